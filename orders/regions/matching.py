@@ -1,0 +1,194 @@
+"""An index of names that answers with one place, with several, or with none: never with a guess.
+
+A text is looked up by the keys of `spelling`, strictest first. The first key that is known decides: when
+it stands for one place that is the answer, when for several the text is ambiguous and nothing looser is
+tried. Where no key is known the nearest name is taken, if it is near and nothing else is:
+
+- the word that hundreds of names begin with (Aïn, Sidi, Ouled...) has to be there and is worth nothing:
+  only the rest is measured, and a rest of four sounds or less has to be right;
+- the cost of a difference is what it is worth in these names: a vowel more or less is little, a
+  consonant is much (`COSTS`);
+- the second nearest place has to be clearly farther.
+
+A text that is one slip of the pen from the name of one place is never read as another one.
+"""
+
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+from orders.regions.spelling import Spelling, is_arabic, spell
+
+Place = TypeVar("Place")
+
+LONGEST = 48
+"""Sounds of a text that are compared; the longest name has about thirty."""
+MARGIN = 0.7
+"""How much farther the second nearest place has to be."""
+
+WEAK = frozenset("aiuhاويهع")
+COSTS = {frozenset(pair): cost for cost, pairs in {
+    0.3: "Gg sz kg Kk",
+    0.5: "ai au iu jg Sj Gr Kh td اه اي او وي يه قغ قج غج جش سز تد هح",
+}.items() for pair in pairs.split()}
+WEAK_COST = 0.5
+SWAP_COST = 0.7
+
+
+def allowance(length: int) -> float:
+    """The cost up to which a name whose telling part has `length` sounds may differ."""
+    if length <= 4:
+        return 0.0
+    if length <= 6:
+        return 0.5
+    return 1.0 if length <= 9 else 1.5
+
+
+def distance(one: str, other: str, limit: float) -> float:
+    """The least cost that turns `one` into `other`, or something above `limit`."""
+    if abs(len(one) - len(other)) * WEAK_COST > limit:
+        return limit + 1
+    before: list[float] = []
+    row = [0.0]
+    for char in other:
+        row.append(row[-1] + (WEAK_COST if char in WEAK else 1.0))
+    last = ""
+    for char in one:
+        gone = WEAK_COST if char in WEAK else 1.0
+        current = [row[0] + gone]
+        for i, wanted in enumerate(other):
+            if char == wanted:
+                cost = row[i]
+            else:
+                cost = row[i] + COSTS.get(frozenset((char, wanted)), 1.0)
+                cost = min(cost, row[i + 1] + gone, current[i] + (WEAK_COST if wanted in WEAK else 1.0))
+                if before and i and char == other[i - 1] and wanted == last:
+                    cost = min(cost, before[i - 1] + SWAP_COST)
+            current.append(cost)
+        if min(current) > limit and min(row) > limit:
+            return limit + 1
+        before, row, last = row, current, char
+    return row[-1]
+
+
+def within_one_edit(one: str, other: str) -> bool:
+    """Does one letter more, less, other, or two swapped, make `one` into `other`?"""
+    if abs(len(one) - len(other)) > 1:
+        return False
+    if one == other:
+        return True
+    start = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    a, b = one[start:], other[start:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1:2] + a[:1] == b[:2] and a[2:] == b[2:])
+
+
+class Ambiguous(Exception):
+    def __init__(self, places):
+        super().__init__(places)
+        self.places = places
+
+
+class Index(Generic[Place]):
+    """Names of places, each given with all its spellings as lists of tokens (one script each)."""
+
+    def __init__(self, named: Iterable[tuple[Place, Iterable[list[str]]]]):
+        self._tiers: tuple[dict[str, list[Place]], ...] = ({}, {}, {})
+        self._spellings: dict[bool, list[tuple[Place, Spelling]]] = {False: [], True: []}
+        self._words: list[tuple[Place, list[str]]] = []
+        for place, spellings in named:
+            seen = set()
+            for words in spellings:
+                spelling = spell(words)
+                if spelling in seen:
+                    continue
+                seen.add(spelling)
+                for tier, key in zip(self._tiers, spelling, strict=False):
+                    places = tier.setdefault(key, [])
+                    if place not in places:
+                        places.append(place)
+                self._spellings[is_arabic(words[0])].append((place, spelling))
+                self._words.append((place, words))
+
+    def knows(self, spelling: Spelling) -> bool:
+        return any(key in tier for tier, key in zip(self._tiers, spelling, strict=False))
+
+    def exact(self, words: list[str]) -> Place | None:
+        """The place that a key of `words` stands for; `Ambiguous` when it stands for several."""
+        spelling = spell(words)
+        for loose, (tier, key) in enumerate(zip(self._tiers, spelling, strict=False)):
+            if places := tier.get(key):
+                if len(places) > 1:
+                    raise Ambiguous(places)
+                if loose:
+                    self._refuse_slip(spelling, places[0], is_arabic(words[0]))
+                return places[0]
+        return self._abbreviated(words)
+
+    def nearest(self, words: list[str]) -> Place | None:
+        """The one place whose name is near enough to `words`; `Ambiguous` when another one is near too."""
+        spelling, arabic = spell(words), is_arabic(words[0])
+        bare = spelling.bare
+        if not 5 <= len(bare) <= LONGEST:
+            return None
+        best, best_cost, second_cost = None, 9.0, 9.0
+        near: list[Place] = []
+        for place, known in self._spellings[arabic]:
+            limit = allowance(len(known.bare) - known.prefix)
+            cost = distance(bare, known.bare, 2.5)
+            if cost <= 2.5:
+                near.append(place)
+            fits = cost <= limit and bare[: known.prefix] == known.bare[: known.prefix]
+            if place == best:
+                best_cost = min(best_cost, cost) if fits else best_cost
+            elif fits and cost < best_cost:
+                if best is not None:
+                    second_cost = min(second_cost, best_cost)
+                best, best_cost = place, cost
+            else:
+                second_cost = min(second_cost, cost)
+        if best is None:
+            return None
+        if second_cost - best_cost < MARGIN:
+            raise Ambiguous(list(dict.fromkeys([best, *near])))
+        self._refuse_slip(spelling, best, arabic)
+        return best
+
+    def suggestions(self, words: list[str], count: int) -> list[Place]:
+        """The places whose names are nearest to `words`, nearest first, without the far-fetched."""
+        bare = spell(words).bare[:LONGEST]
+        limit = max(2.0, len(bare) * 0.5)
+        costs: dict[Place, float] = {}
+        for place, known in self._spellings[is_arabic(words[0])]:
+            cost = distance(bare, known.bare, limit)
+            if cost <= limit and cost < costs.get(place, limit + 1):
+                costs[place] = cost
+        return sorted(costs, key=costs.__getitem__)[:count]
+
+    def _refuse_slip(self, spelling: Spelling, place: Place, arabic: bool) -> None:
+        """A loose key must not turn a mistyped name of one place into the name of another."""
+        others = [other for other, known in self._spellings[arabic]
+                  if other != place and within_one_edit(spelling.plain, known.plain)]
+        if others and not any(known.plain == spelling.plain for other, known in self._spellings[arabic]
+                              if other == place):
+            raise Ambiguous([place, *dict.fromkeys(others)])
+
+    def _abbreviated(self, words: list[str]) -> Place | None:
+        """The one place whose words `words` shortens: "Bab Ez.", "Bordj B. Arreridj"."""
+        if len(words) < 2 or not any(_is_short(word) for word in words) or all(_is_short(word) for word in words):
+            return None
+        found: list[Place] = []
+        for place, known in self._words:
+            if place not in found and len(known) == len(words) and all(map(_shortens, words, known)):
+                found.append(place)
+        if len(found) > 1:
+            raise Ambiguous(found)
+        return found[0] if found else None
+
+
+def _is_short(word: str) -> bool:
+    return word[-1] == "." or (len(word) == 1 and not is_arabic(word))
+
+
+def _shortens(word: str, known: str) -> bool:
+    if _is_short(word):
+        return known.startswith(word.rstrip("."))
+    return spell([word]).bare == spell([known]).bare

@@ -1,0 +1,241 @@
+"""Reading what a form, a courier or a customer wrote around a name, and asking the index for the name."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from orders.regions import tables
+from orders.regions.matching import Ambiguous, Index
+from orders.regions.spelling import clean, is_arabic, spell, tokens
+from orders.regions.tables import Commune, NotFound, Wilaya
+
+LONGEST_TEXT = 255
+
+# ---- What is written around a name
+
+_BEFORE = frozenset("""
+    wilaya wilayat willaya wilayah welaya wilayas province commune communes cne baladia baladiya baladiyat baladiyah
+    baladyia baladya baladiat apc daira dairat daïra ville city municipality municipalite town centre center chef lieu
+    mairie prov wil state region
+    ولايه ولايت بلديه دايره مدينه مقاطعه وسط مركز مقر
+""".split())
+_AFTER = frozenset("""
+    wilaya wilayat willaya wilayah province commune baladia baladiya daira ville city municipality centre center cent ctr
+    centreville chef lieu cheflieu town apc state vile
+    ولايه بلديه دايره مدينه المدينه وسط الوسط مركز المركز سنتر فيل
+""".split())
+_JOINS = frozenset("de du des d of la l the".split())
+_COUNTRY = frozenset(("algerie", "algeria", "dz", "dza", "الجزائر".translate({0x626: "ي"})))
+_STRONG = re.compile(r"[,;:/|()\[\]{}<>\n\t\"«»=+*&]+|\s[-–—_]+\s|\.\s|\.$")
+_WEAK = re.compile(r"[-–—_\s]*[-–—_]+[-–—_\s]*")
+_OF = re.compile(r"\b(d|l)'(?=[^\W\d])")
+_NUMBER = re.compile(r"(?:(?<=^)|(?<=[\W_]))(?:dz[\s_-]?)?(\d{1,5})(?=[\W_a-z\u0620-\u064a]|$)|(?<=[^\W\d])(\d{2,5})$")
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    """`words` without "wilaya de", "commune d'", "centre ville"... ; empty when nothing else is there."""
+    words = list(words)
+    bare = [word.rstrip(".") for word in words]
+    while bare and bare[0] in _BEFORE:
+        del bare[0], words[0]
+        while bare and len(bare) > 1 and bare[0] in _JOINS:
+            del bare[0], words[0]
+    while bare and (bare[-1] in _AFTER or (len(bare) > 1 and bare[-1] in _COUNTRY and not is_arabic(bare[-1]))):
+        del bare[-1], words[-1]
+    return words
+
+
+class _Text:
+    """A text split into the numbers and the names in it."""
+
+    def __init__(self, text: str):
+        cleaned = clean(text)
+        self.numbers: list[str] = []
+        self.whole = tokens(cleaned)
+
+        def number(match: re.Match) -> str:
+            self.numbers.append(match[1] or match[2])
+            return " , "
+
+        unnumbered = _NUMBER.sub(number, cleaned) if any(c.isdigit() for c in cleaned) else cleaned
+        self._named = _OF.sub(r"\1 ", unnumbered)
+        self.plain_named = unnumbered
+
+    def names(self, separator: re.Pattern | None = None) -> list[list[str]]:
+        """The names in it, each as tokens of one script without what is written around a name."""
+        parts = [self._named]
+        for pattern in filter(None, (_STRONG if separator else None, separator)):
+            parts = [piece for part in parts for piece in pattern.split(part)]
+        found = []
+        for part in parts:
+            words = tokens(part)
+            for arabic in (False, True):
+                some = _unwrapped([word for word in words if is_arabic(word) == arabic])
+                if some and some not in found:
+                    found.append(some)
+        return found
+
+
+# ---- The indexes
+
+def _spellings(names: Iterable[str]) -> list[list[str]]:
+    """Tokens of each name; a name with a remark in brackets also without it."""
+    found = []
+    for name in names:
+        words = tokens(clean(name))
+        if words:
+            found.append(words)
+    return found
+
+
+def _names(place: Wilaya | Commune) -> list[str]:
+    return [place.name, place.name_ar, *place.other_names]
+
+
+def _exactly(places: Iterable) -> dict:
+    table: dict = {}
+    for place in places:
+        for name in _names(place):
+            table[name] = place if table.get(name, place) == place else None
+    return {name: place for name, place in table.items() if place}
+
+
+@cache
+def wilaya_index() -> tuple[dict[str, Wilaya], Index[Wilaya]]:
+    places = tables.wilayas().values()
+    return _exactly(places), Index((place, _spellings(_names(place))) for place in places)
+
+
+@cache
+def commune_index(wilaya: str) -> tuple[dict[str, Commune], Index[Commune]]:
+    """By exact name, and by any spelling, the communes of a wilaya under the three maps. Its seat also
+    answers to every name of the wilaya."""
+    places = tables.communes_by_wilaya()[wilaya]
+    wilaya_names = {seat: _names(one) for one in tables.wilayas().values() if (seat := tables.seat(one))}
+    return _exactly(places), Index(
+        (place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places)
+
+
+@cache
+def _everywhere() -> tuple[frozenset[str], ...]:
+    """The keys of every commune and wilaya, strict and sounded: what is the name of some place."""
+    keys: tuple[set[str], ...] = (set(), set())
+    for place in (*tables.wilayas().values(), *tables.communes().values()):
+        for words in _spellings(_names(place)):
+            spelling = spell(words)
+            keys[0].add(spelling.plain)
+            keys[1].add(spelling.bare)
+    return tuple(map(frozenset, keys))
+
+
+def _is_elsewhere(words: list[str]) -> bool:
+    """Is this the name of some place? Then it is no misspelling of another one."""
+    spelling = spell(words)
+    plain, bare = _everywhere()
+    return spelling.plain in plain or spelling.bare in bare
+
+
+# ---- Finding
+
+def find(text: object, kind: str, by_code, exactly: dict, index: Index, belongs, within=None):
+    """The place that `text` stands for. `by_code(str)` reads a code, `belongs(place, number)` says
+    whether a number written beside a name can stand there, `within(words)` whether words name the wilaya
+    around a commune."""
+    shown = text
+    if isinstance(text, int) and not isinstance(text, bool):
+        text = str(text)
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT or not text.strip():
+        raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.")
+    try:
+        place = by_code(clean(text).strip(" \t\r\n.,;#°"))
+        if place is None:
+            place = _by_name(text, index, belongs, within)
+    except Ambiguous as several:
+        names = _suggested(several.places)
+        raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", names) from None
+    if place is None:
+        names = _suggested(_nearest(text, index))
+        raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", names)
+    return place
+
+
+def _by_name(text: str, index: Index, belongs, within):
+    parsed = _Text(text)
+    if not any(char.isalpha() for word in parsed.whole for char in word):
+        return None
+
+    def agreed(place):
+        return place if place is None or all(belongs(place, number) for number in parsed.numbers) else None
+
+    if not parsed.numbers or any(char in "23579" for char in text):
+        scripts = {is_arabic(word) for word in parsed.whole}
+        if len(scripts) == 1 and not all(word.isdigit() for word in parsed.whole):
+            if place := index.exact(parsed.whole):
+                return place
+    readings = [parsed.names(), parsed.names(_STRONG), parsed.names(_WEAK)]
+    for find_one in (index.exact, _careful(index)):
+        for names in readings:
+            place = _united(names, find_one, within)
+            if place is not None:
+                return agreed(place)
+    if within:
+        for names in readings[:1]:
+            place = _united([_without_wilaya(words, index, within) for words in names], index.exact, within)
+            if place is not None:
+                return agreed(place)
+    return None
+
+
+def _careful(index: Index):
+    def nearest(words: list[str]):
+        place = index.exact(words)
+        return place or (None if _is_elsewhere(words) else index.nearest(words))
+    return nearest
+
+
+def _united(names: list[list[str]], find_one, within):
+    """The one place that all the names stand for; those that only name its wilaya or the country aside."""
+    found, around = [], 0
+    for words in names:
+        if len(names) > 1 and (words[-1] in _COUNTRY and len(words) == 1 or (within and within(words))):
+            around += 1
+            continue
+        place = find_one(words)
+        if place is None:
+            return None
+        if place not in found:
+            found.append(place)
+    if not found and around and within:
+        found = [place for words in names if (place := find_one(words))][:1]
+    if len(found) > 1:
+        raise Ambiguous(found)
+    return found[0] if found else None
+
+
+def _without_wilaya(words: list[str], index: Index, within) -> list[str]:
+    """`words` without the name of the wilaya in front or at the end: "Alger Bab Ezzouar"."""
+    for i in range(1, len(words)):
+        for inside, around in ((words[i:], words[:i]), (words[:i], words[i:])):
+            inside = _unwrapped(inside)
+            around = _unwrapped(around)
+            if inside and (not around or within(around)) and index.exact(inside):
+                return inside
+    return words
+
+
+def _nearest(text: str, index: Index) -> list:
+    found: list = []
+    for words in _Text(text).names():
+        for place in index.suggestions(words, tables.MOST_SUGGESTIONS):
+            if place not in found:
+                found.append(place)
+    return found
+
+
+def _suggested(places: Iterable) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(place.name for place in places))[: tables.MOST_SUGGESTIONS]
+
+
+def _shown(text: object) -> str:
+    shown = text if isinstance(text, str) else repr(text)
+    return f"\"{shown if len(shown) <= 60 else shown[:59] + '…'}\""

@@ -1,0 +1,209 @@
+"""How the name of a place is spelled: from any text to keys that two spellings of one name share.
+
+A name is read as words of one script. `Spelling` holds its keys, from strict to loose:
+
+- `plain`: the letters alone. Case, accents, apostrophes, hyphens, spaces, invisible characters, hamza
+  seats, vowel signs, tatweel and Persian letter forms are gone.
+- `sounded`: what the letters stand for in the usual ways to write Algerian names. Latin: dj = j,
+  ch = sh, ou = w = u = o, e = a, i = y, q = k = hard c, th = t, dh = d, one letter for a doubled one,
+  Oued = Wad, Ouled = Awlad, article = l. Arabic: the several letters for g are one, and one letter
+  stands for each pair that speech does not tell apart.
+- `bare`: `sounded` without articles.
+
+Nothing here knows which places exist; a key may well stand for two of them, and `matching` looks to that.
+"""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+APOSTROPHES = "'’ʼ‘`´ʻʿʾ′‛ʹꞌ"
+
+_DIGITS = {ord(ten) + i: str(i) for ten in "٠۰" for i in range(10)}
+# Letters that decomposition leaves alone (or, like ç, would turn into the wrong sound).
+_LETTERS = {ord(old): new for old, new in {
+    "ç": "s", "œ": "oe", "æ": "ae", "ı": "i", "đ": "d", "ħ": "h", "ɛ": "a", "ε": "a", "ɣ": "gh", "γ": "gh",
+    "ک": "ك", "ڪ": "ك", "ی": "ي", "ى": "ي", "ې": "ي", "ہ": "ه", "ھ": "ه", "ە": "ه", "ۀ": "ه", "ة": "ه", "ۃ": "ه",
+    "ٱ": "ا", "ء": "", "ـ": "", "ڨ": "ق", "ڤ": "ق", "گ": "ق", "ݣ": "ق", "ڭ": "ق", "ڥ": "ق", "پ": "ب", "چ": "ش",
+    "،": ",", "؛": ",", "٬": "", "٫": ".",
+}.items()}
+_APOSTROPHE = dict.fromkeys(map(ord, APOSTROPHES), "'")
+_SIGNS = {**_DIGITS, **_LETTERS, **_APOSTROPHE}
+
+_TOKEN = re.compile(r"[a-z0-9']+\.?|[\u0620-\u064a]+")
+_CHAT = str.maketrans({"2": "", "3": "a", "5": "kh", "7": "h", "9": "k"})
+
+
+def clean(text: str) -> str:
+    """`text` in lower case without accents, vowel signs and invisible characters, digits as 0-9,
+    apostrophes as ', every Arabic letter in one form. Separators stay."""
+    text = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS)
+    if text.isascii():
+        return text
+    kept = []
+    for char in unicodedata.normalize("NFKD", text):
+        kind = unicodedata.category(char)
+        if kind not in ("Mn", "Cf", "Me"):
+            kept.append(char)
+    return "".join(kept).translate(_SIGNS)
+
+
+def tokens(cleaned: str) -> list[str]:
+    """The words of a cleaned text, each of one script; an abbreviation keeps its full stop."""
+    return [word for token in _TOKEN.findall(cleaned) if (word := token.replace("'", ""))]
+
+
+def is_arabic(word: str) -> bool:
+    return word[0] >= "\u0620"
+
+
+class Spelling(NamedTuple):
+    plain: str
+    sounded: str
+    bare: str
+    prefix: int
+    """How many letters of `bare` are a word that hundreds of names begin with (Aïn, Sidi, Ouled...)."""
+
+
+def spell(words: list[str]) -> Spelling:
+    """The keys of a name given as tokens of one script."""
+    words = [word.rstrip(".") for word in words]
+    return _arabic(words) if words and is_arabic(words[0]) else _latin(words)
+
+
+# ---- Latin
+
+_WORDS = {variant: word for word, variants in {
+    "wed": "oued ouad wad wed ouadi wadi ouedi wedi oud oueds wadd oaued",
+    "wled": "ouled oulad awlad aoulad aouled wled wlad welad weled oueled ouelad uled ulad olad oled awled ould"
+            " ouleds ouald oueld",
+    "ain": "ain aine ayn ein ayin eyn aiin ainn aen",
+    "sidi": "sidi sidy siddi cidi seedi sidhi sidie",
+    "beni": "beni bani bni benni bany banu beny",
+    "ait": "ait ath at aith ayt aitt",
+    "bir": "bir beer bier biir bire",
+    "ksar": "ksar qsar gsar kasr qasr kser qser ksair kassr",
+    "zawia": "zaouia zaouiet zaouiat zawiya zawia zawiyat zawiyet zaouit zaouyet zaouya zaouiya zaouiyat zaouiyet"
+             " zaouyat zawyet zawya zawiet zaouiah",
+    "dra": "draa dra dhraa dhra deraa draah dhiraa diraa",
+    "khemis": "khemis khmis khamis khemiss elkhemis khemisse",
+    "teniet": "theniet teniet thniet tniet thaniet taniet tenia theniat teniat thenit",
+    "muhamed": "mohamed mohammed mouhamed mouhammed muhammad mohamad mohammad muhamed muhammed mouhamad mohamede med",
+    "mhamed": "mhamed mhammed emhamed imhamed mehamed amhamed",
+    "mustafa": "mustapha mostefa moustafa mustafa mostepha mostapha moustapha mostafa mustefa",
+    "brahim": "brahim ibrahim brahem brahime ibrahem",
+    "chikh": "cheikh chikh sheikh shaykh cheik sheykh chiekh cheick",
+    "yusef": "youcef yousef youssef yusuf yusef yucef youssouf yousuf yousouf",
+    "husin": "hocine houcine hussein hossein husein hussain houssine hocein hossine houcein houssein",
+    "slimane": "slimane sliman soliman soulimane souleymane sulaiman suleiman",
+    "embarek": "embarek mbarek mebarek embark mbark imbarek",
+    "bordj": "bordj borj burj bourdj bourj bordje brodj",
+    "khelifa": "khelifa khlifa khalifa khelifah",
+}.items() for variant in variants.split()}
+_PREFIXES = tuple(sorted(("uad", "ulad", "ain", "sidi", "bani", "ait", "bir", "ksar", "zauia", "dra", "Kamis", "taniat",
+                          "burj", "suk", "hamam", "hasi", "bu", "ban", "um", "ras", "kaf", "jabal", "dar", "bab",
+                          "marsa", "tizi", "aGbal", "had", "si", "mSa"), key=len, reverse=True))
+_ARTICLE = frozenset("el al l le la les il elle".split())
+_OF = frozenset("de du des d of".split())
+_ASSIMILATED = re.compile(r"[ae]?(ch|sh|th|dh|[tdrzsnl])\1?$")
+_DOUBLED_ARTICLE = re.compile(r"e([tdrzsn])\1")
+_SOUNDS = [(re.compile(old), new) for old, new in (
+    (r"t?ch|s?ch|sh", "S"), (r"kh", "K"), (r"gh", "G"), (r"ph", "f"), (r"th", "t"), (r"dh", "d"), (r"d[jg](?!$)|dj", "j"),
+    (r"gu(?=[eiy])", "g"), (r"c?qu(?=[eiy])", "k"), (r"c(?=[eiy])", "s"), (r"ck|c|q", "k"), (r"x", "ks"),
+    (r"ou|oo|[wou]", "u"), (r"[iy]", "i"), (r"[ae]", "a"),
+)]
+_DOUBLE = re.compile(r"(.)\1+")
+_FINAL_H = re.compile(r"(?<=[aeiouy])h$")
+_ABD = re.compile(r"abda?(?:l(?=[^aiu])|(?=[^l]))|abdal(?=[aiu])")
+
+
+def _sound(word: str) -> str:
+    word = _FINAL_H.sub("", word)
+    if len(word) > 3 and word[-1] == "e" and word[-2] not in "aeiouy":
+        word = word[:-1]
+    for old, new in _SOUNDS:
+        word = old.sub(new, word)
+    return word
+
+
+def _latin(words: list[str]) -> Spelling:
+    plain = "".join(words)
+    sounded, bare = [], []
+    last = len(words) - 1
+    for i, word in enumerate(words):
+        if any(char.isdigit() for char in word) and not word.isdigit():
+            word = word.translate(_CHAT)
+        if i < last and (word in _ARTICLE or _leans_on(word, words[i + 1])):
+            sounded.append("l")
+            continue
+        if i and word in _OF and i < last:
+            continue
+        if i == 0 and last and word == "in":
+            word = "ain"
+        known = _WORDS.get(word)
+        if known is None and word.startswith("el") and len(word) > 4:
+            sounded.append("l")
+            word = word[2:]
+            known = _WORDS.get(word)
+        elif known is None and len(word) > 4 and _DOUBLED_ARTICLE.match(word):
+            sounded.append("l")
+            word = word[2:]
+        heard = _sound(known or word)
+        sounded.append(heard)
+        bare.append(heard)
+    return _spelling(plain, _join(sounded), _join(bare), _PREFIXES)
+
+
+def _leans_on(word: str, following: str) -> bool:
+    """Is `word` an article that took the first sound of the word after it (Es Senia, Ech Chaïba)?"""
+    match = _ASSIMILATED.match(word)
+    return bool(match) and word[0] in "aet"[:2] and following.startswith(match[1])
+
+
+def _join(parts: list[str]) -> str:
+    joined = _DOUBLE.sub(r"\1", "".join(parts))
+    return _DOUBLE.sub(r"\1", _ABD.sub("abd", joined)) if "abd" in joined else joined
+
+
+# ---- Arabic
+
+_ARABIC_WORDS = {variant: word for word, variants in {
+    "واد": "وادي واد الوادي الواد",
+    "ولاد": "اولاد ولاد اولد ولد اوولاد",
+    "ايت": "ايت اث ات ايث",
+    "بير": "بير بر",
+    "عين": "عين عيون",
+    "بن": "ابن بن",
+    "بو": "ابو بو",
+    "سيدي": "سيدي سيد",
+    "زاويه": "زاويه زاويت",
+    "ابراهيم": "ابراهيم براهيم",
+    "محمد": "محمد",
+    "امحمد": "امحمد",
+}.items() for variant in variants.split()}
+_ARABIC_WORDS.pop("عيون")
+_ARABIC_PREFIXES = tuple(sorted(("واد", "ولاد", "عين", "سيدي", "بني", "ايت", "بير", "قسر", "زاويه", "دراع", "برج", "سوق",
+                                 "حمام", "حاسي", "بو", "بن", "ام", "راس", "جبل", "دار", "باب", "مرسي", "تيزي", "حد", "سي"),
+                                key=len, reverse=True))
+_ARABIC_SOUNDS = str.maketrans({"ث": "ت", "ط": "ت", "ذ": "د", "ظ": "د", "ض": "د", "ص": "س", "ك": "ق"})
+
+
+def _arabic(words: list[str]) -> Spelling:
+    plain = "".join(words)
+    sounded, bare = [], []
+    words = [_ARABIC_WORDS.get(word, word) for word in words]
+    for i, word in enumerate(words):
+        if word == "ان" and i == 0 and len(words) > 1:
+            word = "عين"
+        if word == "ال" and i < len(words) - 1:
+            continue
+        heard = word.translate(_ARABIC_SOUNDS)
+        stem = heard[2:] if len(heard) > 4 and heard.startswith("ال") else heard
+        sounded.append(heard)
+        bare.append(_ARABIC_WORDS.get(stem, stem))
+    return _spelling(plain, _join(sounded), _join(bare), _ARABIC_PREFIXES)
+
+
+def _spelling(plain: str, sounded: str, bare: str, prefixes: tuple[str, ...]) -> Spelling:
+    prefix = next((len(start) for start in prefixes if bare.startswith(start) and len(bare) > len(start) + 1), 0)
+    return Spelling(plain, sounded, bare or sounded, prefix if bare else 0)

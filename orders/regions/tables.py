@@ -1,0 +1,144 @@
+"""The places themselves: the shipped tables, read once, and the codes that stand for a place."""
+
+import csv
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+
+MOST_SUGGESTIONS = 5
+
+
+class NotFound(LookupError):
+    """The text names no place for certain. The message is a sentence; `suggestions` has up to five
+    names, nearest first."""
+
+    def __init__(self, message: str, suggestions: tuple[str, ...] = ()):
+        if suggestions:
+            *most, last = suggestions
+            message += f" Did you mean {', '.join(most) + ' or ' if most else ''}{last}?"
+        super().__init__(message)
+        self.suggestions = suggestions
+
+
+@dataclass(frozen=True, slots=True)
+class Wilaya:
+    code: str
+    """Two digits, `01` to `69`."""
+    name: str
+    """In French, as the decree spells it."""
+    name_ar: str
+    other_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Commune:
+    code: str
+    """The four digits of the ONS."""
+    name: str
+    name_ar: str
+    wilaya: str
+    """Code of its wilaya today (69 wilayas)."""
+    wilaya_58: str
+    """Code of its wilaya from 2019 to 2026 (58 wilayas)."""
+    wilaya_48: str
+    """Code of its wilaya before 2019 (48 wilayas)."""
+    postal_code: str = field(default="", repr=False, compare=False)
+    other_names: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def wilayas(self) -> frozenset[str]:
+        """The wilayas it lies in, under any of the three maps."""
+        return frozenset((self.wilaya, self.wilaya_58, self.wilaya_48))
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with resources.files(__package__).joinpath("data", name).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@cache
+def _aliases() -> dict[str, list[str]]:
+    aliases = defaultdict(list)
+    for row in _rows("aliases.csv"):
+        aliases[row["code"]].extend(filter(None, row["names"].split("|")))
+    return aliases
+
+
+@cache
+def wilayas() -> dict[str, Wilaya]:
+    """All 69 by code."""
+    return {row["code"]: Wilaya(row["code"], row["name_fr"], row["name_ar"],
+                                tuple(_aliases().get(row["code"], ())))
+            for row in _rows("wilayas.csv")}
+
+
+@cache
+def communes() -> dict[str, Commune]:
+    """All 1 541 by ONS code."""
+    return {row["ons_code"]: Commune(
+        row["ons_code"], row["name_fr"], row["name_ar"], row["wilaya"], row["wilaya_58"], row["wilaya_48"],
+        row["postal_code"],
+        tuple(filter(None, [*row["alt_fr"].split("|"), *row["alt_ar"].split("|"),
+                            *_aliases().get(row["ons_code"], ())])))
+        for row in _rows("communes.csv")}
+
+
+@cache
+def communes_by_wilaya() -> dict[str, tuple[Commune, ...]]:
+    """The communes of each wilaya under any of the three maps, by ONS code."""
+    found = defaultdict(list)
+    for commune in communes().values():
+        for code in commune.wilayas:
+            found[code].append(commune)
+    return {code: tuple(sorted(some, key=lambda commune: commune.code)) for code, some in found.items()}
+
+
+@cache
+def _ons_2021() -> dict[str, str]:
+    return {row["ons_2021_code"]: row["ons_code"] for row in _rows("ons2021_codes.csv")}
+
+
+def seat(wilaya: Wilaya) -> Commune | None:
+    """The commune that bears the wilaya's name."""
+    return communes().get(_seats().get(wilaya.code, ""))
+
+
+@cache
+def _seats() -> dict[str, str]:
+    """Wilaya code to ONS code. Until 2019 the seat was number one; later ones share the name in Arabic."""
+    seats = {f"{i:02}": f"{i:02}01" for i in range(1, 49)}
+    return seats | {row["code"]: row["ons_code"] for row in _rows("seats.csv")}
+
+
+_WILAYA_CODE = re.compile(r"(?:dz[\s_-]?)?0?(\d{1,2})")
+
+
+def wilaya_by_code(text: str) -> Wilaya | None:
+    """`16`, `6`, `06`, `016`, `DZ-16`."""
+    match = _WILAYA_CODE.fullmatch(text)
+    return wilayas().get(match[1].zfill(2)) if match else None
+
+
+def commune_by_code(text: str) -> Commune | None:
+    """`1601`, `101` for `0101`, `16001` for `1601`, and the numbers of 2021 in the same forms.
+
+    The forms cannot collide: the ONS numbers end with wilaya 48, those of 2021 begin with 49. A postal
+    code has five digits too, but only `WW0NN` is a code of the ONS; the two numberings do not agree, so
+    no postal code is ever looked up.
+    """
+    if not text.isdigit() or not 3 <= len(text) <= 5:
+        return None
+    if len(text) == 5:
+        if text[2] != "0":
+            return None
+        text = text[:2] + text[3:]
+    text = text.zfill(4)
+    return communes().get(_ons_2021().get(text, text))
