@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+from django.contrib.admin.apps import AdminConfig
+
+
+class ConsoleConfig(AdminConfig):
+    """Django's admin with our site: the agents' console at /console/."""
+
+    default_site = "agents.console.Console"
+
+
+class AgentsConfig(AppConfig):
+    name = "agents"
+    verbose_name = "Call center"

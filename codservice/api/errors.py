@@ -1,0 +1,111 @@
+"""Every error of /api/ as `{"error": code, "message": sentence}` (contract, section 4), whoever raises it."""
+
+import logging
+from http import HTTPStatus
+
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views import defaults
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from codservice.api.bodies import dump_json
+from codservice.errors import Invalid, Refused
+
+logger = logging.getLogger(__name__)
+
+MESSAGES = {
+    "unauthenticated": "Send a valid API key: Authorization: Bearer <API_KEY>.",
+    "insufficient_scope": "This API key lacks the scope that this call needs.",
+    "not_found": "There is nothing at this address, or it belongs to another account.",
+    "method_not_allowed": "This address does not take this method; `Allow` says which it takes.",
+    "unsupported_media_type": "Send the body with Content-Type: application/json.",
+    "rate_limited": "Too many requests; try again after `Retry-After` seconds.",
+    "server_error": "Something went wrong here. Tell us the X-Request-Id; trying again later is safe.",
+    "unavailable": "The service cannot answer just now; try again after `Retry-After` seconds.",
+}
+
+
+def error_body(code: str, message: str = "", errors: dict[str, list[str]] | None = None) -> dict:
+    body = {"error": code, "message": message or MESSAGES[code]}
+    return body if errors is None else {**body, "errors": errors}
+
+
+def error_response(status: int, code: str, message: str = "", headers: dict | None = None) -> HttpResponse:
+    """A finished error answer, for the places outside DRF's views."""
+    return HttpResponse(
+        dump_json(error_body(code, message)), status=status, content_type="application/json", headers=headers
+    )
+
+
+def unavailable() -> HttpResponse:
+    return error_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", headers={"Retry-After": "1"})
+
+
+def flatten(detail: object, path: str = "") -> dict[str, list[str]]:
+    """DRF's nested error detail as dotted paths: `{"items": [{}, {"quantity": […]}]}` → `items.1.quantity`."""
+    if isinstance(detail, dict):
+        pairs = [(path if key == "non_field_errors" else f"{path}.{key}" if path else str(key), value)
+                 for key, value in detail.items()]  # fmt: skip
+    elif isinstance(detail, list) and any(isinstance(entry, dict | list) for entry in detail):
+        pairs = [(f"{path}.{index}", entry) for index, entry in enumerate(detail) if entry]
+    else:
+        return {path: [str(entry) for entry in detail]} if isinstance(detail, list) else {path: [str(detail)]}
+    errors: dict[str, list[str]] = {}
+    for where, value in pairs:
+        for key, sentences in flatten(value, where).items():
+            errors.setdefault(key, []).extend(sentences)
+    return errors
+
+
+def exception_handler(exc: Exception, context: dict) -> Response | None:
+    """DRF's hook: any exception of a view as an answer; None (a crash) goes on to Django's 500 handler."""
+    headers = {}
+    match exc:
+        case exceptions.ValidationError():
+            exc = Invalid(flatten(exc.detail))
+        case OperationalError() | InterfaceError():
+            logger.warning("database: %s", str(exc).splitlines()[0] if str(exc) else type(exc).__name__)
+            return Response(error_body("unavailable"), HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "1"})
+    match exc:
+        case Refused():
+            return Response(error_body(exc.code, exc.message, getattr(exc, "errors", None)), exc.status)
+        case Http404() | exceptions.NotFound() | ObjectDoesNotExist():
+            status, code = HTTPStatus.NOT_FOUND, "not_found"
+        case exceptions.MethodNotAllowed():
+            # `Allow` is set by the view.
+            status, code = HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed"
+        case exceptions.UnsupportedMediaType():
+            status, code = HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"
+        case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
+            status, code, headers = HTTPStatus.UNAUTHORIZED, "unauthenticated", {"WWW-Authenticate": "Bearer"}
+        case exceptions.PermissionDenied() | PermissionDenied():
+            message = str(getattr(exc, "detail", ""))
+            return Response(error_body("insufficient_scope", message), HTTPStatus.FORBIDDEN)
+        case _:
+            return None
+    return Response(error_body(code), status, headers=headers)
+
+
+# --- Django's own error pages, for what happens outside the views ------------------------------------------------
+
+
+def _page_or_json(code: str, status: int, page, request: HttpRequest, *args, **kwargs) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        return error_response(status, code)
+    return page(request, *args, **kwargs)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        return error_response(HTTPStatus.BAD_REQUEST, "bad_request", "The request cannot be read.")
+    return defaults.bad_request(request, exception)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _page_or_json("not_found", HTTPStatus.NOT_FOUND, defaults.page_not_found, request, exception)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return _page_or_json("server_error", HTTPStatus.INTERNAL_SERVER_ERROR, defaults.server_error, request)

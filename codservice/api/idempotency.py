@@ -1,0 +1,129 @@
+"""`Idempotency-Key`: a request that is sent again gives the first answer again, and does nothing twice."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import IntegrityError, connection, transaction
+from django.http import HttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from codservice.api.bodies import dump_json
+from codservice.api.errors import exception_handler
+from codservice.api.models import IdempotencyRecord
+from codservice.errors import Invalid, Refused
+
+KEPT_FOR = timedelta(hours=24)  # contract, section 5
+_KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
+
+
+class StillRunning(Refused):
+    """Another request with this key has not been answered yet."""
+
+    code, status = "idempotency_conflict", 409
+
+    def __init__(self) -> None:
+        super().__init__("A request with this Idempotency-Key is still being processed; try again shortly.")
+
+
+def once(request: Request, handle: Callable[[], Response]) -> HttpResponse:
+    """The answer of `handle()`, or the kept answer when the request's `Idempotency-Key` has had one.
+
+    What `handle` writes and the kept answer are committed together, so that no crash can come between them. A
+    refusal (422) is an answer and is kept; an error of ours (5xx) is not. So `handle` must have written nothing when
+    it refuses. Without the header this only calls `handle`. Raises Invalid for a key that cannot be used or that
+    was used with another body, and StillRunning.
+    """
+    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    if key is None:
+        return handle()
+    if not _KEY.fullmatch(key):
+        raise Invalid({"Idempotency-Key": ["Must have 1 to 255 visible ASCII characters."]})
+    account_id = request.auth.account_id
+    fingerprint = _fingerprint(request)
+    try:
+        with transaction.atomic():
+            kept = _claim(account_id, key)
+            if kept is not None:
+                return _replay(kept, fingerprint)
+            response = _answer(handle)
+            _keep(account_id, key, fingerprint, response)
+            return response
+    except IntegrityError:
+        # Somebody else's answer was committed between our look and our lock.
+        kept = IdempotencyRecord.objects.filter(account_id=account_id, key=key).first()
+        if kept is None:
+            raise
+        return _replay(kept, fingerprint)
+
+
+def forget_old() -> int:
+    """Delete what is older than KEPT_FOR, in batches; how many there were."""
+    count = 0
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute(
+                "DELETE FROM api_idempotencyrecord WHERE id IN (SELECT id FROM api_idempotencyrecord"
+                " WHERE created_at < now() - %s ORDER BY created_at LIMIT 5000 FOR UPDATE SKIP LOCKED)",
+                [KEPT_FOR],
+            )
+            count += cursor.rowcount
+            if cursor.rowcount < 5000:
+                return count
+
+
+def _fingerprint(request: Request) -> bytes:
+    """The same for the same JSON, however its keys are ordered and spaced."""
+    body = json.dumps(request.data, sort_keys=True, default=str)
+    return hashlib.sha256(f"{request.method} {request.path}\n{body}".encode()).digest()
+
+
+def _claim(account_id: object, key: str) -> IdempotencyRecord | None:
+    """The kept answer; else the right to make one, held by an advisory lock until the transaction ends."""
+    number = int.from_bytes(hashlib.sha256(f"{account_id} {key}".encode()).digest()[:8], signed=True)
+    kept = IdempotencyRecord.objects.raw(
+        "SELECT kept.*, lock.is_ours, kept.created_at < now() - %s AS is_old"
+        " FROM (SELECT pg_try_advisory_xact_lock(%s) AS is_ours) AS lock"
+        " LEFT JOIN api_idempotencyrecord AS kept ON kept.account_id = %s AND kept.key = %s",
+        [KEPT_FOR, number, account_id, key],
+    )[0]
+    if not kept.is_ours:
+        raise StillRunning
+    if kept.pk is None:
+        return None
+    if kept.is_old:  # the cleaning is late; the promise of 24 hours is not
+        kept.delete()
+        return None
+    return kept
+
+
+def _answer(handle: Callable[[], Response]) -> Response:
+    try:
+        return handle()
+    except Refused as error:
+        response = exception_handler(error, {})
+        assert response is not None
+        return response
+
+
+def _keep(account_id: object, key: str, fingerprint: bytes, response: Response) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO api_idempotencyrecord (account_id, key, fingerprint, status, body, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, now())",
+            [account_id, key, fingerprint, response.status_code, dump_json(response.data)],
+        )
+
+
+def _replay(kept: IdempotencyRecord, fingerprint: bytes) -> HttpResponse:
+    if bytes(kept.fingerprint) != fingerprint:
+        raise Invalid({"Idempotency-Key": ["Was used with another body; a new request needs a new key."]})
+    return HttpResponse(
+        bytes(kept.body),
+        status=kept.status,
+        content_type="application/json",
+        headers={"Idempotent-Replayed": "true"},
+    )

@@ -1,0 +1,74 @@
+"""What surrounds every request: its id, and for /api/v1 the key and the rate limit."""
+
+import re
+from collections.abc import Callable
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from uuid_utils import uuid7
+
+from codservice import logs
+from codservice.accounts import authentication
+from codservice.api import ratelimit
+from codservice.api.errors import error_response, unavailable
+
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
+
+
+class RequestId:
+    """`X-Request-Id` on every answer: the client's when it is a sane one, else a new one."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        sent = request.META.get("HTTP_X_REQUEST_ID", "")
+        request_id = sent if _SANE_ID.fullmatch(sent) else str(uuid7())
+        token = logs.request_id.set(request_id)
+        try:
+            response = self.get_response(request)
+        finally:
+            logs.request_id.reset(token)
+        response.headers["X-Request-Id"] = request_id
+        return response
+
+
+class ApiGate:
+    """Lets into /api/v1 only requests with a valid key that is within its limit.
+
+    It stands before the URL map, so that a stranger learns nothing from unknown paths, and so that every answer to
+    a known key carries the rate limit's headers, errors included. The views find the key in `request.api_key`.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not request.path.startswith("/api/v1"):
+            return self.get_response(request)
+        response = self.admit(request)
+        response.headers["Vary"] = "Authorization"  # and not Accept-Language: the API speaks one
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    def admit(self, request: HttpRequest) -> HttpResponse:
+        try:
+            key = authentication.find_key(request.META.get("HTTP_AUTHORIZATION", ""))
+        except (OperationalError, InterfaceError):
+            return unavailable()
+        if key is None:
+            if wait := ratelimit.is_address_limited(request):
+                return error_response(429, "rate_limited", headers={"Retry-After": str(wait)})
+            return error_response(401, "unauthenticated", headers={"WWW-Authenticate": "Bearer"})
+        request.api_key = key  # type: ignore[attr-defined]
+        usage = ratelimit.use_key(key.id, key.rate_limit)
+        if usage.is_exceeded:
+            response = error_response(429, "rate_limited", headers={"Retry-After": str(usage.reset)})
+        else:
+            response = self.get_response(request)
+        response.headers["X-RateLimit-Limit"] = str(usage.limit)
+        response.headers["X-RateLimit-Remaining"] = str(usage.remaining)
+        response.headers["X-RateLimit-Reset"] = str(usage.reset)
+        return response

@@ -1,0 +1,25 @@
+from django.db import models
+
+
+class IdempotencyRecord(models.Model):
+    """The answer that was given to an `Idempotency-Key`, kept for 24 hours."""
+
+    account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE, related_name="+", db_index=False)
+    key = models.CharField(max_length=255)
+    fingerprint = models.BinaryField(max_length=32, help_text="SHA-256 of method, path and body")
+    status = models.PositiveSmallIntegerField()
+    body = models.BinaryField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            # One answer for one key of one account, whoever races; also the index of the look-up.
+            models.UniqueConstraint(fields=["account", "key"], name="one_answer_per_idempotency_key"),
+        ]
+        indexes = [
+            # For forgetting the old ones.
+            models.Index(fields=["created_at"], name="idempotency_created_at"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,62 @@
+"""Pages of a list: `page`, `per_page`, `meta` (contract, section 5)."""
+
+import re
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from codservice.errors import Invalid
+
+MAX_PAGE = 1_000_000_000
+
+_INTEGER = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+
+def read_int(request: Request, name: str, default: int, maximum: int) -> int:
+    """The query parameter `name` as an integer from 1 to `maximum`; raises Invalid otherwise."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not _INTEGER.fullmatch(text) or not 1 <= int(text) <= maximum:
+        raise Invalid({name: [f"Must be an integer from 1 to {maximum}."]})
+    return int(text)
+
+
+class Page:
+    """Which page was asked for. Raises Invalid for values that cannot be used."""
+
+    def __init__(self, request: Request, *, per_page: int = 15, max_per_page: int = 100) -> None:
+        self.per_page = read_int(request, "per_page", per_page, max_per_page)
+        self.number = read_int(request, "page", 1, MAX_PAGE)
+
+    def rows(self, queryset: QuerySet, total: int) -> list[Any]:
+        """This page's rows of an ordered queryset that has `total` rows.
+
+        A page in the second half is read from the end, so that the last one costs no more than the first.
+        """
+        start = (self.number - 1) * self.per_page
+        stop = min(start + self.per_page, total)
+        if start >= total:
+            return []
+        if start <= total // 2:
+            return list(queryset[start:stop])
+        return list(queryset.reverse()[total - stop : total - start])[::-1]
+
+    def meta(self, total: int) -> dict[str, int]:
+        return {
+            "total": total,
+            "per_page": self.per_page,
+            "current_page": self.number,
+            "last_page": max(-(-total // self.per_page), 1),
+        }
+
+
+class PageMeta(serializers.Serializer):
+    """How `meta` looks, for OpenAPI."""
+
+    total = serializers.IntegerField(min_value=0)
+    per_page = serializers.IntegerField(min_value=1)
+    current_page = serializers.IntegerField(min_value=1)
+    last_page = serializers.IntegerField(min_value=1)

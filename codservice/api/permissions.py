@@ -1,0 +1,22 @@
+"""What an API key may do: its scopes (contract, section 2)."""
+
+from typing import Any
+
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+
+class HasScope(BasePermission):
+    """The key holds the scope that the view's `scopes` names for the action; a view without it lets nobody in."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if request.auth is None:
+            return False
+        action = getattr(view, "action", None)
+        if action is None:  # no handler for this method: DRF is about to answer 405
+            return True
+        scope = view.scopes[action]
+        if scope not in request.auth.scopes:
+            raise PermissionDenied(f"This API key lacks the scope {scope}.")
+        return True

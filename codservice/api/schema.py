@@ -1,0 +1,157 @@
+"""The OpenAPI description, served at /api/schema: what each call takes and every answer that it can give.
+
+`describe` is put on a view's method. It adds what all calls share: the errors of the gate (401, 403, 429), ours (500,
+503), and the headers that the middleware sets.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+
+HEADER = OpenApiParameter.HEADER
+INT = {"type": "integer", "minimum": 0}
+
+ERRORS = {
+    400: ("malformed_json", "The body is no JSON object, is too deep, or repeats a key."),
+    401: ("unauthenticated", "The key is missing, malformed, unknown, revoked or expired."),
+    403: ("insufficient_scope", "The key lacks the scope that the message names."),
+    404: ("not_found", "There is no such thing, or it belongs to another account."),
+    409: ("idempotency_conflict", "A request with this Idempotency-Key is still being processed."),
+    413: ("payload_too_large", "The body is larger than 1 MiB."),
+    415: ("unsupported_media_type", "The body is not application/json."),
+    422: ("validation_failed", "Fields cannot be used: `errors` maps their dotted paths to sentences."),
+    429: ("rate_limited", "Too many requests: wait for `Retry-After` seconds."),
+    500: ("server_error", "Our fault; the request id finds it in our log."),
+    503: ("unavailable", "The database is away or busy: try again after `Retry-After` seconds."),
+}
+_ALWAYS = (401, 403, 429, 500, 503)
+
+
+class Error(serializers.Serializer):
+    error = serializers.CharField(help_text="A short code that does not change.")
+    message = serializers.CharField(help_text="A sentence for people.")
+
+
+class ValidationError(Error):
+    errors = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()),
+        required=False,
+        help_text="Dotted paths of fields (`items.0.quantity`) and what is wrong with them.",
+    )
+
+
+class Schema(AutoSchema):
+    """DRF's operations by their names in the API: `orders_list`, `orders_cancel`."""
+
+    def get_operation_id(self) -> str:
+        return f"{self.path.removeprefix('/api/v1/').split('/')[0]}_{self.view.action}"
+
+    def get_tags(self) -> list[str]:
+        return [self.path.removeprefix("/api/v1/").split("/")[0]]
+
+
+def describe(
+    summary: str,
+    *,
+    answers: Mapping[int, Any],
+    request: Any = None,
+    errors: Iterable[int] = (),
+    filters: Any = None,
+    is_paged: bool = False,
+    is_idempotent: bool = False,
+    has_etag: bool = False,
+) -> Callable:
+    """Describe a view's method: its body, its answers, and the errors that are its own."""
+    responses: dict[int, Any] = dict(answers)
+    for code in sorted({*errors, *_ALWAYS}):
+        error, description = ERRORS[code]
+        responses[code] = OpenApiResponse(ValidationError if code == 422 else Error, f"`{error}`: {description}")
+    parameters = _gate_headers(sorted(responses))
+    if filters is not None:
+        parameters += [
+            OpenApiParameter(name, _filter_schema(name, item), description=str(item.label))
+            for name, item in filters.base_filters.items()
+        ]
+    if is_paged:
+        parameters += [
+            OpenApiParameter("page", {"type": "integer", "minimum": 1, "maximum": 1_000_000_000, "default": 1}),
+            OpenApiParameter("per_page", {"type": "integer", "minimum": 1, "maximum": 100, "default": 15}),
+        ]
+    if is_idempotent:
+        parameters += [
+            OpenApiParameter(
+                "Idempotency-Key",
+                {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]{1,255}$"},
+                HEADER,
+                description="The same key and body within 24 hours give the same answer and do nothing twice.",
+            ),
+            OpenApiParameter(
+                "Idempotent-Replayed", {"type": "string", "enum": ["true"]}, HEADER, response=sorted(answers)
+            ),
+        ]
+    if has_etag:
+        responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
+        parameters += [
+            OpenApiParameter("If-None-Match", {"type": "string"}, HEADER, description="An `ETag` that was received."),
+            OpenApiParameter("ETag", {"type": "string"}, HEADER, response=[200, 304]),
+        ]
+    return extend_schema(summary=summary, request=request, responses=responses, parameters=parameters)
+
+
+def _gate_headers(codes: list[int]) -> list[OpenApiParameter]:
+    limited = [code for code in codes if code not in (401,)]
+    return [
+        OpenApiParameter("X-Request-Id", {"type": "string"}, HEADER, response=codes, description="Of this request."),
+        OpenApiParameter("X-RateLimit-Limit", INT, HEADER, response=limited, description="Requests per minute."),
+        OpenApiParameter("X-RateLimit-Remaining", INT, HEADER, response=limited, description="Left in this window."),
+        OpenApiParameter("X-RateLimit-Reset", INT, HEADER, response=limited, description="Seconds to its end."),
+        OpenApiParameter("Retry-After", INT, HEADER, response=[429, 503], description="Seconds to wait."),
+        OpenApiParameter("WWW-Authenticate", {"type": "string"}, HEADER, response=[401]),
+    ]
+
+
+def _filter_schema(name: str, item: Any) -> dict[str, Any]:
+    if choices := item.extra.get("choices"):
+        return {"type": "string", "enum": [value for value, _ in choices]}
+    return {"minLength": 1, **getattr(item.field_class, "openapi", {"type": "string"})} | (
+        {"maxLength": item.extra["max_length"]} if "max_length" in item.extra else {}
+    )
+
+
+def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """drf-spectacular's hook: the last touches on the whole description."""
+    result.setdefault("servers", [{"url": "/"}])
+    return result
+
+
+class _StrictField(OpenApiSerializerFieldExtension):
+    """The fields of `codservice.api.fields` say themselves what they take."""
+
+    match_subclasses = True
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
+        return self.target.openapi(direction)
+
+
+class TextSchema(_StrictField):
+    target_class = "codservice.api.fields.Text"
+
+
+class AmountSchema(_StrictField):
+    target_class = "codservice.api.fields.Amount"
+
+
+class StringMapSchema(_StrictField):
+    target_class = "codservice.api.fields.StringMap"
+
+
+class BearerKey(OpenApiAuthenticationExtension):
+    target_class = "codservice.accounts.authentication.ApiKeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer cod_live_…`"}

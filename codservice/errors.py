@@ -1,0 +1,26 @@
+"""Refusals: a business rule said no. They are raised by the rule modules and worded for the person who reads them."""
+
+
+class Refused(Exception):
+    """A business rule said no, and nothing was changed.
+
+    `code` is the short code on the wire and `status` the HTTP status (contract, section 4); the message is a
+    sentence for people. The API turns it into an error body, the console into a message, a command into a line.
+    """
+
+    code = "refused"
+    status = 422
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Invalid(Refused):
+    """Some fields cannot be used. `errors` maps dotted paths (`items.0.quantity`) to lists of sentences."""
+
+    code = "validation_failed"
+
+    def __init__(self, errors: dict[str, list[str]]) -> None:
+        super().__init__("Some fields cannot be used; `errors` says which and why.")
+        self.errors = errors

@@ -1,0 +1,41 @@
+"""Whether the process is up and whether it can do its work, for load balancers and `make run`."""
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, JsonResponse
+
+_broker = redis.Redis.from_url(
+    settings.REDIS_URL, socket_timeout=settings.REDIS_TIMEOUT, socket_connect_timeout=settings.REDIS_TIMEOUT
+)
+
+
+def alive(request: HttpRequest) -> JsonResponse:
+    return JsonResponse({"status": "ok"})
+
+
+def ready(request: HttpRequest) -> JsonResponse:
+    """200 when database and broker answer, else 503; the body says which does not."""
+    problems = {name: problem for name, check in CHECKS.items() if (problem := check())}
+    body = {name: problems.get(name, "ok") for name in CHECKS}
+    return JsonResponse(body, status=503 if problems else 200)
+
+
+def _database() -> str:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM django_migrations LIMIT 1")
+    except DatabaseError:
+        return "does not answer, or has no tables yet"
+    return ""
+
+
+def _broker_answers() -> str:
+    try:
+        _broker.ping()
+    except redis.RedisError:
+        return "does not answer"
+    return ""
+
+
+CHECKS = {"database": _database, "broker": _broker_answers}

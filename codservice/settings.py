@@ -1,0 +1,277 @@
+"""Settings, all of them from the environment; docs/operators.md has the table.
+
+A wrong or missing value stops the start with a sentence that names the variable. Any variable can be given
+as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets).
+"""
+
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+from environs import EnvError, FileAwareEnv, validate
+from platformdirs import user_data_path
+
+from codservice import __version__, embedded
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = FileAwareEnv()
+
+try:
+    # --- Where the data is ---------------------------------------------------------------------------------
+    DATA_DIR = Path(env.str("DATA_DIR", "") or user_data_path("codservice")).absolute()
+    DATABASE_URL = env.str("DATABASE_URL", "") or embedded.database_url(DATA_DIR)
+    REDIS_URL = env.str("REDIS_URL", "") or embedded.redis_url(DATA_DIR)
+
+    # --- Secrets -------------------------------------------------------------------------------------------
+    # Development is where nobody set SECRET_KEY: then the secrets live in a 0600 file of DATA_DIR. Beside a
+    # DATABASE_URL that file is only read (`make run` makes it), so that a production without secrets cannot start.
+    DEVELOPMENT = not env.str("SECRET_KEY", "")
+    if DEVELOPMENT:
+        _secrets = embedded.secrets(DATA_DIR, create=not env.str("DATABASE_URL", ""))
+        if not _secrets:
+            raise EnvError("SECRET_KEY is not set: give it 50 random characters, and ENCRYPTION_KEYS a Fernet key.")
+        SECRET_KEY = _secrets["SECRET_KEY"]
+        ENCRYPTION_KEYS = _secrets["ENCRYPTION_KEYS"].split(",")
+    else:
+        SECRET_KEY = env.str("SECRET_KEY")
+        ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS", validate=validate.Length(min=1))
+
+    # --- Who may talk to it --------------------------------------------------------------------------------
+    DEBUG = env.bool("DEBUG", False)
+    HTTPS = env.bool("HTTPS", not DEVELOPMENT)
+    ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+    CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", [])
+    # How many reverse proxies stand in front and append to X-Forwarded-For; 0: the header is not believed.
+    TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", 0, validate=validate.Range(min=0, max=10))
+    API_RATE_LIMIT = env.int("API_RATE_LIMIT", 60, validate=validate.Range(min=1, max=1_000_000))
+
+    # --- Database ------------------------------------------------------------------------------------------
+    DATABASES = {"default": env.dj_db_url("DATABASE_URL", DATABASE_URL)}
+    # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.
+    _pgbouncer = env.bool("DATABASE_PGBOUNCER", False)
+    _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0))
+    _email = env.dj_email_url("EMAIL_URL", "console:")
+    DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
+    LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
+except (EnvError, ValueError) as error:
+    raise ImproperlyConfigured(str(error)) from None
+
+if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
+    raise ImproperlyConfigured("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
+if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
+    raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
+
+# A connection for each request would cost more than half the throughput; the health check mends a connection
+# that a restart of PostgreSQL broke. Locks are waited for 2 s at most (contract, section 4: then 503).
+DATABASES["default"] |= {
+    "CONN_MAX_AGE": 0 if _pgbouncer else None,
+    "CONN_HEALTH_CHECKS": True,
+    "DISABLE_SERVER_SIDE_CURSORS": _pgbouncer,
+    "OPTIONS": {
+        **DATABASES["default"].get("OPTIONS", {}),
+        "connect_timeout": 2,
+        "application_name": "codservice",
+        **(
+            {"prepare_threshold": None}
+            if _pgbouncer
+            else {
+                "server_side_binding": True,
+                "prepare_threshold": 1,
+                "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
+                " -c idle_in_transaction_session_timeout=60s",
+            }
+        ),
+    },
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Apps and middleware -----------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "agents.apps.ConsoleConfig",  # the admin site at /console/
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_filters",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "codservice.api",
+    "codservice.accounts",
+    "webhooks",
+    "inventory",
+    "orders",
+    "agents.apps.AgentsConfig",
+]
+MIDDLEWARE = [
+    "codservice.api.middleware.RequestId",
+    "codservice.api.middleware.ApiGate",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "codservice.urls"
+WSGI_APPLICATION = "codservice.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- People ------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "login"
+SESSION_COOKIE_AGE = 12 * 60 * 60  # a long shift
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+EMAIL_BACKEND = _email["EMAIL_BACKEND"]
+EMAIL_HOST = _email["EMAIL_HOST"]
+EMAIL_PORT = _email["EMAIL_PORT"]
+EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
+EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
+EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
+
+# --- What browsers are told ----------------------------------------------------------------------------------
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]  # asked by machines from inside
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS and TRUSTED_PROXIES else None
+SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "object-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+APPEND_SLASH = False
+
+# --- Static files: served by the web processes themselves, compressed and for ever cacheable -----------------
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = DEVELOPMENT
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEVELOPMENT
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+
+# --- Language and time ---------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("fr", "Français"), ("ar", "العربية")]
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+# --- Redis: rate counters and Celery's wake-ups. It may be away: nothing here may hang or raise for long. --------
+REDIS_TIMEOUT = 0.2  # seconds, for connecting and for each answer
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "codservice",
+        "OPTIONS": {"socket_timeout": REDIS_TIMEOUT, "socket_connect_timeout": REDIS_TIMEOUT},
+    }
+}
+RATELIMIT_USE_CACHE = "default"
+SILENCED_SYSTEM_CHECKS = ["django_ratelimit.E003", "django_ratelimit.W001"]  # they do not know Django's own RedisCache
+
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TIMEZONE = "UTC"
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE = {
+    "fold-order-counts": {"task": "orders.tasks.fold_order_counts", "schedule": 10, "options": {"expires": 10}},
+    "forget-idempotency-keys": {
+        "task": "codservice.api.tasks.forget_idempotency_keys",
+        "schedule": 600,
+        "options": {"expires": 600},
+    },
+}
+
+# --- The API -------------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["codservice.accounts.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["codservice.api.permissions.HasScope"],
+    "DEFAULT_PARSER_CLASSES": ["codservice.api.bodies.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["codservice.api.bodies.ExactJSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "codservice.api.bodies.AlwaysJSON",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "codservice.api.schema.Schema",
+    "EXCEPTION_HANDLER": "codservice.api.errors.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "codservice API",
+    "VERSION": __version__,
+    "DESCRIPTION": "Cash-on-delivery orders for Algerian merchants. Send `Authorization: Bearer <API_KEY>`.",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PUBLIC": True,
+    "SERVE_PERMISSIONS": [],
+    "SERVE_AUTHENTICATION": [],
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "PATH_CONVERTER_OVERRIDES": {"id": {"type": "string", "format": "uuid"}},
+    "POSTPROCESSING_HOOKS": ["codservice.api.schema.finish"],
+}
+
+# --- Logs ----------------------------------------------------------------------------------------------------
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"request_id": {"()": "codservice.logs.RequestIdFilter"}},
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        # The 4xx that clients cause are theirs to read in the answer, not ours in the log.
+        "django.request": {"level": "ERROR"},
+        "django.security.DisallowedHost": {"level": "ERROR"},
+    },
+}

@@ -1,0 +1,19 @@
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from codservice import health
+
+urlpatterns = [
+    path("healthz", health.alive),
+    path("readyz", health.ready),
+    path("api/schema", SpectacularAPIView.as_view(), name="schema"),
+    path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api-docs"),
+    path("api/v1/", include("orders.urls")),
+    path("console/", include("agents.urls")),
+    path("i18n/", include("django.conf.urls.i18n")),
+    path("", include("codservice.accounts.urls")),
+]
+
+handler400 = "codservice.api.errors.bad_request"
+handler404 = "codservice.api.errors.not_found"
+handler500 = "codservice.api.errors.server_error"

@@ -1,0 +1,21 @@
+#!/usr/bin/env python
+"""Django's command line. `python manage.py help` lists the commands; docs/operators.md explains them."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        # A wrong setting is the operator's to mend: one sentence, no traceback.
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

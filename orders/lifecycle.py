@@ -1,0 +1,372 @@
+"""Every way an order changes: import and the moves of `Order.MOVES`, called by API, console, commands and tasks.
+
+Each function is one transaction. A move locks the order's row, looks itself up in the table, writes the order, a
+`StatusChange` and, where the table says so, the event. A refusal changes nothing. Locks are taken orders first,
+then products, each by primary key.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models.functions import Now
+from uuid_utils.compat import uuid7
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import User
+from codservice.api.bodies import dump_json
+from codservice.errors import Invalid, Refused
+from inventory.models import Product
+from orders.models import CallNote, Order, OrderItem, Status, StatusChange
+from webhooks import events
+
+
+class NotCancellable(Refused):
+    """The order has left the warehouse; there is nothing to cancel any more."""
+
+    code = "order_not_cancellable"
+
+
+class AlreadyDecided(Refused):
+    """Someone was faster, or the order is not where this move starts."""
+
+    code = "order_already_decided"
+
+
+class NotAllowed(Refused):
+    """The move exists, but not for this role."""
+
+    code, status = "not_allowed", 403
+
+
+class Changed(Refused):
+    """The order is no longer the version that the person saw."""
+
+    code, status = "order_changed", 409
+
+
+# --- Import ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class DraftItem:
+    """A line to import. With `product_id`, name and price may be left to the catalog."""
+
+    quantity: int
+    product_id: UUID | None = None
+    product_name: str | None = None
+    unit_price: Decimal | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Draft:
+    """An order to import, checked and in canonical form; `orders.serializers` makes it from what was sent."""
+
+    customer_name: str
+    customer_phone: str
+    phone_e164: str
+    customer_address: str
+    customer_wilaya: str
+    wilaya_code: str
+    total_amount: Decimal
+    items: list[DraftItem]
+    customer_commune: str = ""
+    commune_code: str | None = None
+    shipping_fee: Decimal = Decimal("0.00")
+    notes: str = ""
+    external_id: str | None = None
+
+
+def import_order(account_id: UUID, draft: Draft, *, actor: Actor) -> Order:
+    """Import one order; it has `imported_items`, the list of its lines. Raises Invalid, and nothing is written then."""
+    (order,) = import_orders(account_id, [draft], actor=actor)
+    if isinstance(order, Invalid):
+        raise order
+    return order
+
+
+def import_orders(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor) -> list[Order | Invalid]:
+    """Import many orders in one transaction of at most two statements; for each draft its order or its refusal.
+
+    Refused are products that are not the account's, and an `external_id` that an earlier order has, in the
+    database or before it in `drafts`.
+    """
+    catalog = known_products(account_id, [item.product_id for draft in drafts for item in draft.items])
+    outcomes: list[Order | Invalid] = []
+    for draft in drafts:
+        errors = unknown_products(catalog, draft.items)
+        outcomes.append(Invalid(errors) if errors else _new_order(account_id, draft, catalog))
+    orders = [order for order in outcomes if isinstance(order, Order)]
+    if orders:
+        written = _insert(orders, actor)
+        for order in orders:
+            order.created_at = order.updated_at = written.get(order.id)
+    return [
+        Invalid({"external_id": ["Another order of this account has it already."]})
+        if isinstance(order, Order) and order.created_at is None
+        else order
+        for order in outcomes
+    ]
+
+
+def known_products(account_id: UUID, product_ids: Sequence[UUID | None]) -> dict[UUID, Product]:
+    """Those of `product_ids` that are products of the account; no statement when there are none."""
+    wanted = {product_id for product_id in product_ids if product_id is not None}
+    if not wanted:
+        return {}
+    products = Product.objects.filter(account_id=account_id, id__in=wanted).only("id", "name", "sku", "price")
+    return {product.id: product for product in products}
+
+
+def unknown_products(catalog: dict[UUID, Product], items: Sequence[DraftItem]) -> dict[str, list[str]]:
+    """The errors of lines whose product is not in `catalog`, by dotted path."""
+    return {
+        f"items.{index}.product_id": ["No product of this account has this id."]
+        for index, item in enumerate(items)
+        if item.product_id is not None and item.product_id not in catalog
+    }
+
+
+def _new_order(account_id: UUID, draft: Draft, catalog: dict[UUID, Product]) -> Order:
+    order = Order(
+        account_id=account_id,
+        external_id=draft.external_id,
+        customer_name=draft.customer_name,
+        customer_phone=draft.customer_phone,
+        phone_e164=draft.phone_e164,
+        customer_address=draft.customer_address,
+        customer_wilaya=draft.customer_wilaya,
+        wilaya_code=draft.wilaya_code,
+        customer_commune=draft.customer_commune,
+        commune_code=draft.commune_code,
+        total_amount=draft.total_amount,
+        shipping_fee=draft.shipping_fee,
+        notes=draft.notes,
+    )
+    order.imported_items = [
+        _new_item(order, position, item, catalog) for position, item in enumerate(draft.items)
+    ]
+    return order
+
+
+def _new_item(order: Order, position: int, item: DraftItem, catalog: dict[UUID, Product]) -> OrderItem:
+    product = catalog[item.product_id] if item.product_id is not None else None
+    return OrderItem(
+        order_id=order.id,
+        position=position,
+        product_id=item.product_id,
+        product_name=product.name if product and item.product_name is None else item.product_name,
+        sku=product.sku if product else None,
+        quantity=item.quantity,
+        unit_price=product.price if product and item.unit_price is None else item.unit_price,
+        attributes=item.attributes,
+    )
+
+
+_ORDER_COLUMNS = {
+    "id": "uuid",
+    "account_id": "uuid",
+    "external_id": "text",
+    "customer_name": "text",
+    "customer_phone": "text",
+    "phone_e164": "text",
+    "customer_address": "text",
+    "customer_wilaya": "text",
+    "wilaya_code": "text",
+    "customer_commune": "text",
+    "commune_code": "text",
+    "total_amount": "numeric",
+    "shipping_fee": "numeric",
+    "notes": "text",
+}
+_ITEM_COLUMNS = {
+    "id": "uuid",
+    "order_id": "uuid",
+    "position": "int",
+    "product_id": "uuid",
+    "product_name": "text",
+    "sku": "text",
+    "quantity": "int",
+    "unit_price": "numeric",
+    "attributes": "jsonb",
+}
+
+# Orders, lines and history in one statement: one round trip and, outside a larger transaction, one commit, for one
+# order as for five hundred. The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals.
+_INSERT = """
+WITH new_order AS (
+    INSERT INTO orders_order ({order_names}, status, version, cancel_reason, created_at, updated_at)
+    SELECT {order_names}, 'pending_confirmation', 1, '', now(), now() FROM json_to_recordset(%s::json) AS o({order_columns})
+    ON CONFLICT (account_id, external_id) WHERE external_id IS NOT NULL DO NOTHING
+    RETURNING id, account_id, created_at
+), new_item AS (
+    INSERT INTO orders_orderitem (account_id, {item_names})
+    SELECT new_order.account_id, {item_values} FROM json_to_recordset(%s::json) AS i({item_columns})
+    JOIN new_order ON new_order.id = i.order_id
+), new_change AS (
+    INSERT INTO orders_statuschange (account_id, order_id, to_status, at, actor, user_id, reason)
+    SELECT account_id, id, 'pending_confirmation', created_at, %s, %s::uuid, '' FROM new_order
+)
+SELECT id, created_at FROM new_order
+""".format(
+    order_names=", ".join(_ORDER_COLUMNS),
+    order_columns=", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items()),
+    item_names=", ".join(_ITEM_COLUMNS),
+    item_values=", ".join(f"i.{name}" for name in _ITEM_COLUMNS),
+    item_columns=", ".join(f"{name} {kind}" for name, kind in _ITEM_COLUMNS.items()),
+)
+
+
+def _insert(orders: Sequence[Order], actor: Actor) -> dict[UUID, datetime]:
+    """Write the orders; the time of creation of each that was written, by its id."""
+    items = [item for order in orders for item in order.imported_items]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _INSERT,
+            [
+                dump_json([{name: getattr(order, name) for name in _ORDER_COLUMNS} for order in orders]).decode(),
+                dump_json([{name: getattr(item, name) for name in _ITEM_COLUMNS} for item in items]).decode(),
+                actor.name,
+                actor.user_id,
+            ],
+        )
+        return dict(cursor.fetchall())
+
+
+# --- Moves -------------------------------------------------------------------------------------------------------
+
+
+def confirm(order_id: UUID, *, actor: Actor, seen_version: int | None = None) -> Order:
+    """The customer said yes. Raises AlreadyDecided, Changed, NotAllowed."""
+    return _move("confirm", order_id, actor=actor, seen_version=seen_version)
+
+
+def cancel(
+    order_id: UUID, *, actor: Actor, account_id: UUID | None = None, reason: str = "", seen_version: int | None = None
+) -> Order:
+    """Cancel what has not been shipped. Raises NotCancellable, AlreadyDecided, Changed, NotAllowed.
+
+    A merchant's cancel of a canceled order changes nothing and is no error: their retry is safe.
+    """
+    return _move("cancel", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version)
+
+
+def ship(order_id: UUID, *, actor: Actor, account_id: UUID | None = None) -> Order:
+    """The parcel was handed to the courier."""
+    return _move("ship", order_id, actor=actor, account_id=account_id)
+
+
+def deliver(order_id: UUID, *, actor: Actor, account_id: UUID | None = None) -> Order:
+    """The customer took the parcel and paid."""
+    return _move("deliver", order_id, actor=actor, account_id=account_id)
+
+
+def return_order(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, reason: str = "") -> Order:
+    """The parcel came back."""
+    return _move("return", order_id, actor=actor, account_id=account_id, reason=reason)
+
+
+def add_call_note(
+    order_id: UUID,
+    *,
+    agent: User,
+    outcome: CallNote.Outcome,
+    note: str = "",
+    callback_at: datetime | None = None,
+) -> CallNote:
+    """Note a call. The order's status stays what it is: silence is no cancellation, an answer no confirmation."""
+    with transaction.atomic():
+        order, now = _lock(order_id)
+        return CallNote.objects.create(
+            account_id=order.account_id,
+            order=order,
+            outcome=outcome,
+            note=note,
+            agent=agent,
+            agent_name=agent.display_name,
+            callback_at=callback_at,
+            created_at=now,
+        )
+
+
+def _move(
+    name: str,
+    order_id: UUID,
+    *,
+    actor: Actor,
+    account_id: UUID | None = None,
+    reason: str = "",
+    seen_version: int | None = None,
+) -> Order:
+    """Make the move `name`, or raise a Refused; Order.DoesNotExist outside `account_id`, when that is given."""
+    with transaction.atomic():
+        order, now = _lock(order_id, account_id)
+        if name == "cancel" and order.status == Status.CANCELED and actor.role == Role.API:
+            return order
+        move = Order.MOVES.get((Status(order.status), name))
+        if move is None:
+            raise _refusal(order, name)
+        if actor.role not in move.by:
+            raise NotAllowed(f"Only a supervisor can {name} an order that is {_said(order.status)}.")
+        if seen_version not in (None, order.version):
+            raise Changed("The order has been changed since you opened it. Read it again before you decide.")
+        previous = order.status
+        order.status, order.updated_at, order.version = move.to, now, order.version + 1
+        changed = ["status", "updated_at", "version"]
+        if move.to == Status.CONFIRMED:
+            order.confirmed_at = now
+            changed.append("confirmed_at")
+        if move.to == Status.CANCELED:
+            order.canceled_at, order.cancel_reason = now, reason
+            changed += ["canceled_at", "cancel_reason"]
+        order.save(update_fields=changed)
+        StatusChange.objects.create(
+            account_id=order.account_id,
+            order=order,
+            from_status=previous,
+            to_status=move.to,
+            at=now,
+            actor=actor.name,
+            user_id=actor.user_id,
+            reason=reason,
+        )
+        if move.event is not None:
+            events.publish(order.account_id, move.event, data=_event_data(order), at=now)
+    return order
+
+
+def _lock(order_id: UUID, account_id: UUID | None = None) -> tuple[Order, datetime]:
+    """The order with its row locked, and the time of the change: the database's, and never before the last one's."""
+    orders = Order.objects.filter(id=order_id)
+    if account_id is not None:
+        orders = orders.filter(account_id=account_id)
+    order = orders.annotate(now=Now()).select_for_update(of=("self",)).get()
+    return order, max(order.now, order.updated_at)
+
+
+def _refusal(order: Order, name: str) -> Refused:
+    if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
+        return NotCancellable(f"The order is {_said(order.status)}; it can no longer be canceled.")
+    last = order.status_changes.order_by("-at", "-id").first()
+    if last is None or order.status == Status.PENDING:
+        return AlreadyDecided(f"An order that is {_said(order.status)} cannot be moved by “{name}”.")
+    return AlreadyDecided(f"Already {_said(order.status)} by {last.actor} at {last.at:%H:%M UTC on %Y-%m-%d}.")
+
+
+def _said(status: str) -> str:
+    return Status(status).label.lower()
+
+
+def _event_data(order: Order) -> dict[str, object]:
+    return {
+        "id": order.id,
+        "status": order.status,
+        "customer_name": order.customer_name,
+        "customer_phone": order.customer_phone,
+        "total_amount": order.total_amount,
+        "updated_at": order.updated_at,
+    }

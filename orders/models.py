@@ -1,0 +1,238 @@
+from typing import NamedTuple
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db import models
+from django.db.models import F, OuterRef, Q
+from django.db.models.functions import Cast, JSONObject
+from uuid_utils.compat import uuid7
+
+from codservice.accounts.actor import Role
+from codservice.accounts.models import Account, User
+from inventory.models import Product
+from webhooks.models import Event
+
+
+class Status(models.TextChoices):
+    PENDING = "pending_confirmation", "Pending confirmation"
+    CONFIRMED = "confirmed", "Confirmed"
+    CANCELED = "canceled", "Canceled"
+    SHIPPED = "shipped", "Shipped"
+    DELIVERED = "delivered", "Delivered"
+    RETURNED = "returned", "Returned"
+
+
+class Move(NamedTuple):
+    """One row of the table of moves: where it leads, who may make it, and the event that tells of it."""
+
+    to: Status
+    by: frozenset[Role]
+    event: Event.Kind | None = None
+
+
+_AGENTS = frozenset({Role.AGENT, Role.SUPERVISOR})
+_WAREHOUSE = frozenset({Role.SUPERVISOR, Role.COMMAND})
+
+
+class OrderQuerySet(models.QuerySet["Order"]):
+    def with_detail(self) -> "OrderQuerySet":
+        """Each order with its items, call notes and history, as `detail_…` lists of dicts, in the one statement.
+
+        Amounts are text there and times ISO 8601 text, because JSON would turn them into floats and strings.
+        """
+        mine = {"order_id": OuterRef("pk")}
+        items = OrderItem.objects.filter(**mine).order_by("position")
+        notes = CallNote.objects.filter(**mine).order_by("created_at", "id")
+        history = StatusChange.objects.filter(**mine).order_by("at", "id")
+        return self.annotate(
+            detail_items=ArraySubquery(
+                items.values(
+                    json=JSONObject(
+                        **{f: f for f in ("id", "product_id", "product_name", "sku", "quantity", "attributes")},
+                        unit_price=Cast("unit_price", models.TextField()),
+                    )
+                )
+            ),
+            detail_notes=ArraySubquery(
+                notes.values(
+                    json=JSONObject(
+                        **{f: f for f in ("id", "outcome", "note", "created_at", "callback_at")}, agent="agent_name"
+                    )
+                )
+            ),
+            detail_history=ArraySubquery(
+                history.values(
+                    json=JSONObject(**{f: f for f in ("from_status", "to_status", "at", "actor", "reason")})
+                )
+            ),
+        )
+
+
+class Order(models.Model):
+    """An order that will be paid in cash at the door. Changed by `orders.lifecycle` alone."""
+
+    # (status, move) → Move. What is not in the table is refused (contract, section 5).
+    MOVES = {
+        (Status.PENDING, "confirm"): Move(Status.CONFIRMED, _AGENTS, Event.Kind.ORDER_CONFIRMED),
+        (Status.PENDING, "cancel"): Move(Status.CANCELED, _AGENTS | {Role.API}, Event.Kind.ORDER_CANCELLED),
+        (Status.CONFIRMED, "cancel"): Move(
+            Status.CANCELED, frozenset({Role.SUPERVISOR, Role.API}), Event.Kind.ORDER_CANCELLED
+        ),
+        (Status.CONFIRMED, "ship"): Move(Status.SHIPPED, _WAREHOUSE),
+        (Status.SHIPPED, "deliver"): Move(Status.DELIVERED, _WAREHOUSE),
+        (Status.SHIPPED, "return"): Move(Status.RETURNED, _WAREHOUSE),
+    }
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="orders", db_index=False)
+    external_id = models.CharField(max_length=64, null=True, blank=True, help_text="The shop's own order number.")
+    status = models.CharField(max_length=20, choices=Status, default=Status.PENDING)
+    version = models.PositiveIntegerField(default=1, help_text="Counts the changes.")
+
+    customer_name = models.CharField(max_length=255)
+    customer_phone = models.CharField(max_length=40, help_text="As it was sent.")
+    phone_e164 = models.CharField("phone (E.164)", max_length=16, help_text="To find and compare it.")
+    customer_address = models.CharField(max_length=500)
+    customer_wilaya = models.CharField(max_length=255, help_text="As it was sent.")
+    wilaya_code = models.CharField(max_length=2)
+    customer_commune = models.CharField(max_length=255, blank=True, help_text="As it was sent.")
+    commune_code = models.CharField(max_length=4, null=True, blank=True)
+
+    total_amount = models.DecimalField(max_digits=10, decimal_places=2, help_text="DZD")
+    shipping_fee = models.DecimalField(max_digits=10, decimal_places=2, default=0, help_text="DZD")
+    notes = models.CharField(max_length=2000, blank=True, help_text="The merchant's, for the agent.")
+    cancel_reason = models.CharField(max_length=500, blank=True)
+
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+    confirmed_at = models.DateTimeField(null=True, blank=True)
+    canceled_at = models.DateTimeField(null=True, blank=True)
+
+    objects = OrderQuerySet.as_manager()
+    imported_items: list["OrderItem"]  # of an order that `lifecycle.import_orders` has just made
+
+    class Meta:
+        permissions = [("work_order", "Can call customers and decide orders"), ("supervise_order", "Can see all orders")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "external_id"], condition=Q(external_id__isnull=False), name="one_order_per_external_id"
+            ),
+            models.CheckConstraint(condition=Q(status__in=Status.values), name="order_status_known"),
+            models.CheckConstraint(condition=Q(total_amount__gte=0), name="order_total_not_negative"),
+            models.CheckConstraint(condition=Q(shipping_fee__gte=0), name="order_shipping_fee_not_negative"),
+        ]
+        indexes = [
+            # A merchant's list, newest first.
+            models.Index(F("account"), F("created_at").desc(), F("id").desc(), name="order_list"),
+            # The same with `status`; and the desk's oldest pending ones of an account.
+            models.Index(F("account"), F("status"), F("created_at").desc(), F("id").desc(), name="order_list_by_status"),
+            # What has changed since: `updated_from`, `sort=updated_at`.
+            models.Index(F("account"), F("updated_at").desc(), F("id").desc(), name="order_list_by_update"),
+            # All orders of one customer, of any merchant: the console, and the list's `phone`.
+            models.Index(F("phone_e164"), F("created_at").desc(), name="order_by_phone"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.customer_name} {self.id}"
+
+
+class OrderItem(models.Model):
+    """One line of an order. Name and price are kept as they were ordered."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    # Every table carries its account, so that rows can be divided by it; the order's key vouches for it.
+    account = models.ForeignKey(Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="items", db_index=False)
+    position = models.PositiveSmallIntegerField()
+    product = models.ForeignKey(Product, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    product_name = models.CharField(max_length=255)
+    sku = models.CharField("SKU", max_length=64, null=True, blank=True)
+    quantity = models.PositiveIntegerField()
+    unit_price = models.DecimalField(max_digits=10, decimal_places=2, help_text="DZD")
+    attributes = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        constraints = [
+            # Also the index of an order's lines in their order.
+            models.UniqueConstraint(fields=["order", "position"], name="one_item_per_position"),
+            models.CheckConstraint(condition=Q(quantity__gte=1), name="item_quantity_positive"),
+            models.CheckConstraint(condition=Q(unit_price__gte=0), name="item_price_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.quantity} × {self.product_name}"
+
+
+class StatusChange(models.Model):
+    """One move of one order: the order's history, never changed."""
+
+    account = models.ForeignKey(Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="status_changes", db_index=False)
+    from_status = models.CharField(max_length=20, choices=Status, null=True)
+    to_status = models.CharField(max_length=20, choices=Status)
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=255, help_text="Who made it, as people read it.")
+    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False)
+    reason = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        indexes = [
+            # An order's history.
+            models.Index(fields=["order", "at"], name="status_change_of_order"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.from_status} → {self.to_status}"
+
+
+class CallNote(models.Model):
+    """One call to the customer, or one thing to remember about it."""
+
+    class Outcome(models.TextChoices):
+        ANSWERED = "answered", "Answered"
+        NO_ANSWER = "no_answer", "No answer"
+        BUSY = "busy", "Busy"
+        SWITCHED_OFF = "switched_off", "Switched off"
+        WRONG_NUMBER = "wrong_number", "Wrong number"
+        CALLBACK = "callback", "Call back later"
+        NOTE = "note", "Note only"
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="call_notes", db_index=False)
+    outcome = models.CharField(max_length=20, choices=Outcome)
+    note = models.CharField(max_length=2000, blank=True)
+    agent = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+    agent_name = models.CharField(max_length=255, help_text="As people read it; stays when the user is gone.")
+    created_at = models.DateTimeField()
+    callback_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            # An order's call history.
+            models.Index(fields=["order", "created_at"], name="call_note_of_order"),
+        ]
+
+    def __str__(self) -> str:
+        return self.get_outcome_display()
+
+
+class OrderCount(models.Model):
+    """How many orders an account has in each status: the sum of the deltas.
+
+    Triggers on the orders' table append the deltas (migration `count_orders`), so that no way of writing an order
+    can forget them, and beat folds them together (`orders.tasks`). A counter that each import updates would make
+    all imports of an account wait for each other; counting the rows would take longer with each order.
+    """
+
+    account = models.ForeignKey(Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    status = models.CharField(max_length=20, choices=Status)
+    delta = models.IntegerField()
+
+    class Meta:
+        indexes = [
+            # Read by the sum alone, without the table.
+            models.Index(fields=["account", "status"], include=["delta"], name="order_count_of_account"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.delta:+}"

@@ -1,0 +1,33 @@
+"""Algerian phone numbers: any usual form in, E.164 out. The parsing is libphonenumber's."""
+
+import re
+
+import phonenumbers
+
+MAX_LENGTH = 40  # characters; no way of writing a number needs more
+# The forms that every client should send; many more are understood.
+PATTERN = r"^(0|\+213|00213)[567][0-9]{8}$"
+
+# The outline of Algeria's numbering plan as libphonenumber knows it: what a number could be, landlines included,
+# whether or not that block has been handed out yet.
+_POSSIBLE = re.compile(
+    phonenumbers.PhoneMetadata.metadata_for_region("DZ").general_desc.national_number_pattern  # type: ignore[union-attr]
+)
+
+
+class NotAPhone(ValueError):
+    """The text is no possible Algerian phone number."""
+
+
+def to_e164(text: str) -> str:
+    """`0550 12 34 56`, `+213…`, `00213…`, Arabic-Indic digits → `+213550123456`. Raises NotAPhone."""
+    if len(text) > MAX_LENGTH:
+        raise NotAPhone
+    try:
+        number = phonenumbers.parse(text, "DZ", _check_region=False)
+    except phonenumbers.NumberParseException:
+        raise NotAPhone from None
+    national = str(number.national_number)
+    if number.country_code != 213 or number.italian_leading_zero or not _POSSIBLE.fullmatch(national):
+        raise NotAPhone
+    return f"+213{national}"

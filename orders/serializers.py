@@ -1,0 +1,360 @@
+"""Orders on the wire: what may come in, and what goes out (contract, section 5)."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from rest_framework import serializers
+from rest_framework.fields import empty
+
+from codservice.api.errors import flatten
+from codservice.api.fields import Amount, Integer, StringMap, Text
+from codservice.api.paging import PageMeta
+from codservice.errors import Invalid
+from orders import lifecycle, phones, regions
+from orders.models import CallNote, Order, OrderItem, Status
+
+
+class PhoneField(Text):
+    """An Algerian phone number in any usual form; gives the pair (as sent, E.164)."""
+
+    def clean(self, data: Any) -> tuple[str, str]:  # type: ignore[override]
+        text = super().clean(data)
+        try:
+            return text, phones.to_e164(text)
+        except phones.NotAPhone:
+            raise serializers.ValidationError(
+                ["Must be an Algerian phone number, such as 0550 12 34 56 or +213550123456."]
+            ) from None
+
+    def openapi(self, direction: str) -> dict[str, Any]:
+        return {"type": "string", "pattern": phones.PATTERN}
+
+
+class RegionField(Text):
+    """The name or code of a region, a code also as a JSON integer; gives the text as sent."""
+
+    def clean(self, data: Any) -> str:
+        return super().clean(str(data) if type(data) is int and 0 <= data <= 99_999 else data)
+
+
+class CanonicalUUIDField(serializers.UUIDField):
+    """A UUID as text with dashes, in either case, and no other of the forms that Python reads."""
+
+    def run_validation(self, data: Any = empty) -> Any:
+        is_empty, data = self.validate_empty_values(data)
+        if is_empty:
+            return data
+        try:
+            value = UUID(data)
+        except (ValueError, AttributeError, TypeError):
+            value = None
+        if value is None or str(value) != data.lower():
+            raise serializers.ValidationError(["Must be a UUID."])
+        return value
+
+
+class OrderItemImport(serializers.Serializer):
+    product_id = CanonicalUUIDField(required=False, allow_null=True, default=None)
+    product_name = Text(max_length=255, required=False, allow_null=True, default=None)
+    quantity = Integer(min_value=1, max_value=10_000)
+    unit_price = Amount(required=False, allow_null=True, default=None)
+    attributes = StringMap(
+        max_entries=20, max_key=64, max_value=255, required=False, allow_null=True, default=None
+    )
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        errors: dict[str, Any] = {}
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not isinstance(data, dict):
+                raise
+            errors, values = error.detail, {}  # type: ignore[assignment]
+        if data.get("product_id") is None:
+            for name in ("product_name", "unit_price"):
+                if data.get(name) is None and name not in errors:
+                    errors[name] = ["This field is required without product_id."]
+        if errors:
+            raise serializers.ValidationError(errors)
+        return values
+
+
+class OrderImport(serializers.Serializer):
+    customer_name = Text(max_length=255)
+    customer_phone = PhoneField(max_length=phones.MAX_LENGTH)
+    customer_address = Text(max_length=500, free=True)
+    customer_wilaya = RegionField(max_length=255)
+    customer_commune = RegionField(max_length=255, required=False, allow_null=True, allow_blank=True, default=None)
+    total_amount = Amount()
+    shipping_fee = Amount(required=False, allow_null=True, default=None)
+    notes = Text(max_length=2000, free=True, required=False, allow_null=True, allow_blank=True, default="")
+    external_id = Text(max_length=64, required=False, allow_null=True, default=None)
+    items = OrderItemImport(many=True, allow_empty=False, max_length=100)
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """Field by field, then the two regions, of which one depends on the other: all problems at once."""
+        errors: dict[str, Any] = {}
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            errors, values = error.detail, {}  # type: ignore[assignment]
+        wilaya = commune = None
+        if "customer_wilaya" not in errors:
+            wilaya = _find(errors, "customer_wilaya", regions.find_wilaya, data["customer_wilaya"])
+        if wilaya and "customer_commune" not in errors and data.get("customer_commune") not in (None, ""):
+            commune = _find(errors, "customer_commune", regions.find_commune, data["customer_commune"], wilaya.code)
+        if errors:
+            raise serializers.ValidationError(errors)
+        values["wilaya_code"] = wilaya.code
+        values["commune_code"] = commune.code if commune else None
+        return values
+
+
+def _find(errors: dict[str, Any], name: str, find: Any, *args: Any) -> Any:
+    try:
+        return find(*args)
+    except regions.NotFound as error:
+        errors[name] = [str(error)]
+        return None
+
+
+# DRF copies a serializer's fields for every instance, which costs more than the checks themselves. These checks keep
+# no state, so that one instance serves all requests.
+_IMPORT = OrderImport()
+
+
+def read_order(body: dict[str, Any], account_id: UUID) -> lifecycle.Draft:
+    """The order in a request's body. Raises Invalid with all its problems."""
+    try:
+        values = _IMPORT.run_validation(body)
+    except serializers.ValidationError as error:
+        raise Invalid(flatten(error.detail) | _unknown_products(body, account_id)) from None
+    phone, phone_e164 = values.pop("customer_phone")
+    return lifecycle.Draft(
+        customer_name=values["customer_name"],
+        customer_phone=phone,
+        phone_e164=phone_e164,
+        customer_address=values["customer_address"],
+        customer_wilaya=values["customer_wilaya"],
+        wilaya_code=values["wilaya_code"],
+        customer_commune=values["customer_commune"] or "",
+        commune_code=values["commune_code"],
+        total_amount=values["total_amount"],
+        shipping_fee=values["shipping_fee"] or Decimal("0.00"),
+        notes=values["notes"] or "",
+        external_id=values["external_id"],
+        items=[
+            lifecycle.DraftItem(
+                quantity=item["quantity"],
+                product_id=item["product_id"],
+                product_name=item["product_name"],
+                unit_price=item["unit_price"],
+                attributes=item["attributes"] or {},
+            )
+            for item in values["items"]
+        ],
+    )
+
+
+def _unknown_products(body: dict[str, Any], account_id: UUID) -> dict[str, list[str]]:
+    """What would be refused next: the products of a body that is refused already, so that all is said at once."""
+    items = body.get("items")
+    if not isinstance(items, list) or len(items) > 100:
+        return {}
+    field, found = CanonicalUUIDField(), []
+    for item in items:
+        try:
+            product_id = field.run_validation(item.get("product_id")) if isinstance(item, dict) else None
+        except serializers.ValidationError:
+            product_id = None
+        found.append(lifecycle.DraftItem(quantity=1, product_id=product_id))
+    catalog = lifecycle.known_products(account_id, [item.product_id for item in found])
+    return lifecycle.unknown_products(catalog, found)
+
+
+# --- Out: the functions make the bodies, the classes describe them for OpenAPI -------------------------------------
+
+
+def imported_body(order: Order) -> dict[str, Any]:
+    """The answer to an import; `order` is fresh from `lifecycle.import_order`."""
+    return _order_body(order, [_item_body(item) for item in order.imported_items])
+
+
+def detail_body(order: Order) -> dict[str, Any]:
+    """An order with all that belongs to it; `order` comes from `Order.objects.with_detail()`."""
+    body = _order_body(
+        order,
+        [
+            {"id": item["id"], "product_id": item["product_id"], "product_name": item["product_name"],
+             "sku": item["sku"], "quantity": item["quantity"], "unit_price": Decimal(item["unit_price"]),
+             "attributes": item["attributes"]}
+            for item in order.detail_items
+        ],
+    )  # fmt: skip
+    customer = body["customer"]
+    customer["wilaya_name"] = regions.wilaya(order.wilaya_code).name
+    customer["commune_name"] = regions.commune(order.commune_code).name if order.commune_code else None
+    return body | {
+        "updated_at": order.updated_at,
+        "confirmed_at": order.confirmed_at,
+        "canceled_at": order.canceled_at,
+        "cancel_reason": order.cancel_reason,
+        "call_notes": [
+            {"id": note["id"], "outcome": note["outcome"], "note": note["note"], "agent": note["agent"],
+             "created_at": _time(note["created_at"]), "callback_at": _time(note["callback_at"])}
+            for note in order.detail_notes
+        ],
+        "status_history": [
+            {"from": change["from_status"], "to": change["to_status"], "at": _time(change["at"]),
+             "actor": change["actor"], "reason": change["reason"]}
+            for change in order.detail_history
+        ],
+    }  # fmt: skip
+
+
+def list_body(order: Order) -> dict[str, Any]:
+    return {
+        "id": order.id,
+        "status": order.status,
+        "customer": {"name": order.customer_name, "phone": order.customer_phone, "wilaya": order.wilaya_code},
+        "total_amount": order.total_amount,
+        "created_at": order.created_at,
+    }
+
+
+def _order_body(order: Order, items: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "id": order.id,
+        "external_id": order.external_id,
+        "status": order.status,
+        "customer": {
+            "name": order.customer_name,
+            "phone": order.customer_phone,
+            "address": order.customer_address,
+            "wilaya": order.wilaya_code,
+            "commune": order.commune_code,
+        },
+        "total_amount": order.total_amount,
+        "shipping_fee": order.shipping_fee,
+        "notes": order.notes,
+        "items": items,
+        "created_at": order.created_at,
+    }
+
+
+def _item_body(item: OrderItem) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "product_id": item.product_id,
+        "product_name": item.product_name,
+        "sku": item.sku,
+        "quantity": item.quantity,
+        "unit_price": item.unit_price,
+        "attributes": item.attributes,
+    }
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+class OrderItemBody(serializers.Serializer):
+    id = serializers.UUIDField()
+    product_id = serializers.UUIDField(allow_null=True)
+    product_name = serializers.CharField()
+    sku = serializers.CharField(allow_null=True)
+    quantity = serializers.IntegerField()
+    unit_price = Amount()
+    attributes = serializers.DictField(child=serializers.CharField())
+
+
+class CustomerBody(serializers.Serializer):
+    name = serializers.CharField()
+    phone = serializers.CharField()
+    address = serializers.CharField()
+    wilaya = serializers.CharField(help_text="Two-digit code.")
+    commune = serializers.CharField(allow_null=True, help_text="Four-digit ONS code; null when none was sent.")
+
+
+class OrderBody(serializers.Serializer):
+    id = serializers.UUIDField()
+    external_id = serializers.CharField(allow_null=True)
+    status = serializers.ChoiceField(Status.choices)
+    customer = CustomerBody()
+    total_amount = Amount(help_text="DZD")
+    shipping_fee = Amount(help_text="DZD")
+    notes = serializers.CharField()
+    items = OrderItemBody(many=True)
+    created_at = serializers.DateTimeField()
+
+
+class CallNoteBody(serializers.Serializer):
+    id = serializers.UUIDField()
+    outcome = serializers.ChoiceField(CallNote.Outcome.choices)
+    note = serializers.CharField()
+    agent = serializers.CharField(help_text="The agent's display name.")
+    created_at = serializers.DateTimeField()
+    callback_at = serializers.DateTimeField(allow_null=True)
+
+
+class StatusChangeBody(serializers.Serializer):
+    to = serializers.ChoiceField(Status.choices)
+    at = serializers.DateTimeField()
+    actor = serializers.CharField()
+    reason = serializers.CharField()
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        # `from` is a word of Python's and cannot be an attribute.
+        return {"from": serializers.ChoiceField(Status.choices, allow_null=True), **super().get_fields()}
+
+
+class CustomerDetailBody(CustomerBody):
+    wilaya_name = serializers.CharField()
+    commune_name = serializers.CharField(allow_null=True)
+
+
+class OrderDetailBody(OrderBody):
+    customer = CustomerDetailBody()
+    updated_at = serializers.DateTimeField()
+    confirmed_at = serializers.DateTimeField(allow_null=True)
+    canceled_at = serializers.DateTimeField(allow_null=True)
+    cancel_reason = serializers.CharField()
+    call_notes = CallNoteBody(many=True)
+    status_history = StatusChangeBody(many=True)
+
+
+class ListedCustomerBody(serializers.Serializer):
+    name = serializers.CharField()
+    phone = serializers.CharField()
+    wilaya = serializers.CharField(help_text="Two-digit code.")
+
+
+class ListedOrderBody(serializers.Serializer):
+    id = serializers.UUIDField()
+    status = serializers.ChoiceField(Status.choices)
+    customer = ListedCustomerBody()
+    total_amount = Amount(help_text="DZD")
+    created_at = serializers.DateTimeField()
+
+
+class OrderListBody(serializers.Serializer):
+    data = ListedOrderBody(many=True)
+    meta = PageMeta()
+
+
+class OrderCancel(serializers.Serializer):
+    reason = Text(max_length=500, free=True, required=False, allow_null=True, allow_blank=True, default="")
+
+
+_CANCEL = OrderCancel()
+
+
+def read_cancel(body: dict[str, Any]) -> str:
+    """The reason in a cancel's optional body. Raises Invalid."""
+    try:
+        return _CANCEL.run_validation(body)["reason"] or ""
+    except serializers.ValidationError as error:
+        raise Invalid(flatten(error.detail)) from None

@@ -1,0 +1,80 @@
+"""`/api/v1/orders`: import, list, detail, cancel (contract, section 5)."""
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.utils.cache import get_conditional_response
+from rest_framework import status, viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from codservice.accounts.actor import Actor
+from codservice.api import idempotency, schema
+from codservice.api.bodies import weak_etag
+from codservice.api.paging import Page
+from orders import lifecycle, serializers
+from orders.filters import OrderFilter
+from orders.models import Order
+
+_LISTED = ("id", "status", "customer_name", "customer_phone", "wilaya_code", "total_amount", "created_at")
+
+
+class OrderViewSet(viewsets.GenericViewSet):
+    scopes = {"list": "orders:read", "retrieve": "orders:read", "create": "orders:write", "cancel": "orders:write"}
+    http_method_names = ["get", "head", "post"]
+
+    def get_queryset(self) -> QuerySet[Order]:
+        return Order.objects.filter(account_id=self.request.auth.account_id)
+
+    @schema.describe(
+        "Import an order",
+        request=serializers.OrderImport,
+        answers={201: serializers.OrderBody},
+        errors=(400, 409, 413, 415, 422),
+        is_idempotent=True,
+    )
+    def create(self, request: Request) -> HttpResponse:
+        """The order is then `pending_confirmation` until an agent has reached the customer."""
+        return idempotency.once(request, lambda: self._import(request))
+
+    def _import(self, request: Request) -> Response:
+        account_id = request.auth.account_id
+        draft = serializers.read_order(request.data, account_id)
+        order = lifecycle.import_order(account_id, draft, actor=Actor.of_key(request.auth))
+        return Response(serializers.imported_body(order), status.HTTP_201_CREATED)
+
+    @schema.describe(
+        "List orders", answers={200: serializers.OrderListBody}, errors=(422,), filters=OrderFilter, is_paged=True
+    )
+    def list(self, request: Request) -> Response:
+        """Newest first. A page past the end is empty; `meta.total` is exact."""
+        page = Page(request)
+        filters = OrderFilter.read(request.query_params, self.get_queryset())
+        total = filters.total(request.auth.account_id)
+        rows = page.rows(filters.rows().only(*_LISTED), total)
+        return Response({"data": [serializers.list_body(order) for order in rows], "meta": page.meta(total)})
+
+    @schema.describe("Read an order", answers={200: serializers.OrderDetailBody}, errors=(404,), has_etag=True)
+    def retrieve(self, request: Request, id: UUID) -> HttpResponse:
+        """With its call notes and history. `If-None-Match` saves reading what has not changed."""
+        body = self._detail(id)
+        response = Response(body)
+        response["ETag"] = weak_etag(body)
+        response["Cache-Control"] = "private, no-cache"
+        return get_conditional_response(request, etag=response["ETag"], response=response)
+
+    @schema.describe(
+        "Cancel an order",
+        request=serializers.OrderCancel,
+        answers={200: serializers.OrderDetailBody},
+        errors=(400, 404, 413, 415, 422),
+    )
+    def cancel(self, request: Request, id: UUID) -> Response:
+        """Possible until it is shipped. The body is optional; to cancel twice is harmless."""
+        reason = serializers.read_cancel(dict(request.data))
+        lifecycle.cancel(id, account_id=request.auth.account_id, actor=Actor.of_key(request.auth), reason=reason)
+        return Response(self._detail(id))
+
+    def _detail(self, id: UUID) -> dict:
+        return serializers.detail_body(self.get_queryset().with_detail().get(id=id))
