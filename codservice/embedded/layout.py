@@ -1,0 +1,96 @@
+"""Which file lies where, and who may own it."""
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+# sun_path holds 108 bytes on Linux and 104 on macOS, the closing NUL included.
+SOCKET_PATH_LIMIT = 100
+
+
+class CannotStart(Exception):
+    """The service cannot start; the message is one sentence for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths of one data folder. Pure: the same folder and user always give the same paths."""
+
+    data: Path
+
+    @property
+    def cluster(self) -> Path:
+        return self.data / "postgres"
+
+    @property
+    def secrets(self) -> Path:
+        return self.data / "secrets.env"
+
+    @property
+    def lock(self) -> Path:
+        return self.data / "lock"
+
+    @property
+    def runtime(self) -> Path:
+        """Folder of the sockets.
+
+        Inside the data folder where a socket's path fits, so that the two are found together. Elsewhere, and
+        for root (whose servers run as another user that may not look into root's folders), a short name
+        derived from the data folder.
+        """
+        inside = self.data / "run"
+        if os.geteuid() != 0 and len(os.fsencode(_postgres_socket(inside))) <= SOCKET_PATH_LIMIT:
+            return inside
+        digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
+        return Path("/tmp") / f"codservice-{os.geteuid()}-{digest}"  # noqa: S108 - owner is checked, see own_folder
+
+    @property
+    def postgres_socket(self) -> Path:
+        return _postgres_socket(self.runtime)
+
+    @property
+    def valkey_socket(self) -> Path:
+        return self.runtime / "valkey" / "valkey.sock"
+
+
+def _postgres_socket(runtime: Path) -> Path:
+    return runtime / "postgres" / ".s.PGSQL.5432"
+
+
+def own_folder(path: Path, *, mode: int = 0o700, owner: int | None = None) -> Path:
+    """Make `path` a folder of `owner` (default: us) with exactly `mode`, or refuse.
+
+    A folder or a link that somebody else has put there first, as anyone may in /tmp, is never used.
+    """
+    owner = os.geteuid() if owner is None else owner
+    try:
+        os.mkdir(path, 0o700)
+        if owner != os.geteuid():
+            os.chown(path, owner, -1)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise CannotStart(f"The folder {path} cannot be made: {error.strerror}.") from error
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
+        raise CannotStart(
+            f"{path} is not a folder of user id {owner}; remove it, or set DATA_DIR to another folder."
+        )
+    if stat.S_IMODE(found.st_mode) != mode:
+        os.chmod(path, mode)
+    return path
+
+
+def make_data_folder(layout: Layout) -> None:
+    """Make the data folder (0700 when it is new) and make sure that it can be written to."""
+    try:
+        layout.data.parent.mkdir(parents=True, exist_ok=True)
+        layout.data.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError as error:
+        raise CannotStart(f"DATA_DIR {layout.data} is not a folder.") from error
+    except OSError as error:
+        raise CannotStart(f"DATA_DIR {layout.data} cannot be made: {error.strerror}.") from error
+    if not os.access(layout.data, os.W_OK | os.X_OK):
+        raise CannotStart(f"DATA_DIR {layout.data} cannot be written to by user id {os.geteuid()}.")

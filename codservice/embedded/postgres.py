@@ -1,0 +1,220 @@
+"""The embedded PostgreSQL: make its cluster, start it, and survive what earlier starts left behind."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from codservice.run.process import Process
+
+from .binaries import PostgresPrograms, ServerUser, find_postgres
+from .layout import CannotStart, Layout, own_folder
+
+NEW_CLUSTER_BYTES = 256 << 20
+OLD_CLUSTER_BYTES = 64 << 20
+ORPHAN_SECONDS = 60.0
+ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}
+
+# A small machine: little shared memory, no parallel query (it also needs /dev/shm, 64 MB in a container), no
+# replication. What makes a commit durable (fsync, synchronous_commit, full_page_writes) is left as it is: on.
+SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "60",
+    "shared_buffers": "32MB",
+    "huge_pages": "off",
+    "maintenance_work_mem": "32MB",
+    "max_parallel_workers_per_gather": "0",
+    "max_parallel_maintenance_workers": "0",
+    "autovacuum_max_workers": "1",
+    "jit": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_logical_replication_workers": "0",
+    "max_wal_size": "256MB",
+    "min_wal_size": "32MB",
+    "random_page_cost": "1.1",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_checkpoints": "off",
+    # Customers' names and phones stay out of the log: no statements, no details.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+    "log_line_prefix": "%m [%p] ",
+}
+
+
+def server_user(layout: Layout) -> ServerUser:
+    """Who the servers run as: us, or, as PostgreSQL refuses root, the cluster's owner or `nobody`."""
+    if os.geteuid() != 0:
+        return ServerUser(os.geteuid(), os.getegid())
+    if layout.cluster.exists() and (found := layout.cluster.stat()).st_uid != 0:
+        return ServerUser(found.st_uid, found.st_gid)
+    nobody = pwd.getpwnam("nobody")
+    return ServerUser(nobody.pw_uid, nobody.pw_gid)
+
+
+def postgres(layout: Layout) -> Process:
+    """The database as a process to supervise. Raises `CannotStart` when the machine or the data do not allow it.
+
+    The caller holds the data folder's lock, so any server that still runs on it is an orphan.
+    """
+    user = server_user(layout)
+    _check_data(layout, user)
+    _make_runtime(layout, user)
+    programs = find_postgres(major=_major(layout.cluster), user=user, copies=layout.runtime / "bin")
+    options = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+    options += ["-c", f"unix_socket_directories={layout.postgres_socket.parent}"]
+
+    def before_start() -> None:
+        _make_runtime(layout, user)
+        _check_space(layout)
+        if not layout.cluster.exists():
+            _make_cluster(layout, programs, user)
+        _stop_orphan(layout.cluster)
+
+    return Process(
+        name="database",
+        command=[str(programs.folder / "postgres"), "-D", _reachable(layout.cluster, user), "-p", "5432", *options],
+        before_start=before_start,
+        is_ready=lambda: _status(layout.cluster) == "ready",
+        start_seconds=None,  # recovery after a crash takes as long as it takes
+        # Fast shutdown; if that hangs an immediate one, after which the next start recovers from the log.
+        stop=((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0)),
+        orphan_signal=signal.SIGINT,
+        options={"cwd": layout.cluster, **user.options()},
+        environment=ENVIRONMENT,
+        log=layout.data / "postgres.log",
+    )
+
+
+def _reachable(cluster: Path, user: ServerUser) -> str:
+    """A path by which `user` reaches the cluster when started inside it.
+
+    Root's data folder is usually closed to others, and opening root's folders to them is no choice. On Linux a
+    process reaches the folder it was started in by this link whatever is above it.
+    """
+    return str(cluster) if user.is_us or sys.platform != "linux" else "/proc/self/cwd"
+
+
+def _make_runtime(layout: Layout, user: ServerUser) -> None:
+    own_folder(layout.runtime, mode=0o700 if user.is_us else 0o711)
+    own_folder(layout.postgres_socket.parent, owner=user.uid)
+
+
+def _major(cluster: Path) -> int | None:
+    if not cluster.exists():
+        return None
+    try:
+        return int((cluster / "PG_VERSION").read_text().strip())
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"{cluster} is not a readable PostgreSQL cluster: PG_VERSION is missing.") from error
+
+
+def _check_data(layout: Layout, user: ServerUser) -> None:
+    if layout.cluster.exists() and (owner := layout.cluster.stat().st_uid) != user.uid:
+        raise CannotStart(
+            f"{layout.cluster} belongs to user id {owner} and we run as {user.uid}; run as the user (or as root) that"
+            " made it, or set DATA_DIR to another folder."
+        )
+
+
+def _check_space(layout: Layout) -> None:
+    needed = OLD_CLUSTER_BYTES if layout.cluster.exists() else NEW_CLUSTER_BYTES
+    if (free := shutil.disk_usage(layout.data).free) < needed:
+        raise CannotStart(
+            f"The disk of DATA_DIR {layout.data} has {free >> 20} MB free; {needed >> 20} MB are needed."
+        )
+
+
+def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) -> None:
+    """Make the cluster under another name and rename it when it is complete: a crash half-way leaves none."""
+    draft = layout.data / "postgres.new"
+    if draft.exists():
+        shutil.rmtree(draft)
+    own_folder(draft, owner=user.uid)
+    place = _reachable(draft, user)
+
+    def run(program: str, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(programs.folder / program), *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=draft,
+            env={**os.environ, **ENVIRONMENT},
+            **user.options(),  # type: ignore[call-overload]
+        )
+
+    common = ("-D", place, "-U", "codservice", "-E", "UTF8", "--no-instructions")
+    # The socket's folder is what guards the door, see own_folder.
+    common += ("--auth-local=trust", "--auth-host=reject")
+    if programs.major >= 17:
+        made = run("initdb", *common, "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
+    else:
+        # Sorted by code point everywhere, upper and lower case by Unicode where the system has that locale.
+        made = run("initdb", *common, "--locale=C", "--lc-ctype=C.UTF-8")
+        if made.returncode != 0:
+            shutil.rmtree(draft)
+            own_folder(draft, owner=user.uid)
+            made = run("initdb", *common, "--locale=C")
+    if made.returncode == 0:
+        made = run("postgres", "--single", "-D", place, "template1", text="CREATE DATABASE codservice;\n")
+    if made.returncode != 0 or "ERROR" in made.stderr:
+        reason = next((line for line in reversed(made.stderr.splitlines()) if line.strip()), "no reason given")
+        raise CannotStart(f"PostgreSQL could not make its cluster in {layout.data}: {reason.strip()}")
+    draft.rename(layout.cluster)
+
+
+def _pid_file(cluster: Path) -> list[str]:
+    try:
+        return (cluster / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _status(cluster: Path) -> str:
+    """What the postmaster says of itself: `starting`, `ready`, `stopping`, or nothing."""
+    lines = _pid_file(cluster)
+    return lines[7].strip() if len(lines) > 7 else ""
+
+
+def _stop_orphan(cluster: Path) -> None:
+    """Stop a server that outlived its supervisor, and forget a pid file that names some other process.
+
+    Never by SIGKILL: a clean stop writes everything; the immediate one is recovered from at the next start.
+    """
+    lines = _pid_file(cluster)
+    if not lines or not lines[0].lstrip("-").isdigit():
+        return
+    pid = abs(int(lines[0]))
+    if not _is_postmaster(pid, cluster):
+        # After a reboot, or in a new container, the number may belong to anybody; PostgreSQL would refuse.
+        (cluster / "postmaster.pid").unlink(missing_ok=True)
+        return
+    for signum in (signal.SIGINT, signal.SIGQUIT):
+        try:
+            os.kill(pid, signum)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + ORPHAN_SECONDS
+        while time.monotonic() < deadline:
+            if not _is_postmaster(pid, cluster):
+                return
+            time.sleep(0.05)
+    raise CannotStart(f"An earlier PostgreSQL (process {pid}) still runs on {cluster} and does not stop.")
+
+
+def _is_postmaster(pid: int, cluster: Path) -> bool:
+    if sys.platform == "linux":
+        try:
+            program = os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+            return Path(program).name == "postgres" and os.path.samefile(f"/proc/{pid}/cwd", cluster)
+        except OSError:
+            return False
+    shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
+    return "postgres" in shown.stdout

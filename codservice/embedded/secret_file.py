@@ -1,0 +1,61 @@
+"""The two secrets that an installation must keep: made once, beside its data."""
+
+import base64
+import os
+import secrets as random
+from pathlib import Path
+
+from .layout import CannotStart, Layout, make_data_folder
+
+NAMES = ("SECRET_KEY", "ENCRYPTION_KEYS")
+
+
+def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
+    """`SECRET_KEY` and `ENCRYPTION_KEYS` of this data folder, from its `secrets.env`.
+
+    A missing file is made (mode 0600) unless `create` is false; then the answer is empty. Any number of
+    processes may ask at once: they agree on one file. Raises `CannotStart` when the file cannot be read or made
+    or lacks a name.
+    """
+    path = Layout(data_dir).secrets
+    try:
+        if not path.exists():
+            if not create:
+                return {}
+            make_data_folder(Layout(data_dir))
+            _write_once(path)
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise CannotStart(f"The secrets in {path} cannot be read or made: {error.strerror}.") from error
+    pairs = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    if missing := [name for name in NAMES if not pairs.get(name)]:
+        raise CannotStart(f"{path} lacks {' and '.join(missing)}; restore it from a backup.")
+    return pairs
+
+
+def _write_once(path: Path) -> None:
+    """Write new secrets unless another process was first.
+
+    The name appears by a link to a file that is already complete, so nobody reads half of it and nobody's
+    secrets are replaced after they were used.
+    """
+    encryption_key = base64.urlsafe_b64encode(random.token_bytes(32)).decode()
+    text = (
+        "# Made at the first start. Keep a copy with every backup: without ENCRYPTION_KEYS the webhooks'\n"
+        "# signing secrets cannot be read.\n"
+        f"SECRET_KEY={random.token_urlsafe(48)}\n"
+        f"ENCRYPTION_KEYS={encryption_key}\n"
+    )
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{random.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+    finally:
+        draft.unlink()

@@ -1,0 +1,77 @@
+"""The embedded Valkey: the broker's wake-ups and the rate limit's counters."""
+
+import socket
+import time
+
+from codservice.run.process import Process
+
+from .binaries import find_valkey
+from .layout import CannotStart, Layout, own_folder
+from .postgres import server_user
+
+ORPHAN_SECONDS = 10.0
+
+
+def valkey(layout: Layout, *, databases: int = 16) -> Process:
+    """The broker as a process to supervise. Raises `CannotStart` when no server runs on this machine.
+
+    It writes nothing to disk: deliveries and orders are rows in PostgreSQL, a lost wake-up is made good by the
+    sweep, and a lost counter starts a new minute. Under memory pressure it drops counters and cached values
+    (which expire anyway), never messages.
+    """
+    user = server_user(layout)
+    folder = layout.valkey_socket.parent
+
+    def make_folders() -> None:
+        own_folder(layout.runtime, mode=0o700 if user.is_us else 0o711)
+        own_folder(folder, owner=user.uid)
+
+    def before_start() -> None:
+        make_folders()
+        _stop_orphan(layout)
+
+    make_folders()
+    program = find_valkey(user=user, copies=layout.runtime / "bin")
+    settings = {
+        "port": "0",
+        "unixsocket": str(layout.valkey_socket),
+        "unixsocketperm": "700",
+        "dir": str(folder),
+        "save": "",
+        "appendonly": "no",
+        "databases": str(databases),
+        "maxmemory": "128mb",
+        "maxmemory-policy": "volatile-ttl",
+        "loglevel": "warning",
+    }
+    return Process(
+        name="broker",
+        command=[str(program), *(word for name, value in settings.items() for word in (f"--{name}", value))],
+        before_start=before_start,
+        is_ready=lambda: _ask(layout, b"PING") == b"+PONG\r\n",
+        start_seconds=30.0,
+        options={"cwd": "/", **user.options()},
+        log=layout.data / "valkey.log",
+    )
+
+
+def _ask(layout: Layout, command: bytes) -> bytes:
+    """Send one command; the first bytes of the answer, or nothing when there is no server."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(1.0)
+            connection.connect(str(layout.valkey_socket))
+            connection.sendall(command + b"\r\n")
+            return connection.recv(64)
+    except OSError:
+        return b""
+
+
+def _stop_orphan(layout: Layout) -> None:
+    """Stop a server that outlived its supervisor; the caller holds the data folder's lock."""
+    deadline = time.monotonic() + ORPHAN_SECONDS
+    while _ask(layout, b"PING"):
+        _ask(layout, b"SHUTDOWN NOSAVE")
+        if time.monotonic() > deadline:
+            raise CannotStart(f"An earlier Valkey still listens on {layout.valkey_socket} and does not stop.")
+        time.sleep(0.05)

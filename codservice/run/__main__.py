@@ -1,0 +1,110 @@
+"""`python -m codservice.run`: the whole service in the foreground, until Ctrl-C or SIGTERM."""
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import IO
+
+from codservice import embedded
+from codservice.embedded.layout import CannotStart, Layout, make_data_folder
+
+from .process import die_with_parent
+from .service import STOP_ORDER, is_set, processes
+from .supervisor import Supervisor
+from .web import Web
+
+# An orphan of a killed predecessor may need a moment to let go of the port.
+PORT_SECONDS = 3.0
+PATIENCE_SECONDS = 30.0
+
+
+def main() -> int:
+    if "--stop-with-parent" in sys.argv[1:]:
+        die_with_parent(signal.SIGTERM, os.getppid())
+    try:
+        web = Web.from_environ()
+        layout = Layout(embedded.data_dir())
+        make_data_folder(layout)
+        lock = _lock(layout)
+        _check_port(web)
+        if not is_set(os.environ, "SECRET_KEY"):
+            embedded.secrets(layout.data)
+        with lock:
+            supervisor = Supervisor(
+                processes(layout, web), stop_order=STOP_ORDER, is_up=_announce(web, layout), say=_say
+            )
+            return supervisor.run()
+    except CannotStart as error:
+        _say(str(error))
+        return 1
+
+
+def _say(sentence: str) -> None:
+    print(f"codservice: {sentence}", file=sys.stderr, flush=True)
+
+
+def _lock(layout: Layout) -> IO[str]:
+    """Hold the data folder; the kernel lets go of it when we end, however we end."""
+    try:
+        file = layout.lock.open("w")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise CannotStart(f"Another codservice already runs on DATA_DIR {layout.data}.") from error
+    except OSError as error:
+        raise CannotStart(f"DATA_DIR {layout.data} cannot be locked: {error.strerror}.") from error
+    return file
+
+
+def _check_port(web: Web) -> None:
+    """granian shares its port with whoever else shares it; so ask before."""
+    deadline = time.monotonic() + PORT_SECONDS
+    while True:
+        try:
+            family, kind, number, _, address = socket.getaddrinfo(web.host, web.port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+            return
+        except socket.gaierror as error:
+            raise CannotStart(f"HOST {web.host} is no address of this machine: {error.strerror}.") from error
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise CannotStart(
+                    f"Port {web.port} on {web.host} cannot be used ({(error.strerror or '').lower()}); stop what"
+                    " listens there or set PORT to another number."
+                ) from error
+            time.sleep(0.1)
+
+
+def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
+    """A function that says where everything is as soon as /readyz answers 200, and then returns true."""
+    started = time.monotonic()
+    patience = PATIENCE_SECONDS
+
+    def is_up() -> bool:
+        nonlocal patience
+        status, body = web.get("/readyz")
+        if status == 200:
+            print(
+                f"codservice is up after {time.monotonic() - started:.1f} s; Ctrl-C stops it.\n"
+                f"  Console   {web.url}/console/\n"
+                f"  Account   {web.url}/account/\n"
+                f"  API docs  {web.url}/api/docs\n"
+                f"  Data      {layout.data}",
+                flush=True,
+            )
+            return True
+        if time.monotonic() - started > patience:
+            patience = float("inf")
+            _say(f"Not ready yet: {web.url}/readyz answers {status or 'nothing'} {body}")
+        return False
+
+    return is_up
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,243 @@
+"""Start processes in order, each when those before it are ready; restart what dies; stop everything in order."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from codservice.embedded.layout import CannotStart
+
+from .process import Process, adopt_orphans, signal_group, spawn
+
+FIRST_BACKOFF = 0.2
+LONGEST_BACKOFF = 5.0
+# Failed starts in a row (about half a minute with their pauses) after which trying again helps nobody.
+FAILED_STARTS = 10
+# Ready and alive for so long, a start has succeeded; dying later is an accident and is counted from one.
+STABLE_SECONDS = 1.0
+# A process without a readiness test has to live longer to be believed.
+UNTESTED_STABLE_SECONDS = 5.0
+POLL_SECONDS = 0.05
+
+
+@dataclass
+class _Child:
+    process: Process
+    popen: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    ready_at: float | None = None
+    is_done: bool = False
+    failed_starts: int = 0
+    restart_at: float = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_done or (self.popen is not None and self.ready_at is not None)
+
+    def is_stable(self, now: float) -> bool:
+        if self.ready_at is None:
+            return False
+        seconds = STABLE_SECONDS if self.process.is_ready else UNTESTED_STABLE_SECONDS
+        return now - self.ready_at >= seconds
+
+
+class Supervisor:
+    """Runs `processes` until SIGTERM, SIGINT or SIGHUP, or until one of them cannot be kept running.
+
+    List order is start order, and the order of restarts: what died waits until everything before it is ready.
+    `stop_order` names the order of stopping; names that are not running are skipped. `is_up` is asked, once all
+    are ready, until it answers true.
+
+    Single-threaded on purpose: the kernel ties a child's life to the thread that made it.
+    """
+
+    def __init__(
+        self,
+        processes: Sequence[Process],
+        *,
+        stop_order: Sequence[str],
+        is_up: Callable[[], bool] = lambda: True,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._children = [_Child(process) for process in processes]
+        self._stop_order = stop_order
+        self._is_up = is_up
+        self._say = say
+        self._announced = False
+        self._stop_signals = 0
+        self._wake, self._waker = socket.socketpair()
+
+    def run(self) -> int:
+        """Block until the end; 0 after a stop that was asked for. `CannotStart` says why it ended otherwise."""
+        self._listen()
+        adopt_orphans()
+        try:
+            while not self._stop_signals:
+                self._reap()
+                self._start_due()
+                self._wait(self._pause())
+            return 0
+        finally:
+            self._stop_all()
+
+    def _listen(self) -> None:
+        self._wake.setblocking(False)
+        self._waker.setblocking(False)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._on_stop)
+        signal.signal(signal.SIGINT, self._on_stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+            signal.signal(signal.SIGHUP, self._on_stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def _on_stop(self, signum: int, frame: FrameType | None) -> None:
+        self._stop_signals += 1
+
+    def _wait(self, seconds: float | None) -> None:
+        """Sleep until a signal arrives or the time is over."""
+        readable, _, _ = select.select([self._wake], [], [], seconds)
+        if readable:
+            try:
+                while self._wake.recv(512):
+                    pass
+            except BlockingIOError:
+                pass
+
+    def _pause(self) -> float | None:
+        """How long to sleep: until the next thing is due, or (None) until a signal."""
+        for child in self._children:
+            if not child.is_ready:
+                return POLL_SECONDS if child.popen else max(0.0, child.restart_at - time.monotonic())
+        return None if self._announced else POLL_SECONDS
+
+    def _start_due(self) -> None:
+        """Go down the list as far as everything is ready, starting what is not running."""
+        for child in self._children:
+            if child.popen is None and not child.is_done:
+                if time.monotonic() < child.restart_at:
+                    return
+                self._start(child)
+            if not child.is_ready:
+                self._check(child)
+            if not child.is_ready or self._stop_signals:
+                return
+        if not self._announced:
+            self._announced = self._is_up()
+
+    def _start(self, child: _Child) -> None:
+        try:
+            if child.process.before_start:
+                child.process.before_start()
+            child.popen = spawn(child.process)
+        except CannotStart as error:
+            if not self._announced:
+                raise
+            self._failed(child, str(error))
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CannotStart(f"{child.process.name} cannot be started: {error}.") from error
+        child.started_at = time.monotonic()
+        child.ready_at = None
+
+    def _check(self, child: _Child) -> None:
+        """Note that a running child is ready, or end a start that takes too long."""
+        process, now = child.process, time.monotonic()
+        if child.popen is None or process.once:
+            return
+        if process.is_ready is None or process.is_ready():
+            child.ready_at = now
+        elif process.start_seconds is not None and now - child.started_at > process.start_seconds:
+            self._say(f"{process.name} was not ready within {process.start_seconds:.0f} seconds.")
+            signal_group(child.popen.pid, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        for child in self._children:
+            if child.popen and child.popen.poll() is not None:
+                self._ended(child, child.popen)
+        _reap_strangers({child.popen.pid for child in self._children if child.popen})
+
+    def _ended(self, child: _Child, popen: subprocess.Popen[bytes]) -> None:
+        name, how = child.process.name, _how(popen.returncode)
+        # What it left running (a web server's workers) would hold its port.
+        signal_group(popen.pid, signal.SIGKILL)
+        child.popen = None
+        if child.process.once:
+            if popen.returncode != 0:
+                raise CannotStart(f"{name} {how}; its output above says why.{_log_hint(child.process)}")
+            child.is_done = True
+            return
+        if child.is_stable(time.monotonic()):
+            child.failed_starts = 0
+        self._failed(child, how)
+
+    def _failed(self, child: _Child, how: str) -> None:
+        child.failed_starts += 1
+        if child.failed_starts >= FAILED_STARTS:
+            raise CannotStart(
+                f"{child.process.name} failed {FAILED_STARTS} times in a row, the last time it {how};"
+                f" giving up.{_log_hint(child.process)}"
+            )
+        pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** (child.failed_starts - 1))
+        child.restart_at = time.monotonic() + pause
+        self._say(f"{child.process.name} {how}; starting it again in {pause:.1f} s.")
+
+    def _stop_all(self) -> None:
+        children = {child.process.name: child for child in self._children}
+        order = [children[name] for name in self._stop_order if name in children]
+        for child in [child for child in self._children if child not in order] + order:
+            if child.popen is not None:
+                self._stop(child.process, child.popen)
+                child.popen = None
+
+    def _stop(self, process: Process, popen: subprocess.Popen[bytes]) -> None:
+        """Each of its signals in turn, to the process alone; then SIGKILL to all that it has left."""
+        before = self._stop_signals
+        for signum, seconds in process.stop:
+            if popen.poll() is not None:
+                break
+            popen.send_signal(signum)
+            deadline = time.monotonic() + seconds
+            # A second Ctrl-C means: no more waiting.
+            while popen.poll() is None and time.monotonic() < deadline and self._stop_signals <= max(before, 1):
+                self._wait(POLL_SECONDS)
+        if popen.poll() is None:
+            self._say(f"{process.name} did not stop; ending it.")
+        signal_group(popen.pid, signal.SIGKILL)
+        popen.wait()
+
+
+def _reap_strangers(own: set[int]) -> None:
+    """Collect dead orphans that became ours. Our own children are left to `Popen`, which needs their status."""
+    if not hasattr(os, "waitid"):
+        return
+    while True:
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None or found.si_pid in own:
+            return
+        os.waitpid(found.si_pid, 0)
+
+
+def _how(returncode: int) -> str:
+    if returncode >= 0:
+        return f"ended with status {returncode}"
+    try:
+        return f"was ended by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"was ended by signal {-returncode}"
+
+
+def _log_hint(process: Process) -> str:
+    """The last line of its log, where it has one."""
+    if process.log is None or not process.log.exists():
+        return ""
+    with process.log.open("rb") as file:
+        file.seek(max(0, process.log.stat().st_size - 4096))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    return f" Last line of {process.log}: {lines[-1].strip()}" if lines else ""

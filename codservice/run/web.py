@@ -1,0 +1,123 @@
+"""The web processes: `python -m codservice.run.web`. Settings: HOST, PORT, WEB_WORKERS, WEB_THREADS."""
+
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from codservice.embedded.layout import CannotStart
+
+from .process import die_with_parent
+
+APPLICATION = "codservice.wsgi:application"
+HEADER_MILLISECONDS = 10_000
+HEADER_BYTES = 64 << 10
+STOP_SECONDS = 20
+# Connections that a process holds at once, slow and idle ones included; an idle one costs some kilobytes.
+CONNECTIONS = 4096
+
+
+@dataclass(frozen=True)
+class Web:
+    """Where the web processes listen and how many there are."""
+
+    host: str
+    port: int
+    workers: int
+    threads: int
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Web":
+        """Raises `CannotStart` with a sentence that names the variable."""
+        return cls(
+            host=environ.get("HOST") or "127.0.0.1",
+            port=_number(environ, "PORT", 8000, 1, 65535),
+            workers=_number(environ, "WEB_WORKERS", 2, 1, 64),
+            threads=_number(environ, "WEB_THREADS", 2, 1, 64),
+        )
+
+    @property
+    def url(self) -> str:
+        """Where a browser on this machine finds it."""
+        host = {"0.0.0.0": "localhost", "::": "localhost", "127.0.0.1": "localhost"}.get(self.host, self.host)  # noqa: S104
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body of a GET, by hand: the supervisor stays small. (0, "") when nobody answers."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        try:
+            with socket.create_connection((host, self.port), timeout=2.0) as connection:
+                connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+                with connection.makefile("rb") as answer:
+                    head, _, body = answer.read(65536).partition(b"\r\n\r\n")
+            return int(head.split()[1]), body.decode(errors="replace")
+        except (OSError, IndexError, ValueError):
+            return 0, ""
+
+    def answers(self) -> bool:
+        """Whether the application answers at all."""
+        return self.get("/healthz")[0] != 0
+
+
+def _number(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    given = environ.get(name) or str(default)
+    if not (given.isascii() and given.isdigit() and least <= int(given) <= most):
+        raise CannotStart(f"{name} must be a whole number from {least} to {most}, not {given!r}.")
+    return int(given)
+
+
+def _load() -> Any:
+    module, _, name = APPLICATION.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _gateway(threads: int, parent: int) -> Any:
+    """Runs in each web process: the application is already in memory where processes are forked."""
+    from .gateway import Gateway
+
+    if sys.platform == "linux":
+        die_with_parent(signal.SIGKILL, parent)
+    return Gateway(_load(), threads)
+
+
+def serve(web: Web) -> None:
+    """Serve until SIGTERM or SIGINT; requests in flight are finished."""
+    from granian.constants import HTTPModes, Interfaces
+    from granian.http import HTTP1Settings
+    from granian.log import LogLevels
+    from granian.server import Server
+
+    if sys.platform == "linux":
+        # Loaded once and shared by the forked processes; frozen, so that collecting garbage does not copy it.
+        _load()
+        gc.collect()
+        gc.freeze()
+    server = Server(
+        APPLICATION,
+        address=web.host,
+        port=web.port,
+        interface=Interfaces.RSGI,
+        workers=web.workers,
+        backpressure=CONNECTIONS,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(header_read_timeout=HEADER_MILLISECONDS, max_buffer_size=HEADER_BYTES),
+        websockets=False,
+        log_level=LogLevels.warning,
+        respawn_failed_workers=True,
+        respawn_interval=0.1,
+        workers_kill_timeout=STOP_SECONDS,
+    )
+    server.serve(target_loader=partial(_gateway, web.threads, os.getpid()), wrap_loader=False)
+
+
+if __name__ == "__main__":
+    try:
+        serve(Web.from_environ())
+    except CannotStart as error:
+        sys.exit(f"codservice: {error}")
