@@ -8,7 +8,6 @@ the code that stands for it.
 """
 
 from orders.regions import resolve, tables
-from orders.regions.spelling import spell
 from orders.regions.tables import Commune, NotFound, Wilaya
 
 __all__ = ["Commune", "NotFound", "WILAYAS", "Wilaya", "commune", "communes_of", "find_commune", "find_wilaya",

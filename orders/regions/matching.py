@@ -13,7 +13,7 @@ tried. Where no key is known the nearest name is taken, if it is near and nothin
 A text that is one slip of the pen from the name of one place is never read as another one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from orders.regions.spelling import Spelling, is_arabic, spell
@@ -24,6 +24,9 @@ LONGEST = 48
 """Sounds of a text that are compared; the longest name has about thirty."""
 MARGIN = 0.7
 """How much farther the second nearest place has to be."""
+
+SHORT = 3
+"""Letters of a name (Tit, Sig) or an abbreviation (SBA) that has to be spelled just so."""
 
 WEAK = frozenset("aiuhاويهع")
 COSTS = {frozenset(pair): cost for cost, pairs in {
@@ -88,10 +91,16 @@ class Ambiguous(Exception):
 
 
 class Index(Generic[Place]):
-    """Names of places, each given with all its spellings as lists of tokens (one script each)."""
+    """Names of places, each given with all its spellings as lists of tokens (one script each).
 
-    def __init__(self, named: Iterable[tuple[Place, Iterable[list[str]]]]):
-        self._tiers: tuple[dict[str, list[Place]], ...] = ({}, {}, {})
+    `elsewhere(words, place)` says whether `words` is the name of some other place that is no namesake of
+    `place`: then it is no other spelling of `place`, however near.
+    """
+
+    def __init__(self, named: Iterable[tuple[Place, Iterable[list[str]]]],
+                 elsewhere: Callable[[list[str], Place], bool]):
+        self._elsewhere = elsewhere
+        self._tiers: tuple[dict[str, list[Place]], ...] = ({}, {}, {}, {})
         self._spellings: dict[bool, list[tuple[Place, Spelling]]] = {False: [], True: []}
         self._words: list[tuple[Place, list[str]]] = []
         for place, spellings in named:
@@ -101,24 +110,24 @@ class Index(Generic[Place]):
                 if spelling in seen:
                     continue
                 seen.add(spelling)
-                for tier, key in zip(self._tiers, spelling, strict=False):
+                keys = spelling[:4] if len(spelling.plain) > SHORT else spelling[:1]
+                for tier, key in zip(self._tiers, keys, strict=False):
                     places = tier.setdefault(key, [])
                     if place not in places:
                         places.append(place)
                 self._spellings[is_arabic(words[0])].append((place, spelling))
                 self._words.append((place, words))
 
-    def knows(self, spelling: Spelling) -> bool:
-        return any(key in tier for tier, key in zip(self._tiers, spelling, strict=False))
-
     def exact(self, words: list[str]) -> Place | None:
         """The place that a key of `words` stands for; `Ambiguous` when it stands for several."""
         spelling = spell(words)
-        for loose, (tier, key) in enumerate(zip(self._tiers, spelling, strict=False)):
+        for loose, (tier, key) in enumerate(zip(self._tiers[:3], spelling, strict=False)):
             if places := tier.get(key):
                 if len(places) > 1:
                     raise Ambiguous(places)
                 if loose:
+                    if self._elsewhere(words, places[0]):
+                        return None
                     self._refuse_slip(spelling, places[0], is_arabic(words[0]))
                 return places[0]
         return self._abbreviated(words)
@@ -126,30 +135,34 @@ class Index(Generic[Place]):
     def nearest(self, words: list[str]) -> Place | None:
         """The one place whose name is near enough to `words`; `Ambiguous` when another one is near too."""
         spelling, arabic = spell(words), is_arabic(words[0])
-        bare = spelling.bare
+        if (places := self._tiers[3].get(spelling.loose)) and len(spelling.loose) >= 3:
+            best = places[0]
+            if len(places) > 1:
+                raise Ambiguous(places)
+        else:
+            best = self._at_least_cost(spelling.bare, arabic)
+        if best is None or self._elsewhere(words, best):
+            return None
+        self._refuse_slip(spelling, best, arabic)
+        return best
+
+    def _at_least_cost(self, bare: str, arabic: bool) -> Place | None:
         if not 5 <= len(bare) <= LONGEST:
             return None
-        best, best_cost, second_cost = None, 9.0, 9.0
-        near: list[Place] = []
+        costs: dict[Place, float] = {}
+        fitting: dict[Place, float] = {}
         for place, known in self._spellings[arabic]:
-            limit = allowance(len(known.bare) - known.prefix)
             cost = distance(bare, known.bare, 2.5)
-            if cost <= 2.5:
-                near.append(place)
-            fits = cost <= limit and bare[: known.prefix] == known.bare[: known.prefix]
-            if place == best:
-                best_cost = min(best_cost, cost) if fits else best_cost
-            elif fits and cost < best_cost:
-                if best is not None:
-                    second_cost = min(second_cost, best_cost)
-                best, best_cost = place, cost
-            else:
-                second_cost = min(second_cost, cost)
-        if best is None:
+            if cost < costs.get(place, 2.6):
+                costs[place] = cost
+            if cost <= allowance(len(known.bare) - known.prefix) and bare.startswith(known.bare[: known.prefix]):
+                fitting[place] = min(cost, fitting.get(place, cost))
+        if not fitting:
             return None
-        if second_cost - best_cost < MARGIN:
-            raise Ambiguous(list(dict.fromkeys([best, *near])))
-        self._refuse_slip(spelling, best, arabic)
+        best = min(fitting, key=fitting.__getitem__)
+        rivals = [place for place, cost in costs.items() if place != best and cost - fitting[best] < MARGIN]
+        if rivals:
+            raise Ambiguous([best, *sorted(rivals, key=costs.__getitem__)])
         return best
 
     def suggestions(self, words: list[str], count: int) -> list[Place]:

@@ -22,7 +22,8 @@ _BEFORE = frozenset("""
 _AFTER = frozenset("""
     wilaya wilayat willaya wilayah province commune baladia baladiya daira ville city municipality centre center cent ctr
     centreville chef lieu cheflieu town apc state vile
-    ولايه بلديه دايره مدينه المدينه وسط الوسط مركز المركز سنتر فيل
+    deleguee deleg
+    منتدبه ولايه بلديه دايره مدينه المدينه وسط الوسط مركز المركز سنتر فيل
 """.split())
 _JOINS = frozenset("de du des d of la l the".split())
 _COUNTRY = frozenset(("algerie", "algeria", "dz", "dza", "الجزائر".translate({0x626: "ي"})))
@@ -82,9 +83,7 @@ def _spellings(names: Iterable[str]) -> list[list[str]]:
     """Tokens of each name; a name with a remark in brackets also without it."""
     found = []
     for name in names:
-        words = tokens(clean(name))
-        if words:
-            found.append(words)
+        found += [words for form in {name, name.replace("ç", "c")} if (words := tokens(clean(form)))]
     return found
 
 
@@ -103,7 +102,8 @@ def _exactly(places: Iterable) -> dict:
 @cache
 def wilaya_index() -> tuple[dict[str, Wilaya], Index[Wilaya]]:
     places = tables.wilayas().values()
-    return _exactly(places), Index((place, _spellings(_names(place))) for place in places)
+    return _exactly(places), Index(
+        ((place, _spellings(_names(place))) for place in places), _is_elsewhere)
 
 
 @cache
@@ -113,26 +113,44 @@ def commune_index(wilaya: str) -> tuple[dict[str, Commune], Index[Commune]]:
     places = tables.communes_by_wilaya()[wilaya]
     wilaya_names = {seat: _names(one) for one in tables.wilayas().values() if (seat := tables.seat(one))}
     return _exactly(places), Index(
-        (place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places)
+        ((place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places), _is_elsewhere)
 
 
 @cache
-def _everywhere() -> tuple[frozenset[str], ...]:
-    """The keys of every commune and wilaya, strict and sounded: what is the name of some place."""
-    keys: tuple[set[str], ...] = (set(), set())
+def _everywhere() -> dict[str, set[str]]:
+    """Every key of every name to the codes of the places that bear it."""
+    keys: dict[str, set[str]] = {}
     for place in (*tables.wilayas().values(), *tables.communes().values()):
         for words in _spellings(_names(place)):
             spelling = spell(words)
-            keys[0].add(spelling.plain)
-            keys[1].add(spelling.bare)
-    return tuple(map(frozenset, keys))
+            keys.setdefault(spelling.plain, set()).add(place.code)
+            keys.setdefault(spelling.bare, set()).add(place.code)
+    return keys
 
 
-def _is_elsewhere(words: list[str]) -> bool:
-    """Is this the name of some place? Then it is no misspelling of another one."""
-    spelling = spell(words)
-    plain, bare = _everywhere()
-    return spelling.plain in plain or spelling.bare in bare
+def _is_elsewhere(words: list[str], place: Wilaya | Commune) -> bool:
+    """Is this the name of some place, and of no namesake of `place`?
+
+    Namesakes share a name in French and one in Arabic: "Sidi Abderrahmane" of one wilaya may be spelled
+    like that of another, but "El Milia" is no misspelled "Mila".
+    """
+    spelling, known = spell(words), _everywhere()
+    named = known.get(spelling.plain) or known.get(spelling.bare)
+    if not named or place.code in named:
+        return False
+    return not any(_are_namesakes(code, place) for code in named)
+
+
+def _are_namesakes(code: str, place: Wilaya | Commune) -> bool:
+    one, other = _bare_names(tables.place(code)), _bare_names(place)
+    return all(mine & theirs for mine, theirs in zip(one, other, strict=True))
+
+
+def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
+    names: tuple[set[str], set[str]] = (set(), set())
+    for words in _spellings(_names(place)):
+        names[is_arabic(words[0])].add(spell(words).bare)
+    return names
 
 
 # ---- Finding
@@ -188,8 +206,7 @@ def _by_name(text: str, index: Index, belongs, within):
 
 def _careful(index: Index):
     def nearest(words: list[str]):
-        place = index.exact(words)
-        return place or (None if _is_elsewhere(words) else index.nearest(words))
+        return index.exact(words) or index.nearest(words)
     return nearest
 
 

@@ -9,6 +9,7 @@ A name is read as words of one script. `Spelling` holds its keys, from strict to
   Oued = Wad, Ouled = Awlad, article = l. Arabic: the several letters for g are one, and one letter
   stands for each pair that speech does not tell apart.
 - `bare`: `sounded` without articles.
+- `loose`: `bare` without h, kh as k, gh as g, Aït = Béni, Sidi = Si; in Arabic without alef and final ha.
 
 Nothing here knows which places exist; a key may well stand for two of them, and `matching` looks to that.
 """
@@ -61,6 +62,7 @@ class Spelling(NamedTuple):
     plain: str
     sounded: str
     bare: str
+    loose: str
     prefix: int
     """How many letters of `bare` are a word that hundreds of names begin with (Aïn, Sidi, Ouled...)."""
 
@@ -74,7 +76,7 @@ def spell(words: list[str]) -> Spelling:
 # ---- Latin
 
 _WORDS = {variant: word for word, variants in {
-    "wed": "oued ouad wad wed ouadi wadi ouedi wedi oud oueds wadd oaued",
+    "wed": "oued ouad wad wed ouadi wadi ouedi wedi oud oueds wadd oaued oude",
     "wled": "ouled oulad awlad aoulad aouled wled wlad welad weled oueled ouelad uled ulad olad oled awled ould"
             " ouleds ouald oueld",
     "ain": "ain aine ayn ein ayin eyn aiin ainn aen",
@@ -98,6 +100,7 @@ _WORDS = {variant: word for word, variants in {
     "slimane": "slimane sliman soliman soulimane souleymane sulaiman suleiman",
     "embarek": "embarek mbarek mebarek embark mbark imbarek",
     "bordj": "bordj borj burj bourdj bourj bordje brodj",
+    "hammam": "hammam hamam hammem hamem hamman hmam hammame",
     "khelifa": "khelifa khlifa khalifa khelifah",
 }.items() for variant in variants.split()}
 _PREFIXES = tuple(sorted(("uad", "ulad", "ain", "sidi", "bani", "ait", "bir", "ksar", "zauia", "dra", "Kamis", "taniat",
@@ -107,11 +110,13 @@ _ARTICLE = frozenset("el al l le la les il elle".split())
 _OF = frozenset("de du des d of".split())
 _ASSIMILATED = re.compile(r"[ae]?(ch|sh|th|dh|[tdrzsnl])\1?$")
 _DOUBLED_ARTICLE = re.compile(r"e([tdrzsn])\1")
+_INNER_ARTICLE = re.compile(r"a([tdrzsn])\1")
 _SOUNDS = [(re.compile(old), new) for old, new in (
     (r"t?ch|s?ch|sh", "S"), (r"kh", "K"), (r"gh", "G"), (r"ph", "f"), (r"th", "t"), (r"dh", "d"), (r"d[jg](?!$)|dj", "j"),
     (r"gu(?=[eiy])", "g"), (r"c?qu(?=[eiy])", "k"), (r"c(?=[eiy])", "s"), (r"ck|c|q", "k"), (r"x", "ks"),
     (r"ou|oo|[wou]", "u"), (r"[iy]", "i"), (r"[ae]", "a"),
 )]
+_LOOSE = str.maketrans({"h": "", "K": "k", "G": "g", "ا": "", "غ": "ق", "ج": "ق"})
 _DOUBLE = re.compile(r"(.)\1+")
 _FINAL_H = re.compile(r"(?<=[aeiouy])h$")
 _ABD = re.compile(r"abda?(?:l(?=[^aiu])|(?=[^l]))|abdal(?=[aiu])")
@@ -145,13 +150,14 @@ def _latin(words: list[str]) -> Spelling:
             sounded.append("l")
             word = word[2:]
             known = _WORDS.get(word)
-        elif known is None and len(word) > 4 and _DOUBLED_ARTICLE.match(word):
+        elif known is None and len(word) > 4 and (_DOUBLED_ARTICLE.match(word) or i and _INNER_ARTICLE.match(word)):
             sounded.append("l")
             word = word[2:]
         heard = _sound(known or word)
         sounded.append(heard)
         bare.append(heard)
-    return _spelling(plain, _join(sounded), _join(bare), _PREFIXES)
+    loose = _DOUBLE.sub(r"\1", re.sub("^ait", "bani", _join(bare)).replace("sidi", "si").translate(_LOOSE))
+    return _spelling(plain, _join(sounded), _join(bare), loose, _PREFIXES)
 
 
 def _leans_on(word: str, following: str) -> bool:
@@ -201,9 +207,10 @@ def _arabic(words: list[str]) -> Spelling:
         stem = heard[2:] if len(heard) > 4 and heard.startswith("ال") else heard
         sounded.append(heard)
         bare.append(_ARABIC_WORDS.get(stem, stem))
-    return _spelling(plain, _join(sounded), _join(bare), _ARABIC_PREFIXES)
+    loose = _DOUBLE.sub(r"\1", re.sub("^ايت", "بني", _join(bare)).replace("سيدي", "سي").removesuffix("ه").translate(_LOOSE))
+    return _spelling(plain, _join(sounded), _join(bare), loose, _ARABIC_PREFIXES)
 
 
-def _spelling(plain: str, sounded: str, bare: str, prefixes: tuple[str, ...]) -> Spelling:
+def _spelling(plain: str, sounded: str, bare: str, loose: str, prefixes: tuple[str, ...]) -> Spelling:
     prefix = next((len(start) for start in prefixes if bare.startswith(start) and len(bare) > len(start) + 1), 0)
-    return Spelling(plain, sounded, bare or sounded, prefix if bare else 0)
+    return Spelling(plain, sounded, bare or sounded, loose or sounded, prefix if bare else 0)

@@ -91,6 +91,11 @@ def communes() -> dict[str, Commune]:
         for row in _rows("communes.csv")}
 
 
+def place(code: str) -> Wilaya | Commune:
+    """The wilaya (two digits) or commune (four) with this code."""
+    return wilayas()[code] if len(code) == 2 else communes()[code]
+
+
 @cache
 def communes_by_wilaya() -> dict[str, tuple[Commune, ...]]:
     """The communes of each wilaya under any of the three maps, by ONS code."""
@@ -113,8 +118,9 @@ def seat(wilaya: Wilaya) -> Commune | None:
 
 @cache
 def _seats() -> dict[str, str]:
-    """Wilaya code to ONS code. Until 2019 the seat was number one; later ones share the name in Arabic."""
-    seats = {f"{i:02}": f"{i:02}01" for i in range(1, 49)}
+    """Wilaya code to ONS code: number one in the wilayas of 1984. Alger is a wilaya of 57 communes, most
+    of them city: what names it does not name its centre as well."""
+    seats = {f"{i:02}": f"{i:02}01" for i in range(1, 49) if i != 16}
     return seats | {row["code"]: row["ons_code"] for row in _rows("seats.csv")}
 
 
