@@ -113,7 +113,9 @@ def _fits(parts: tuple[str, ...]) -> bool:
 def _version(command: list[str], **options: object) -> int | None:
     """The major version that a program prints; None when it does not run here (wrong architecture, no libc)."""
     try:
-        shown = subprocess.run(command, capture_output=True, timeout=20, text=True, **options)  # type: ignore[call-overload]
+        shown = subprocess.run(  # type: ignore[call-overload]  # noqa: S603 - a path that we looked up
+            command, capture_output=True, timeout=20, text=True, **options
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     number = re.search(r"(\d+)\.", shown.stdout) or re.search(r"(\d+)", shown.stdout)
@@ -151,7 +153,7 @@ def _copy(folder: Path, program: str, copies: Path) -> Path:
             shutil.copy2(source, destination)
     # Whatever the umask was: the servers' user is neither owner nor group.
     for parent, _, files in os.walk(target):
-        os.chmod(parent, 0o755)
+        os.chmod(parent, 0o755)  # noqa: S103 - programs are no secret
         for name in files:
             path = Path(parent, name)
             path.chmod(path.stat().st_mode | (0o555 if os.access(path, os.X_OK) else 0o444))

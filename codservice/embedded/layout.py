@@ -75,9 +75,7 @@ def own_folder(path: Path, *, mode: int = 0o700, owner: int | None = None) -> Pa
         raise CannotStart(f"The folder {path} cannot be made: {error.strerror}.") from error
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
-        raise CannotStart(
-            f"{path} is not a folder of user id {owner}; remove it, or set DATA_DIR to another folder."
-        )
+        raise CannotStart(f"{path} is not a folder of user id {owner}; remove it, or set DATA_DIR to another folder.")
     if stat.S_IMODE(found.st_mode) != mode:
         os.chmod(path, mode)
     return path

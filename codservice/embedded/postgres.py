@@ -126,9 +126,7 @@ def _check_data(layout: Layout, user: ServerUser) -> None:
 def _check_space(layout: Layout) -> None:
     needed = OLD_CLUSTER_BYTES if layout.cluster.exists() else NEW_CLUSTER_BYTES
     if (free := shutil.disk_usage(layout.data).free) < needed:
-        raise CannotStart(
-            f"The disk of DATA_DIR {layout.data} has {free >> 20} MB free; {needed >> 20} MB are needed."
-        )
+        raise CannotStart(f"The disk of DATA_DIR {layout.data} has {free >> 20} MB free; {needed >> 20} MB are needed.")
 
 
 def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) -> None:
@@ -140,7 +138,7 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
     place = _reachable(draft, user)
 
     def run(program: str, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return subprocess.run(  # noqa: S603 - a path that we looked up
             [str(programs.folder / program), *arguments],
             input=text,
             capture_output=True,
@@ -150,9 +148,9 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
             **user.options(),  # type: ignore[call-overload]
         )
 
-    common = ("-D", place, "-U", "codservice", "-E", "UTF8", "--no-instructions")
     # The socket's folder is what guards the door, see own_folder.
-    common += ("--auth-local=trust", "--auth-host=reject")
+    common = ["-D", place, "-U", "codservice", "-E", "UTF8", "--auth-local=trust", "--auth-host=reject"]
+    common.append("--no-instructions")
     if programs.major >= 17:
         made = run("initdb", *common, "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
     else:
@@ -216,5 +214,6 @@ def _is_postmaster(pid: int, cluster: Path) -> bool:
             return Path(program).name == "postgres" and os.path.samefile(f"/proc/{pid}/cwd", cluster)
         except OSError:
             return False
-    shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
+    command = ["/bin/ps", "-o", "command=", "-p", str(pid)]
+    shown = subprocess.run(command, capture_output=True, text=True)  # noqa: S603 - a number is all that varies
     return "postgres" in shown.stdout

@@ -1,6 +1,7 @@
 """The two secrets that an installation must keep: made once, beside its data."""
 
 import base64
+import contextlib
 import os
 import secrets as random
 from pathlib import Path
@@ -53,9 +54,7 @@ def _write_once(path: Path) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(draft, path)
-        except FileExistsError:
-            pass
     finally:
         draft.unlink()

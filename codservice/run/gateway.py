@@ -85,7 +85,7 @@ class Gateway:
         self._buffered += reserved
         try:
             if declared and size <= MAX_BODY_BYTES:
-                return await proto()  # type: ignore[no-any-return]
+                return await proto()
             return await _read_bounded(proto)
         except asyncio.CancelledError:
             raise _Refused(408, "request_timeout", f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None

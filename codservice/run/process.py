@@ -1,5 +1,6 @@
 """One child process: what it is, how it is started and how it is stopped."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -50,7 +51,7 @@ def spawn(process: Process) -> subprocess.Popen[bytes]:
         process.log.replace(process.log.with_name(process.log.name + ".1"))
     output = process.log.open("ab") if process.log else None
     try:
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 - the processes are ours
             process.command,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -91,7 +92,5 @@ def adopt_orphans() -> None:
 
 def signal_group(leader: int, signum: int) -> None:
     """Signal the whole process group of `leader`, the leader dead or alive."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signum)
-    except (ProcessLookupError, PermissionError):
-        pass

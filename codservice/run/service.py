@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from codservice import embedded
 from codservice.embedded.postgres import postgres
@@ -34,25 +35,22 @@ def processes(layout: embedded.Layout, web: Web, environ: Mapping[str, str] = os
 
 def application_processes(layout: embedded.Layout, web: Web) -> list[Process]:
     """The parts that are ours. Each gets our environment unchanged, with the data folder spelled out."""
-    common = {
-        "options": {"cwd": CHECKOUT},
-        # Two threads do not need an arena of 64 MB for each core.
-        "environment": {"DATA_DIR": str(layout.data), "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2")},
+    environment = {
+        "DATA_DIR": str(layout.data),
+        # Few threads need no memory arena of their own for each core.
+        "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
+        # Checks load every page and form into the worker; `manage.py check` and the tests run them.
+        "CELERY_SKIP_CHECKS": os.environ.get("CELERY_SKIP_CHECKS", "true"),
     }
-    celery = [sys.executable, "-m", "celery", "--quiet", "-A", "codservice"]
-    worker = ["worker", "--pool", "threads", "--concurrency", "2", "--loglevel", "WARNING"]
-    worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    beat = ["beat", "--loglevel", "WARNING", "--schedule", str(layout.data / "celerybeat-schedule"), "--pidfile", ""]
+
+    def ours(name: str, **more: Any) -> Process:
+        command = [sys.executable, "-m", f"codservice.run.{name}"]
+        return Process(name, command, options={"cwd": CHECKOUT}, environment=environment, **more)
+
     return [
-        Process("prepare", [sys.executable, "-m", "codservice.run.prepare"], once=True, **common),  # type: ignore[arg-type]
-        Process(
-            "web",
-            [sys.executable, "-m", "codservice.run.web"],
-            is_ready=web.answers,
-            stop=((signal.SIGTERM, STOP_SECONDS + 5.0),),
-            **common,  # type: ignore[arg-type]
-        ),
+        ours("prepare", once=True, start_seconds=None),
+        ours("web", is_ready=web.answers, stop=((signal.SIGTERM, STOP_SECONDS + 5.0),)),
         # Warm shutdown, then a cold one: what a task leaves undone is still a row that is due.
-        Process("worker", [*celery, *worker], stop=((signal.SIGTERM, 15.0), (signal.SIGQUIT, 5.0)), **common),  # type: ignore[arg-type]
-        Process("beat", [*celery, *beat], stop=((signal.SIGTERM, 5.0),), **common),  # type: ignore[arg-type]
+        ours("worker", stop=((signal.SIGTERM, 15.0), (signal.SIGQUIT, 5.0))),
+        ours("beat", stop=((signal.SIGTERM, 5.0),)),
     ]

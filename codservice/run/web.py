@@ -88,6 +88,7 @@ def _gateway(threads: int, parent: int) -> Any:
 
 def serve(web: Web) -> None:
     """Serve until SIGTERM or SIGINT; requests in flight are finished."""
+    from django.urls import get_resolver
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
@@ -96,6 +97,7 @@ def serve(web: Web) -> None:
     if sys.platform == "linux":
         # Loaded once and shared by the forked processes; frozen, so that collecting garbage does not copy it.
         _load()
+        get_resolver().url_patterns  # noqa: B018 - imports every view, which requests would do in each process
         gc.collect()
         gc.freeze()
     server = Server(

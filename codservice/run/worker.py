@@ -1,0 +1,35 @@
+"""The worker: `python -m codservice.run.worker`; `celery -A codservice worker --pool threads` in less memory.
+
+Threads and not processes: a task here waits for PostgreSQL and for receivers, and sends many deliveries at once by
+itself. A second process would cost as much memory as the first.
+"""
+
+import sys
+import warnings
+
+from celery.platforms import SecurityWarning
+
+THREADS = 2
+
+
+def main() -> int:
+    from codservice.celery import app
+
+    # Root is the only user of many a container, and nothing here unpickles what comes from the broker.
+    warnings.simplefilter("ignore", SecurityWarning)
+    worker = app.Worker(
+        pool_cls="threads",
+        concurrency=THREADS,
+        loglevel="WARNING",
+        quiet=True,
+        # One worker talks to nobody; without these it neither waits for peers nor sends them anything.
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

