@@ -8,7 +8,6 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 from environs import EnvError, FileAwareEnv, validate
-from platformdirs import user_data_path
 
 from codservice import __version__, embedded
 
@@ -17,7 +16,7 @@ env = FileAwareEnv()
 
 try:
     # --- Where the data is ---------------------------------------------------------------------------------
-    DATA_DIR = Path(env.str("DATA_DIR", "") or user_data_path("codservice")).absolute()
+    DATA_DIR = embedded.data_dir()
     DATABASE_URL = env.str("DATABASE_URL", "") or embedded.database_url(DATA_DIR)
     REDIS_URL = env.str("REDIS_URL", "") or embedded.redis_url(DATA_DIR)
 

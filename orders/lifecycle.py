@@ -24,6 +24,13 @@ from orders.models import CallNote, Order, OrderItem, Status, StatusChange
 from webhooks import events
 
 
+class DuplicateExternalId(Invalid):
+    """An order of the account has this `external_id` already."""
+
+    def __init__(self) -> None:
+        super().__init__({"external_id": ["Another order of this account has it already."]})
+
+
 class NotCancellable(Refused):
     """The order has left the warehouse; there is nothing to cancel any more."""
 
@@ -96,9 +103,14 @@ def import_orders(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor) ->
     database or before it in `drafts`.
     """
     catalog = known_products(account_id, [item.product_id for draft in drafts for item in draft.items])
+    problems = [unknown_products(catalog, draft.items) for draft in drafts]
+    # A line with an unknown product is refused before the insert can see its external_id: both are said at once.
+    refused = [draft.external_id for draft, errors in zip(drafts, problems, strict=True) if errors]
+    taken = taken_external_ids(account_id, refused)
     outcomes: list[Order | Invalid] = []
-    for draft in drafts:
-        errors = unknown_products(catalog, draft.items)
+    for draft, errors in zip(drafts, problems, strict=True):
+        if errors and draft.external_id in taken:
+            errors |= DuplicateExternalId().errors
         outcomes.append(Invalid(errors) if errors else _new_order(account_id, draft, catalog))
     orders = [order for order in outcomes if isinstance(order, Order)]
     if orders:
@@ -106,9 +118,7 @@ def import_orders(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor) ->
         for order in orders:
             order.created_at = order.updated_at = written.get(order.id)
     return [
-        Invalid({"external_id": ["Another order of this account has it already."]})
-        if isinstance(order, Order) and order.created_at is None
-        else order
+        DuplicateExternalId() if isinstance(order, Order) and order.created_at is None else order
         for order in outcomes
     ]
 
@@ -129,6 +139,15 @@ def unknown_products(catalog: dict[UUID, Product], items: Sequence[DraftItem]) -
         for index, item in enumerate(items)
         if item.product_id is not None and item.product_id not in catalog
     }
+
+
+def taken_external_ids(account_id: UUID, external_ids: Sequence[str | None]) -> set[str | None]:
+    """Those of `external_ids` that orders of the account have; no statement when there are none."""
+    wanted = {external_id for external_id in external_ids if external_id is not None}
+    if not wanted:
+        return set()
+    orders = Order.objects.filter(account_id=account_id, external_id__in=wanted)
+    return set(orders.values_list("external_id", flat=True))
 
 
 def _new_order(account_id: UUID, draft: Draft, catalog: dict[UUID, Product]) -> Order:

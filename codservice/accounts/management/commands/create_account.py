@@ -1,0 +1,50 @@
+import secrets
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError
+from django.core.validators import validate_email
+from django.db import transaction
+
+from codservice import commands
+from codservice.accounts.models import Account, User
+
+
+class Command(commands.Command):
+    help = "Make a merchant's account and the person who holds it."
+    examples = (
+        'create_account "Boutique Yasmine" --email yasmine@example.dz\n'
+        'create_account "Big shop" --email big@example.dz --rate-limit 600 --json'
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="the merchant's name")
+        parser.add_argument("--email", required=True, help="the holder's e-mail address, to sign in with")
+        parser.add_argument("--password", help="the holder's password; without it one is made and printed")
+        parser.add_argument("--rate-limit", type=int, help="requests per minute and API key, instead of the default")
+        parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+    def handle(self, *, name: str, email: str, password: str | None, rate_limit: int | None, **options: Any) -> None:
+        email = email.strip().lower()
+        try:
+            validate_email(email)
+        except ValidationError:
+            raise CommandError(f"{email} is no e-mail address.") from None
+        if not name.strip() or len(name) > 255:
+            raise CommandError("The name must have 1 to 255 characters.")
+        if rate_limit is not None and not 1 <= rate_limit <= 1_000_000:
+            raise CommandError("--rate-limit must be from 1 to 1000000.")
+        if User.objects.filter(username=email).exists() or User.objects.filter(email__iexact=email).exists():
+            raise CommandError(f"A user with the address {email} exists already.")
+        made = None if password else secrets.token_urlsafe(12)
+        with transaction.atomic():
+            holder = User.objects.create_user(username=email, email=email, password=password or made)
+            account = Account.objects.create(name=name.strip(), holder=holder, rate_limit=rate_limit)
+        if options["json"]:
+            self.print_json({"id": account.id, "name": account.name, "email": email, "password": made})
+            return
+        self.stdout.write(f"Account “{account.name}” for {email}")
+        if made:
+            self.stdout.write(f"Password: {made}")
+        self.say(f"Next: manage.py create_api_key --account {email}")

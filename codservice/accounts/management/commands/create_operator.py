@@ -1,0 +1,30 @@
+import secrets
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import IntegrityError, transaction
+
+from codservice import commands
+from codservice.accounts.models import User
+
+
+class Command(commands.Command):
+    help = "Make the operator, who may do everything, with a one-time password. Where one exists, does nothing."
+    examples = "create_operator\ncreate_operator --username nadia"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--username", default="operator", help="the name to sign in with (default: operator)")
+
+    def handle(self, *, username: str, **options: Any) -> None:
+        if User.objects.filter(is_superuser=True).exists():
+            return
+        password = secrets.token_urlsafe(12)
+        try:
+            with transaction.atomic():
+                User.objects.create_superuser(username=username, password=password)
+        except IntegrityError:
+            if User.objects.filter(is_superuser=True).exists():
+                return  # a start at the same moment was faster
+            raise CommandError(f"The username {username} is taken; choose another with --username.") from None
+        self.stdout.write(f"Operator: sign in as {username} with the password {password} (shown only now)")
