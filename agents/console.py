@@ -1,10 +1,56 @@
-"""The agents' console: Django's admin site, with our name on it."""
+"""The agents' console: Django's admin site, with our doors."""
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.contrib.admin import AdminSite
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+ALGIERS = ZoneInfo("Africa/Algiers")
 
 
 class Console(AdminSite):
+    """Its clock is Algeria's; agents land on the orders, operators on the index of all there is."""
+
     site_header = "codservice"
-    site_title = "codservice console"
-    index_title = "Console"
+    site_title = _("codservice console")
+    index_title = _("Console")
+    site_url = None
+    enable_nav_sidebar = False
     final_catch_all_view = False
+
+    def admin_view(self, view: Callable[..., HttpResponse], cacheable: bool = False) -> Callable[..., HttpResponse]:
+        inner = super().admin_view(view, cacheable)
+
+        def in_algiers(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            with timezone.override(ALGIERS):
+                response = inner(request, *args, **kwargs)
+                # Django would render it after this block, by another clock.
+                return response.render() if hasattr(response, "render") else response
+
+        return update_wrapper(in_algiers, inner)
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.user.has_perm("orders.work_order") and not request.user.is_superuser:
+            return redirect("admin:orders_order_changelist")
+        return super().index(request, extra_context)
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        # Imported here, as Django's own site does: this module is loaded before the models are.
+        from agents.forms import ConsoleLoginForm
+        from codservice.accounts.views import locked_or
+
+        self.login_form = ConsoleLoginForm
+        response = super().login(request, extra_context)
+        form = getattr(response, "context_data", {}).get("form")
+        return locked_or(response, form.wait if form else 0)
+
+    def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        from django.contrib.auth.views import LogoutView
+
+        return LogoutView.as_view(next_page="admin:login")(request)

@@ -274,19 +274,21 @@ def cancel(
     return _move("cancel", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version)
 
 
-def ship(order_id: UUID, *, actor: Actor, account_id: UUID | None = None) -> Order:
+def ship(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, seen_version: int | None = None) -> Order:
     """The parcel was handed to the courier."""
-    return _move("ship", order_id, actor=actor, account_id=account_id)
+    return _move("ship", order_id, actor=actor, account_id=account_id, seen_version=seen_version)
 
 
-def deliver(order_id: UUID, *, actor: Actor, account_id: UUID | None = None) -> Order:
+def deliver(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, seen_version: int | None = None) -> Order:
     """The customer took the parcel and paid."""
-    return _move("deliver", order_id, actor=actor, account_id=account_id)
+    return _move("deliver", order_id, actor=actor, account_id=account_id, seen_version=seen_version)
 
 
-def return_order(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, reason: str = "") -> Order:
+def return_order(
+    order_id: UUID, *, actor: Actor, account_id: UUID | None = None, reason: str = "", seen_version: int | None = None
+) -> Order:
     """The parcel came back."""
-    return _move("return", order_id, actor=actor, account_id=account_id, reason=reason)
+    return _move("return", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version)
 
 
 def add_call_note(
@@ -296,11 +298,18 @@ def add_call_note(
     outcome: CallNote.Outcome,
     note: str = "",
     callback_at: datetime | None = None,
+    note_id: UUID | None = None,
 ) -> CallNote:
-    """Note a call. The order's status stays what it is: silence is no cancellation, an answer no confirmation."""
+    """Note a call. The order's status stays what it is: silence is no cancellation, an answer no confirmation.
+
+    Called again with the `note_id` of a note that exists, it adds nothing: a form sent twice makes one note.
+    """
     with transaction.atomic():
         order, now = _lock(order_id)
+        if note_id is not None and (written := CallNote.objects.filter(id=note_id).first()):
+            return written
         return CallNote.objects.create(
+            id=note_id or uuid7(),
             account_id=order.account_id,
             order=order,
             outcome=outcome,

@@ -129,6 +129,8 @@ class Order(models.Model):
             models.Index(F("account"), F("updated_at").desc(), F("id").desc(), name="order_list_by_update"),
             # All orders of one customer, of any merchant: the console, and the list's `phone`.
             models.Index(F("phone_e164"), F("created_at").desc(), name="order_by_phone"),
+            # The console's list: one status, over all merchants, oldest or newest first (ids sort by time).
+            models.Index(fields=["status", "id"], name="order_console_list"),
         ]
 
     def __str__(self) -> str:

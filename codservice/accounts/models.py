@@ -7,7 +7,7 @@ from datetime import datetime
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models.functions import Lower
+from django.db.models.functions import Lower, Now
 from uuid_utils.compat import uuid7
 
 SCOPES = (
@@ -126,3 +126,7 @@ class ApiKey(models.Model):
             expires_at=expires_at,
         )
         return row, key
+
+    def revoke(self) -> None:
+        """Stop the key for good. A second time changes nothing."""
+        type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=Now())

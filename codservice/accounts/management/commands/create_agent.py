@@ -31,14 +31,16 @@ class Command(commands.Command):
             if password:
                 validate_password(password, user)
         except ValidationError as error:
-            raise CommandError(" ".join(error.messages)) from None
+            raise CommandError(f"{user.username}: {' '.join(error.messages)}") from None
         role = "supervisor" if supervisor else "agent"
         user.set_password(password or made)
         with transaction.atomic():
             user.save()
             user.groups.add(Group.objects.get(name="Supervisors" if supervisor else "Agents"))
         if options["json"]:
-            self.print_json({"username": user.username, "role": role, "password": made, "login": reverse("admin:login")})
+            self.print_json(
+                {"username": user.username, "role": role, "password": made, "login": reverse("admin:login")}
+            )
             return
         self.stdout.write(f"{role.capitalize()} {user.username}")
         if made:

@@ -1,0 +1,99 @@
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django import forms
+from django.contrib.auth.forms import AuthenticationForm
+from django.core.exceptions import ValidationError
+from django.db.models.functions import Lower
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from django.views.decorators.debug import sensitive_variables
+
+from codservice.accounts.models import SCOPES, ApiKey, User
+from codservice.api import ratelimit
+
+DAYS_ARE_OF = ZoneInfo("Africa/Algiers")
+# Tries to sign in per person and address. The good ones count too: counting and refusing stay one step then, and
+# a hundred tries at the same moment are not more than ten.
+LOGIN_RATE = "10/5m"
+
+
+class LoginForm(AuthenticationForm):
+    """Username or e-mail address, and password. `wait` is the seconds until the next try, 0 when it may be now."""
+
+    wait = 0
+    error_messages = {
+        "invalid_login": _("The username or the password is not right. Mind upper and lower case."),
+        "inactive": _("The username or the password is not right. Mind upper and lower case."),
+    }
+
+    def __init__(self, request: Any = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        self.fields["username"].label = _("Username or e-mail")
+        self.fields["username"].widget.attrs |= {"autocomplete": "username", "dir": "ltr"}
+
+    @sensitive_variables()
+    def clean(self) -> dict[str, Any]:
+        typed = self.cleaned_data.get("username")
+        if typed is None or not self.cleaned_data.get("password"):
+            return self.cleaned_data
+        username = username_of(typed)
+        who = f"{username.casefold()} {ratelimit.client_address(self.request)}"
+        self.wait = ratelimit.limited_for(self.request, "login", who, LOGIN_RATE)
+        if self.wait:
+            minutes = -(-self.wait // 60)
+            raise ValidationError(
+                ngettext(
+                    "Too many tries. Try again in %(minutes)d minute.",
+                    "Too many tries. Try again in %(minutes)d minutes.",
+                    minutes,
+                ),
+                code="locked",
+                params={"minutes": minutes},
+            )
+        self.cleaned_data["username"] = username
+        return super().clean()
+
+
+def username_of(typed: str) -> str:
+    """The username of the person with this e-mail address, or `typed` itself: one look-up, known or unknown."""
+    by_email = User.objects.alias(address=Lower("email")).filter(address=typed.lower()).exclude(email="")
+    return by_email.values_list("username", flat=True).first() or typed
+
+
+class ApiKeyForm(forms.Form):
+    """A key to make: its name, what it may do, and the last day on which it works."""
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=ApiKey._meta.get_field("name").max_length,
+        help_text=_("Where it will be used, such as “WooCommerce shop”."),
+    )
+    scopes = forms.MultipleChoiceField(
+        label=_("It may"),
+        choices=[(scope, scope) for scope in SCOPES],
+        initial=list(SCOPES),
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": _("Choose at least one.")},
+    )
+    last_day = forms.DateField(
+        label=_("Works until"),
+        required=False,
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+        help_text=_("Optional: the last day, in Algeria's time."),
+    )
+
+    def clean_last_day(self) -> date | None:
+        day = self.cleaned_data["last_day"]
+        if day is not None and day < timezone.localdate(timezone=DAYS_ARE_OF):
+            raise ValidationError(_("This day is over."))
+        if day is not None and day.year > 2999:
+            raise ValidationError(_("Leave it empty for a key that works until you revoke it."))
+        return day
+
+    @property
+    def expires_at(self) -> datetime | None:
+        day = self.cleaned_data["last_day"]
+        return day and datetime.combine(day + timedelta(days=1), time(), DAYS_ARE_OF)
