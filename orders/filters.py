@@ -1,19 +1,44 @@
 """The filters of `GET /api/v1/orders`. A value that cannot be used is refused, never replaced (contract, section 1)."""
 
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import django_filters
 from django import forms
 from django.db.models import Q, QuerySet, Sum
+from rest_framework import serializers
 
+from codservice.api.fields import Text
 from codservice.errors import Invalid
 from orders import phones, regions
 from orders.models import Order, OrderCount, Status
+from orders.serializers import WILAYA_TEXTS
 
 DAYS_ARE_OF = ZoneInfo("Africa/Algiers")
 SORTS = ("created_at", "-created_at", "updated_at", "-updated_at")
+
+
+class TextField(forms.CharField):
+    """Text in the form in which orders keep it: trimmed, in NFC, no control characters."""
+
+    def __init__(self, *, max_length: int, **kwargs: Any) -> None:
+        self.text = Text(max_length=max_length)
+        super().__init__(**kwargs)
+
+    def to_python(self, value: str | None) -> str:
+        try:
+            return self.text.clean(value) if value else ""
+        except serializers.ValidationError as error:
+            raise forms.ValidationError([str(sentence) for sentence in error.detail]) from None
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        return self.text.openapi("request")
+
+
+class TextFilter(django_filters.Filter):
+    field_class = TextField
 
 
 class MomentField(forms.Field):
@@ -30,8 +55,10 @@ class MomentField(forms.Field):
             return None
         try:
             if "T" not in value and len(value) == 10:
-                day = date.fromisoformat(value) + timedelta(days=1 if self.ends else 0)
-                return datetime.combine(day, time(), DAYS_ARE_OF)
+                day = date.fromisoformat(value)
+                if self.ends and day == date.max:
+                    return datetime.max.replace(tzinfo=UTC)
+                return datetime.combine(day + timedelta(days=1 if self.ends else 0), time(), DAYS_ARE_OF)
             # A `+` that was not escaped arrives as a space.
             moment = datetime.fromisoformat(value.replace(" ", "+"))
         except (ValueError, OverflowError):
@@ -76,7 +103,7 @@ class PhoneFilter(django_filters.Filter):
 
 
 class WilayaField(forms.CharField):
-    openapi = {"type": "string", "enum": [wilaya.code for wilaya in regions.WILAYAS]}
+    openapi = {"anyOf": WILAYA_TEXTS}
 
     def to_python(self, value: str | None) -> str:
         text = super().to_python(value)
@@ -98,8 +125,8 @@ class OrderFilter(django_filters.FilterSet):
     updated_to = MomentFilter(field_name="updated_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date.")  # fmt: skip
     phone = PhoneFilter(field_name="phone_e164", label="A phone number in any usual form.")
     wilaya = WilayaFilter(field_name="wilaya_code", label="A wilaya's code or name.")
-    external_id = django_filters.CharFilter(max_length=64, label="The shop's own order number.")
-    q = django_filters.CharFilter(method="search", max_length=100, label="A part of the customer's name, phone or address.")  # fmt: skip
+    external_id = TextFilter(max_length=64, label="The shop's own order number.")
+    q = TextFilter(method="search", max_length=100, label="A part of the customer's name, phone or address.")  # fmt: skip
     sort = django_filters.ChoiceFilter(method="order", choices=[(sort, sort) for sort in SORTS], label="Newest first unless said otherwise.")  # fmt: skip
 
     class Meta:

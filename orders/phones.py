@@ -14,6 +14,11 @@ _POSSIBLE = re.compile(
     phonenumbers.PhoneMetadata.metadata_for_region("DZ").general_desc.national_number_pattern  # type: ignore[union-attr]
 )
 
+# Digits of any script with what people write between them. libphonenumber alone would read letters as keys
+# (`0550 DOG 456`), drop `x12` and look for a number inside a sentence: each a guess.
+_USUAL = re.compile(r"[+＋\d ()（）.．\-‐-―−－/／]+")
+_SPACES = re.compile(r"[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")  # marks of direction among them
+
 
 class NotAPhone(ValueError):
     """The text is no possible Algerian phone number."""
@@ -22,6 +27,10 @@ class NotAPhone(ValueError):
 def to_e164(text: str) -> str:
     """`0550 12 34 56`, `+213…`, `00213…`, Arabic-Indic digits → `+213550123456`. Raises NotAPhone."""
     if len(text) > MAX_LENGTH:
+        raise NotAPhone
+    if not text.isascii():
+        text = _SPACES.sub(" ", text)
+    if not _USUAL.fullmatch(text):
         raise NotAPhone
     try:
         number = phonenumbers.parse(text, "DZ", _check_region=False)

@@ -40,6 +40,24 @@ class RegionField(Text):
         return super().clean(str(data) if type(data) is int and 0 <= data <= 99_999 else data)
 
 
+# What every client should send for a wilaya; many more spellings are understood.
+WILAYA_TEXTS = [
+    {"type": "string", "pattern": "^(0{0,2}[1-9]|0?[1-6][0-9])$", "title": "Code"},
+    {"type": "string", "enum": [name for wilaya in regions.WILAYAS for name in (wilaya.name, wilaya.name_ar)], "title": "Name"},
+]  # fmt: skip
+
+
+class WilayaField(RegionField):
+    def openapi(self, direction: str) -> dict[str, Any]:
+        return {"anyOf": [*WILAYA_TEXTS, {"type": "integer", "minimum": 1, "maximum": 69, "title": "Code"}]}
+
+
+class CommuneField(RegionField):
+    def openapi(self, direction: str) -> dict[str, Any]:
+        code = {"type": "integer", "minimum": 101, "maximum": 99_999, "title": "Code"}
+        return {"anyOf": [super().openapi(direction) | {"title": "Code or name"}, code]}
+
+
 class CanonicalUUIDField(serializers.UUIDField):
     """A UUID as text with dashes, in either case, and no other of the forms that Python reads."""
 
@@ -61,9 +79,18 @@ class OrderItemImport(serializers.Serializer):
     product_name = Text(max_length=255, required=False, allow_null=True, default=None)
     quantity = Integer(min_value=1, max_value=10_000)
     unit_price = Amount(required=False, allow_null=True, default=None)
-    attributes = StringMap(
-        max_entries=20, max_key=64, max_value=255, required=False, allow_null=True, default=None
-    )
+    attributes = StringMap(max_entries=20, max_key=64, max_value=255, required=False, allow_null=True, default=None)
+
+    openapi_extra = {
+        "anyOf": [
+            {"title": "A product", "required": ["product_id"], "properties": {"product_id": {"type": "string"}}},
+            {
+                "title": "Anything else",
+                "required": ["product_name", "unit_price"],
+                "properties": {"product_name": {"type": "string"}, "unit_price": {"type": ["number", "string"]}},
+            },
+        ]
+    }
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         errors: dict[str, Any] = {}
@@ -86,8 +113,8 @@ class OrderImport(serializers.Serializer):
     customer_name = Text(max_length=255)
     customer_phone = PhoneField(max_length=phones.MAX_LENGTH)
     customer_address = Text(max_length=500, free=True)
-    customer_wilaya = RegionField(max_length=255)
-    customer_commune = RegionField(max_length=255, required=False, allow_null=True, allow_blank=True, default=None)
+    customer_wilaya = WilayaField(max_length=255)
+    customer_commune = CommuneField(max_length=255, required=False, allow_null=True, allow_blank=True, default=None)
     total_amount = Amount()
     shipping_fee = Amount(required=False, allow_null=True, default=None)
     notes = Text(max_length=2000, free=True, required=False, allow_null=True, allow_blank=True, default="")
@@ -104,13 +131,17 @@ class OrderImport(serializers.Serializer):
         wilaya = commune = None
         if "customer_wilaya" not in errors:
             wilaya = _find(errors, "customer_wilaya", regions.find_wilaya, data["customer_wilaya"])
-        if wilaya and "customer_commune" not in errors and data.get("customer_commune") not in (None, ""):
+        if wilaya and "customer_commune" not in errors and _is_given(data.get("customer_commune")):
             commune = _find(errors, "customer_commune", regions.find_commune, data["customer_commune"], wilaya.code)
         if errors:
             raise serializers.ValidationError(errors)
         values["wilaya_code"] = wilaya.code
         values["commune_code"] = commune.code if commune else None
         return values
+
+
+def _is_given(commune: Any) -> bool:
+    return commune is not None and (type(commune) is not str or commune.strip() != "")
 
 
 def _find(errors: dict[str, Any], name: str, find: Any, *args: Any) -> Any:
@@ -131,7 +162,8 @@ def read_order(body: dict[str, Any], account_id: UUID) -> lifecycle.Draft:
     try:
         values = _IMPORT.run_validation(body)
     except serializers.ValidationError as error:
-        raise Invalid(flatten(error.detail) | _unknown_products(body, account_id)) from None
+        errors = flatten(error.detail)
+        raise Invalid(errors | _unknown_products(body, account_id) | _taken_external_id(body, account_id)) from None
     phone, phone_e164 = values.pop("customer_phone")
     return lifecycle.Draft(
         customer_name=values["customer_name"],
@@ -173,6 +205,15 @@ def _unknown_products(body: dict[str, Any], account_id: UUID) -> dict[str, list[
         found.append(lifecycle.DraftItem(quantity=1, product_id=product_id))
     catalog = lifecycle.known_products(account_id, [item.product_id for item in found])
     return lifecycle.unknown_products(catalog, found)
+
+
+def _taken_external_id(body: dict[str, Any], account_id: UUID) -> dict[str, list[str]]:
+    try:
+        external_id = _IMPORT.fields["external_id"].run_validation(body.get("external_id"))
+    except serializers.ValidationError:
+        return {}
+    is_taken = external_id is not None and lifecycle.taken_external_ids(account_id, [external_id])
+    return lifecycle.DuplicateExternalId().errors if is_taken else {}
 
 
 # --- Out: the functions make the bodies, the classes describe them for OpenAPI -------------------------------------

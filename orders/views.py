@@ -4,14 +4,14 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
-from django.utils.cache import get_conditional_response
 from rest_framework import status, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from codservice.accounts.actor import Actor
 from codservice.api import idempotency, schema
-from codservice.api.bodies import weak_etag
+from codservice.api.conditional import answer_unless_known
+from codservice.api.errors import read_all
 from codservice.api.paging import Page
 from orders import lifecycle, serializers
 from orders.filters import OrderFilter
@@ -49,8 +49,9 @@ class OrderViewSet(viewsets.GenericViewSet):
     )
     def list(self, request: Request) -> Response:
         """Newest first. A page past the end is empty; `meta.total` is exact."""
-        page = Page(request)
-        filters = OrderFilter.read(request.query_params, self.get_queryset())
+        page, filters = read_all(
+            lambda: Page(request), lambda: OrderFilter.read(request.query_params, self.get_queryset())
+        )
         total = filters.total(request.auth.account_id)
         rows = page.rows(filters.rows().only(*_LISTED), total)
         return Response({"data": [serializers.list_body(order) for order in rows], "meta": page.meta(total)})
@@ -58,11 +59,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe("Read an order", answers={200: serializers.OrderDetailBody}, errors=(404,), has_etag=True)
     def retrieve(self, request: Request, id: UUID) -> HttpResponse:
         """With its call notes and history. `If-None-Match` saves reading what has not changed."""
-        body = self._detail(id)
-        response = Response(body)
-        response["ETag"] = weak_etag(body)
-        response["Cache-Control"] = "private, no-cache"
-        return get_conditional_response(request, etag=response["ETag"], response=response)
+        return answer_unless_known(request, self._detail(id))
 
     @schema.describe(
         "Cancel an order",

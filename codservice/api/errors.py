@@ -1,7 +1,9 @@
 """Every error of /api/ as `{"error": code, "message": sentence}` (contract, section 4), whoever raises it."""
 
 import logging
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.db import InterfaceError, OperationalError
@@ -57,6 +59,19 @@ def flatten(detail: object, path: str = "") -> dict[str, list[str]]:
         for key, sentences in flatten(value, where).items():
             errors.setdefault(key, []).extend(sentences)
     return errors
+
+
+def read_all(*reads: Callable[[], Any]) -> list[Any]:
+    """What each of `reads` gives; when some raise Invalid, one Invalid with the problems of them all."""
+    results, errors = [], {}
+    for read in reads:
+        try:
+            results.append(read())
+        except Invalid as error:
+            errors.update(error.errors)
+    if errors:
+        raise Invalid(errors)
+    return results
 
 
 def exception_handler(exc: Exception, context: dict) -> Response | None:

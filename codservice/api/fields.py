@@ -57,7 +57,9 @@ class Text(serializers.CharField):
         return data
 
     def openapi(self, direction: str) -> dict[str, Any]:
-        usable = f"[^{_UNUSABLE_IN_FREE_TEXT if self.free else _UNUSABLE}]*".replace(r"\x", r"\u00")
+        # JSON Schema's regular expressions know no `\x`, and its strings no halves of surrogate pairs.
+        unusable = (_UNUSABLE_IN_FREE_TEXT if self.free else _UNUSABLE).removesuffix(r"\ud800-\udfff")
+        usable = f"[^{unusable}]*".replace(r"\x", r"\u00")
         visible = f"[^{_INVISIBLE}]".replace(r"\x", r"\u00")
         return {
             "type": "string",
@@ -134,18 +136,21 @@ class StringMap(serializers.DictField):
         if len(data) > self.max_entries:
             raise serializers.ValidationError([f"Must have at most {self.max_entries} keys."])
         result: dict[str, str] = {}
+        errors: dict[str, list[str]] = {}
         for raw_key, raw_value in data.items():
             try:
                 key = self._key.clean(raw_key)
             except serializers.ValidationError as error:
-                raise serializers.ValidationError([f"A key cannot be used. {error.detail[0]}"]) from None  # type: ignore[index]
-            try:
-                value = self._value.clean(raw_value)
-            except serializers.ValidationError as error:
-                raise serializers.ValidationError({key: error.detail}) from None
+                errors.setdefault("non_field_errors", []).append(f"A key cannot be used. {error.detail[0]}")  # type: ignore[index]
+                continue
             if key in result:
-                raise serializers.ValidationError([f"Two keys are the same text: {key}"])
-            result[key] = value
+                errors.setdefault("non_field_errors", []).append(f"Two keys are the same text: {key}")
+            try:
+                result[key] = self._value.clean(raw_value)
+            except serializers.ValidationError as error:
+                errors[key] = error.detail  # type: ignore[assignment]
+        if errors:
+            raise serializers.ValidationError(errors)
         return result
 
     def openapi(self, direction: str) -> dict[str, Any]:

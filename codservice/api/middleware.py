@@ -48,6 +48,9 @@ class ApiGate:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith("/api/v1"):
             return self.get_response(request)
+        # The API speaks one language and knows no cookies, whatever a browser's headers say.
+        request.META.pop("HTTP_ACCEPT_LANGUAGE", None)
+        request.META.pop("HTTP_COOKIE", None)
         response = self.admit(request)
         response.headers["Vary"] = "Authorization"  # and not Accept-Language: the API speaks one
         response.headers.setdefault("Cache-Control", "no-store")

@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from codservice.api.errors import read_all
 from codservice.errors import Invalid
 
 MAX_PAGE = 1_000_000_000
@@ -28,8 +29,10 @@ class Page:
     """Which page was asked for. Raises Invalid for values that cannot be used."""
 
     def __init__(self, request: Request, *, per_page: int = 15, max_per_page: int = 100) -> None:
-        self.per_page = read_int(request, "per_page", per_page, max_per_page)
-        self.number = read_int(request, "page", 1, MAX_PAGE)
+        self.per_page, self.number = read_all(
+            lambda: read_int(request, "per_page", per_page, max_per_page),
+            lambda: read_int(request, "page", 1, MAX_PAGE),
+        )
 
     def rows(self, queryset: QuerySet, total: int) -> list[Any]:
         """This page's rows of an ordered queryset that has `total` rows.

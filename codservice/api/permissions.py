@@ -14,7 +14,7 @@ class HasScope(BasePermission):
         if request.auth is None:
             return False
         action = getattr(view, "action", None)
-        if action is None:  # no handler for this method: DRF is about to answer 405
+        if action in (None, "metadata"):  # no handler for this method, or OPTIONS: DRF is about to answer 405
             return True
         scope = view.scopes[action]
         if scope not in request.auth.scopes:

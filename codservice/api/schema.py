@@ -50,6 +50,17 @@ class Schema(AutoSchema):
     def get_operation_id(self) -> str:
         return f"{self.path.removeprefix('/api/v1/').split('/')[0]}_{self.view.action}"
 
+    def _map_serializer(self, serializer: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
+        schema = super()._map_serializer(serializer, direction, bypass_extensions)
+        return schema | getattr(serializer, "openapi_extra", {})
+
+    def _is_list_view(self, serializer: Any = None) -> bool:
+        return False  # the list's own body says what it is
+
+    def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:
+        if not hasattr(field, "openapi"):  # the strict fields have said it all
+            super()._insert_field_validators(field, schema)
+
     def get_tags(self) -> list[str]:
         return [self.path.removeprefix("/api/v1/").split("/")[0]]
 
@@ -117,9 +128,7 @@ def _gate_headers(codes: list[int]) -> list[OpenApiParameter]:
 def _filter_schema(name: str, item: Any) -> dict[str, Any]:
     if choices := item.extra.get("choices"):
         return {"type": "string", "enum": [value for value, _ in choices]}
-    return {"minLength": 1, **getattr(item.field_class, "openapi", {"type": "string"})} | (
-        {"maxLength": item.extra["max_length"]} if "max_length" in item.extra else {}
-    )
+    return {"minLength": 1, **item.field.openapi}
 
 
 def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
@@ -147,6 +156,20 @@ class AmountSchema(_StrictField):
 
 class StringMapSchema(_StrictField):
     target_class = "codservice.api.fields.StringMap"
+
+
+class ListSchema(OpenApiSerializerFieldExtension):
+    """Lists with their bounds, which drf-spectacular leaves out."""
+
+    target_class = "rest_framework.serializers.ListSerializer"
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
+        schema = {"type": "array", "items": auto_schema._map_serializer_field(self.target.child, direction)}
+        if direction == "request" and not self.target.allow_empty:
+            schema["minItems"] = 1
+        if self.target.max_length is not None:
+            schema["maxItems"] = self.target.max_length
+        return schema
 
 
 class BearerKey(OpenApiAuthenticationExtension):
