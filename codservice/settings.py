@@ -62,6 +62,7 @@ if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
 # A connection for each request would cost more than half the throughput; the health check mends a connection
 # that a restart of PostgreSQL broke. Locks are waited for 2 s at most (contract, section 4: then 503).
 DATABASES["default"] |= {
+    "ENGINE": "codservice.postgresql",
     "CONN_MAX_AGE": 0 if _pgbouncer else None,
     "CONN_HEALTH_CHECKS": True,
     "DISABLE_SERVER_SIDE_CURSORS": _pgbouncer,
@@ -107,14 +108,14 @@ MIDDLEWARE = [
     "codservice.api.middleware.RequestId",
     "codservice.api.middleware.ApiGate",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "csp.middleware.CSPMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
+    "codservice.pages.StaticFiles",
+    "codservice.pages.ContentSecurityPolicy",
+    "codservice.pages.Sessions",
+    "codservice.pages.Language",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "codservice.pages.Authentication",
+    "codservice.pages.Messages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 ROOT_URLCONF = "codservice.urls"
