@@ -1,17 +1,40 @@
 """The wilayas and communes of Algeria: from what a form, a shop plugin, a courier or a customer wrote to
-the code that stands for it.
+the one place that it means.
 
-    find_wilaya("W. d'Alger")             -> Wilaya(code="16", name="Alger", ...)
+    find_wilaya("Wilaya d'Alger")         -> Wilaya(code="16", name="Alger", name_ar="الجزائر")
     find_commune("Bordj el kifan", "16")  -> Commune(code="1630", name="Bordj El Kiffan", ...)
+    find_wilaya("Milia")                  -> NotFound: "Milia" is not the code or name of a wilaya. Did you ...
 
-**Never a wrong guess.** Either the text can only mean one place, or `NotFound` says which ones it may mean.
+**Never a wrong guess.** A parcel sent to the wrong wilaya costs more than a question to the shop. Either a
+text can mean only one place, or `NotFound` tells which ones it may mean. The rules that follow from it:
+
+- An exact name or code is believed. Every looser reading (accents, articles, dj for j, ou for w, hamza seats,
+  joined and split words: `spelling`) is believed only where it leaves one place of the wilaya.
+- A misspelling is believed only when one name is near and no other one is (`matching`). The words that
+  hundreds of names begin with (Aïn, Sidi, Ouled) do not count, and short names have to be right: Mila is
+  never M'Sila, and no mistyped letter turns one commune into another.
+- The name of some place elsewhere is no misspelling of a place here.
+- What is written around a name ("Commune de", "centre ville", the wilaya, the country) is set aside, but it has
+  to agree: "31 - Alger" is nothing. A number of five digits before a name is a postal code, which tells the
+  wilaya and no more.
+- A text of five digits alone is a commune code (`16001` for `1601`) and never a postal code: the two look
+  alike and disagree.
+- A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and couriers
+  use all three.
+
+No Django, no query. The tables are read at the first use (some 10 ms, then some 10 ms for each wilaya that is
+asked for). An exact name costs a dictionary look-up, another spelling some 20 µs, a misspelling or a refusal
+some milliseconds. Where the tables come from: `data/README.md`.
 """
 
 from orders.regions import resolve, tables
 from orders.regions.tables import Commune, NotFound, Wilaya
 
-__all__ = ["Commune", "NotFound", "WILAYAS", "Wilaya", "commune", "communes_of", "find_commune", "find_wilaya",
+__all__ = ["WILAYAS", "Commune", "NotFound", "Wilaya", "commune", "communes_of", "find_commune", "find_wilaya",
            "wilaya"]
+
+WILAYAS: tuple[Wilaya, ...]
+"""All 69, by code. Read at the first use."""
 
 
 def __getattr__(name: str):
@@ -21,7 +44,7 @@ def __getattr__(name: str):
 
 
 def wilaya(code: str) -> Wilaya:
-    """The wilaya with exactly this code (`"06"`), else `NotFound`."""
+    """The wilaya with exactly this two-digit code (`"06"`), else `NotFound`."""
     found = tables.wilayas().get(code) if isinstance(code, str) else None
     if found is None:
         raise NotFound(f"There is no wilaya with the code {code!r}.")
@@ -29,7 +52,7 @@ def wilaya(code: str) -> Wilaya:
 
 
 def commune(code: str) -> Commune:
-    """The commune with exactly this ONS code (`"0601"`), else `NotFound`."""
+    """The commune with exactly this four-digit ONS code (`"0601"`), else `NotFound`."""
     found = tables.communes().get(code) if isinstance(code, str) else None
     if found is None:
         raise NotFound(f"There is no commune with the code {code!r}.")
@@ -37,12 +60,19 @@ def commune(code: str) -> Commune:
 
 
 def communes_of(wilaya_code: str) -> tuple[Commune, ...]:
-    """The communes of a wilaya under any of the three maps, by code; else `NotFound`."""
+    """The communes of a wilaya under any of the three maps, by ONS code; else `NotFound`.
+
+    The communes it has today are those with `commune.wilaya == wilaya_code`.
+    """
     return tables.communes_by_wilaya()[wilaya(wilaya_code).code]
 
 
 def find_wilaya(text: object) -> Wilaya:
-    """The wilaya that `text` (a code as str or int, or a name) stands for, else `NotFound`."""
+    """The wilaya that `text` means: a code (`16`, `"6"`, `"016"`, `"DZ-16"`, `"١٦"`, `"16 - Alger"`) or a
+    name in French, Arabic or any usual spelling.
+
+    Raises `NotFound` for anything else, also for what is neither str nor int.
+    """
     exactly, index = resolve.wilaya_index()
     if type(text) is str and (found := exactly.get(text)):
         return found
@@ -50,13 +80,15 @@ def find_wilaya(text: object) -> Wilaya:
     def belongs(place: Wilaya, number: str) -> bool:
         return tables.wilaya_by_code(number) == place
 
-    return resolve.find(text, "a wilaya", tables.wilaya_by_code, exactly, index, belongs)
+    return resolve.find(text, "a wilaya", tables.wilaya_by_code, index, belongs)
 
 
 def find_commune(text: object, wilaya_code: str) -> Commune:
-    """The commune of the wilaya (a canonical code) that `text` (a code or name) stands for, else `NotFound`.
+    """The commune of a wilaya that `text` means: a code (`1601`, `101` for `"0101"`, `"16001"`, the codes of
+    2021) or a name in French, Arabic or any usual spelling.
 
-    A commune is accepted under the wilaya it lies in by any of the three maps.
+    `wilaya_code` is the canonical code (`find_wilaya(...).code`); the commune has to lie in that wilaya by
+    one of the three maps. Raises `NotFound` for anything else, also for what is neither str nor int.
     """
     around = wilaya(wilaya_code)
     exactly, index = resolve.commune_index(around.code)
@@ -73,14 +105,7 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
         named = tables.wilaya_by_code(number)
         return named.code in place.wilayas if named else tables.commune_by_code(number) == place
 
-    family = {code for place in tables.communes_by_wilaya()[around.code] for code in place.wilayas}
-    wilaya_names = resolve.wilaya_index()[1]
-
     def within(words: list[str]) -> bool:
-        try:
-            found = wilaya_names.exact(words)
-        except resolve.Ambiguous:
-            return False
-        return found is not None and found.code in family
+        return resolve.names_wilaya_around(words, around.code)
 
-    return resolve.find(text, f"a commune of {around.name}", by_code, exactly, index, belongs, within)
+    return resolve.find(text, f"a commune of {around.name}", by_code, index, belongs, within)

@@ -16,7 +16,7 @@ A text that is one slip of the pen from the name of one place is never read as a
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from orders.regions.spelling import Spelling, is_arabic, spell
+from orders.regions.spelling import Spelling, is_arabic, kin, spell
 
 Place = TypeVar("Place")
 
@@ -84,7 +84,7 @@ def within_one_edit(one: str, other: str) -> bool:
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1:2] + a[:1] == b[:2] and a[2:] == b[2:])
 
 
-class Ambiguous(Exception):
+class Ambiguous(Exception):  # noqa: N818 - caught inside the module only
     def __init__(self, places):
         super().__init__(places)
         self.places = places
@@ -135,16 +135,21 @@ class Index(Generic[Place]):
     def nearest(self, words: list[str]) -> Place | None:
         """The one place whose name is near enough to `words`; `Ambiguous` when another one is near too."""
         spelling, arabic = spell(words), is_arabic(words[0])
-        if (places := self._tiers[3].get(spelling.loose)) and len(spelling.loose) >= 3:
-            best = places[0]
-            if len(places) > 1:
-                raise Ambiguous(places)
-        else:
-            best = self._at_least_cost(spelling.bare, arabic)
+        best = self._by_loose_key(spelling, arabic) or self._at_least_cost(spelling.bare, arabic)
         if best is None or self._elsewhere(words, best):
             return None
         self._refuse_slip(spelling, best, arabic)
         return best
+
+    def _by_loose_key(self, spelling: Spelling, arabic: bool) -> Place | None:
+        places = self._tiers[3].get(spelling.loose, ())
+        if len(places) > 1:
+            raise Ambiguous(places)
+        limit = WEAK_COST if len(spelling.loose) < 5 else 2 * WEAK_COST
+        for place, known in self._spellings[arabic] if places else ():
+            if place == places[0] and distance(kin(spelling.bare), kin(known.bare), limit) <= limit:
+                return place
+        return None
 
     def _at_least_cost(self, bare: str, arabic: bool) -> Place | None:
         if not 5 <= len(bare) <= LONGEST:

@@ -13,20 +13,24 @@ LONGEST_TEXT = 255
 
 # ---- What is written around a name
 
-_BEFORE = frozenset("""
-    wilaya wilayat willaya wilayah welaya wilayas province commune communes cne baladia baladiya baladiyat baladiyah
-    baladyia baladya baladiat apc daira dairat daïra ville city municipality municipalite town centre center chef lieu
-    mairie prov wil state region
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_BEFORE = _set("""
+    wilaya wilayat willaya wilayah welaya wilayas province prov wil state region commune communes cne baladia
+    baladiya baladiyat baladiyah baladyia baladya baladiat apc daira dairat ville city municipality
+    municipalite town centre center chef lieu mairie
     ولايه ولايت بلديه دايره مدينه مقاطعه وسط مركز مقر
-""".split())
-_AFTER = frozenset("""
-    wilaya wilayat willaya wilayah province commune baladia baladiya daira ville city municipality centre center cent ctr
-    centreville chef lieu cheflieu town apc state vile
-    deleguee deleg
+""")
+_AFTER = _set("""
+    wilaya wilayat willaya wilayah province state commune baladia baladiya daira ville vile city municipality
+    town centre center cent ctr centreville chef lieu cheflieu apc deleguee
     منتدبه ولايه بلديه دايره مدينه المدينه وسط الوسط مركز المركز سنتر فيل
-""".split())
-_JOINS = frozenset("de du des d of la l the".split())
-_COUNTRY = frozenset(("algerie", "algeria", "dz", "dza", "الجزائر".translate({0x626: "ي"})))
+""")
+_JOINS = _set("de du des d of la l the")
+_COUNTRY = frozenset(("algerie", "algeria", "dz", "dza", "الجزاير"))
 _STRONG = re.compile(r"[,;:/|()\[\]{}<>\n\t\"«»=+*&]+|\s[-–—_]+\s|\.\s|\.$")
 _WEAK = re.compile(r"[-–—_\s]*[-–—_]+[-–—_\s]*")
 _OF = re.compile(r"\b(d|l)'(?=[^\W\d])")
@@ -155,7 +159,17 @@ def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
 
 # ---- Finding
 
-def find(text: object, kind: str, by_code, exactly: dict, index: Index, belongs, within=None):
+def names_wilaya_around(words: list[str], code: str) -> bool:
+    """Do `words` name this wilaya, or one that shares a commune with it on some map?"""
+    try:
+        found = wilaya_index()[1].exact(words)
+    except Ambiguous:
+        return False
+    return found is not None and any(
+        {found.code, code} <= place.wilayas for place in tables.communes_by_wilaya()[code])
+
+
+def find(text: object, kind: str, by_code, index: Index, belongs, within=None):
     """The place that `text` stands for. `by_code(str)` reads a code, `belongs(place, number)` says
     whether a number written beside a name can stand there, `within(words)` whether words name the wilaya
     around a commune."""
@@ -187,9 +201,9 @@ def _by_name(text: str, index: Index, belongs, within):
 
     if not parsed.numbers or any(char in "23579" for char in text):
         scripts = {is_arabic(word) for word in parsed.whole}
-        if len(scripts) == 1 and not all(word.isdigit() for word in parsed.whole):
-            if place := index.exact(parsed.whole):
-                return place
+        named = len(scripts) == 1 and not all(word.isdigit() for word in parsed.whole)
+        if named and (place := index.exact(parsed.whole)):
+            return place
     readings = [parsed.names(), parsed.names(_STRONG), parsed.names(_WEAK)]
     for find_one in (index.exact, _careful(index)):
         for names in readings:
@@ -214,7 +228,7 @@ def _united(names: list[list[str]], find_one, within):
     """The one place that all the names stand for; those that only name its wilaya or the country aside."""
     found, around = [], 0
     for words in names:
-        if len(names) > 1 and (words[-1] in _COUNTRY and len(words) == 1 or (within and within(words))):
+        if len(names) > 1 and ((words[-1] in _COUNTRY and len(words) == 1) or (within and within(words))):
             around += 1
             continue
         place = find_one(words)

@@ -88,7 +88,7 @@ _WORDS = {variant: word for word, variants in {
     "zawia": "zaouia zaouiet zaouiat zawiya zawia zawiyat zawiyet zaouit zaouyet zaouya zaouiya zaouiyat zaouiyet"
              " zaouyat zawyet zawya zawiet zaouiah",
     "dra": "draa dra dhraa dhra deraa draah dhiraa diraa",
-    "khemis": "khemis khmis khamis khemiss elkhemis khemisse",
+    "khemis": "khemis khmis khamis khemiss khemisse khimis",
     "teniet": "theniet teniet thniet tniet thaniet taniet tenia theniat teniat thenit",
     "muhamed": "mohamed mohammed mouhamed mouhammed muhammad mohamad mohammad muhamed muhammed mouhamad mohamede med",
     "mhamed": "mhamed mhammed emhamed imhamed mehamed amhamed",
@@ -103,16 +103,17 @@ _WORDS = {variant: word for word, variants in {
     "hammam": "hammam hamam hammem hamem hamman hmam hammame",
     "khelifa": "khelifa khlifa khalifa khelifah",
 }.items() for variant in variants.split()}
-_PREFIXES = tuple(sorted(("uad", "ulad", "ain", "sidi", "bani", "ait", "bir", "ksar", "zauia", "dra", "Kamis", "taniat",
-                          "burj", "suk", "hamam", "hasi", "bu", "ban", "um", "ras", "kaf", "jabal", "dar", "bab",
-                          "marsa", "tizi", "aGbal", "had", "si", "mSa"), key=len, reverse=True))
-_ARTICLE = frozenset("el al l le la les il elle".split())
-_OF = frozenset("de du des d of".split())
-_ASSIMILATED = re.compile(r"[ae]?(ch|sh|th|dh|[tdrzsnl])\1?$")
+_PREFIXES = ("taniat", "Kamis", "jabal", "hamam", "zauia", "marsa", "aGbal", "ulad", "sidi", "bani", "ksar", "burj",
+             "hasi", "tizi", "uad", "ain", "ait", "bir", "dra", "suk", "ban", "ras", "kaf", "dar", "bab", "had",
+             "mSa", "bu", "um", "si")
+_ARTICLE = frozenset(("el", "al", "l", "le", "la", "les", "il"))
+_OF = frozenset(("de", "du", "des", "d", "of"))
+_ASSIMILATED = re.compile(r"[ae](ch|sh|th|dh|[tdrzsnl])\1?$")
 _DOUBLED_ARTICLE = re.compile(r"e([tdrzsn])\1")
 _INNER_ARTICLE = re.compile(r"a([tdrzsn])\1")
 _SOUNDS = [(re.compile(old), new) for old, new in (
-    (r"t?ch|s?ch|sh", "S"), (r"kh", "K"), (r"gh", "G"), (r"ph", "f"), (r"th", "t"), (r"dh", "d"), (r"d[jg](?!$)|dj", "j"),
+    (r"t?ch|s?ch|sh", "S"), (r"kh", "K"), (r"gh", "G"), (r"ph", "f"), (r"th", "t"), (r"dh", "d"),
+    (r"d[jg](?!$)|dj", "j"),
     (r"gu(?=[eiy])", "g"), (r"c?qu(?=[eiy])", "k"), (r"c(?=[eiy])", "s"), (r"ck|c|q", "k"), (r"x", "ks"),
     (r"ou|oo|[wou]", "u"), (r"[iy]", "i"), (r"[ae]", "a"),
 )]
@@ -150,20 +151,19 @@ def _latin(words: list[str]) -> Spelling:
             sounded.append("l")
             word = word[2:]
             known = _WORDS.get(word)
-        elif known is None and len(word) > 4 and (_DOUBLED_ARTICLE.match(word) or i and _INNER_ARTICLE.match(word)):
+        elif known is None and len(word) > 4 and (_DOUBLED_ARTICLE.match(word) or (i and _INNER_ARTICLE.match(word))):
             sounded.append("l")
             word = word[2:]
         heard = _sound(known or word)
         sounded.append(heard)
         bare.append(heard)
-    loose = _DOUBLE.sub(r"\1", re.sub("^ait", "bani", _join(bare)).replace("sidi", "si").translate(_LOOSE))
-    return _spelling(plain, _join(sounded), _join(bare), loose, _PREFIXES)
+    return _spelling(plain, _join(sounded), _join(bare), _PREFIXES)
 
 
 def _leans_on(word: str, following: str) -> bool:
     """Is `word` an article that took the first sound of the word after it (Es Senia, Ech Chaïba)?"""
     match = _ASSIMILATED.match(word)
-    return bool(match) and word[0] in "aet"[:2] and following.startswith(match[1])
+    return bool(match) and word[0] in "ae" and following.startswith(match[1])
 
 
 def _join(parts: list[str]) -> str:
@@ -178,7 +178,6 @@ _ARABIC_WORDS = {variant: word for word, variants in {
     "ولاد": "اولاد ولاد اولد ولد اوولاد",
     "ايت": "ايت اث ات ايث",
     "بير": "بير بر",
-    "عين": "عين عيون",
     "بن": "ابن بن",
     "بو": "ابو بو",
     "سيدي": "سيدي سيد",
@@ -187,10 +186,8 @@ _ARABIC_WORDS = {variant: word for word, variants in {
     "محمد": "محمد",
     "امحمد": "امحمد",
 }.items() for variant in variants.split()}
-_ARABIC_WORDS.pop("عيون")
-_ARABIC_PREFIXES = tuple(sorted(("واد", "ولاد", "عين", "سيدي", "بني", "ايت", "بير", "قسر", "زاويه", "دراع", "برج", "سوق",
-                                 "حمام", "حاسي", "بو", "بن", "ام", "راس", "جبل", "دار", "باب", "مرسي", "تيزي", "حد", "سي"),
-                                key=len, reverse=True))
+_ARABIC_PREFIXES = ("زاويه", "ولاد", "سيدي", "دراع", "حمام", "حاسي", "مرسي", "تيزي", "واد", "عين", "بني", "ايت",
+                    "بير", "قسر", "برج", "سوق", "راس", "جبل", "دار", "باب", "بو", "بن", "ام", "حد", "سي")
 _ARABIC_SOUNDS = str.maketrans({"ث": "ت", "ط": "ت", "ذ": "د", "ظ": "د", "ض": "د", "ص": "س", "ك": "ق"})
 
 
@@ -207,10 +204,19 @@ def _arabic(words: list[str]) -> Spelling:
         stem = heard[2:] if len(heard) > 4 and heard.startswith("ال") else heard
         sounded.append(heard)
         bare.append(_ARABIC_WORDS.get(stem, stem))
-    loose = _DOUBLE.sub(r"\1", re.sub("^ايت", "بني", _join(bare)).replace("سيدي", "سي").removesuffix("ه").translate(_LOOSE))
-    return _spelling(plain, _join(sounded), _join(bare), loose, _ARABIC_PREFIXES)
+    return _spelling(plain, _join(sounded), _join(bare), _ARABIC_PREFIXES)
 
 
-def _spelling(plain: str, sounded: str, bare: str, loose: str, prefixes: tuple[str, ...]) -> Spelling:
+def kin(bare: str) -> str:
+    """`bare` with Béni for Aït and Si for Sidi, which are used for each other."""
+    for old, new in (("ait", "bani"), ("ايت", "بني")):
+        if bare.startswith(old):
+            bare = new + bare[len(old):]
+    return bare.replace("sidi", "si").replace("سيدي", "سي")
+
+
+def _spelling(plain: str, sounded: str, bare: str, prefixes: tuple[str, ...]) -> Spelling:
+    bare = bare or sounded
+    loose = _DOUBLE.sub(r"\1", kin(bare).removesuffix("ه").translate(_LOOSE)) or bare
     prefix = next((len(start) for start in prefixes if bare.startswith(start) and len(bare) > len(start) + 1), 0)
-    return Spelling(plain, sounded, bare or sounded, loose or sounded, prefix if bare else 0)
+    return Spelling(plain, sounded, bare, loose, prefix)
