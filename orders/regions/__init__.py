@@ -3,7 +3,7 @@ the one place that it means.
 
     find_wilaya("Wilaya d'Alger")         -> Wilaya(code="16", name="Alger", name_ar="الجزائر")
     find_commune("Bordj el kifan", "16")  -> Commune(code="1630", name="Bordj El Kiffan", ...)
-    find_wilaya("Milia")                  -> NotFound: "Milia" is not the code or name of a wilaya. Did you ...
+    find_wilaya("Milia")                  -> NotFound: "Milia" is not the code or name of a wilaya. ...
 
 **Never a wrong guess.** A parcel sent to the wrong wilaya costs more than a question to the shop. Either a
 text can mean only one place, or `NotFound` tells which ones it may mean. The rules that follow from it:
@@ -14,24 +14,25 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
   hundreds of names begin with (Aïn, Sidi, Ouled) do not count, and short names have to be right: Mila is
   never M'Sila, and no mistyped letter turns one commune into another.
 - The name of some place elsewhere is no misspelling of a place here.
-- What is written around a name ("Commune de", "centre ville", the wilaya, the country) is set aside, but it has
-  to agree: "31 - Alger" is nothing. A number of five digits before a name is a postal code, which tells the
-  wilaya and no more.
+- What is written around a name ("Commune de", "centre ville", the wilaya, the country) is set aside, but it
+  has to agree: "31 - Alger" is nothing. A number of five digits before a name is a postal code, which tells
+  the wilaya and no more.
 - A text of five digits alone is a commune code (`16001` for `1601`) and never a postal code: the two look
   alike and disagree.
-- A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and couriers
-  use all three.
+- A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and
+  couriers use all three.
 
-No Django, no query. The tables are read at the first use (some 10 ms, then some 10 ms for each wilaya that is
-asked for). An exact name costs a dictionary look-up, another spelling some 20 µs, a misspelling or a refusal
-some milliseconds. Where the tables come from: `data/README.md`.
+No Django, no query. The tables are read at the first use: 20 ms, 10 to 20 ms for each wilaya that is asked for,
+and 100 ms at the first name that is not spelled exactly. Afterwards an exact name costs a dictionary look-up,
+another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables come from:
+`data/README.md`.
 """
 
 from orders.regions import resolve, tables
 from orders.regions.tables import Commune, NotFound, Wilaya
 
-__all__ = ["WILAYAS", "Commune", "NotFound", "Wilaya", "commune", "communes_of", "find_commune", "find_wilaya",
-           "wilaya"]
+__all__ = ["WILAYAS", "Commune", "NotFound", "Wilaya", "commune", "communes_of", "find_commune",
+           "find_wilaya", "wilaya"]
 
 WILAYAS: tuple[Wilaya, ...]
 """All 69, by code. Read at the first use."""

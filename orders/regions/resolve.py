@@ -10,6 +10,8 @@ from orders.regions.spelling import clean, is_arabic, spell, tokens
 from orders.regions.tables import Commune, NotFound, Wilaya
 
 LONGEST_TEXT = 255
+MOST_WORDS = 16
+"""The longest name has five; "Wilaya de ... - Commune de ... (...)" around it stays below this."""
 
 # ---- What is written around a name
 
@@ -34,7 +36,8 @@ _COUNTRY = frozenset(("algerie", "algeria", "dz", "dza", "الجزاير"))
 _STRONG = re.compile(r"[,;:/|()\[\]{}<>\n\t\"«»=+*&]+|\s[-–—_]+\s|\.\s|\.$")
 _WEAK = re.compile(r"[-–—_\s]*[-–—_]+[-–—_\s]*")
 _OF = re.compile(r"\b(d|l)'(?=[^\W\d])")
-_NUMBER = re.compile(r"(?:(?<=^)|(?<=[\W_]))(?:dz[\s_-]?)?(\d{1,5})(?=[\W_a-z\u0620-\u064a]|$)|(?<=[^\W\d])(\d{2,5})$")
+# A number on its own, before a name ("16Alger") or glued to its end ("Alger16").
+_NUMBER = re.compile(r"(?:^|(?<=[\W_]))(?:dz[\s_-]?)?(\d{1,5})(?!\d)|(?<=[^\W\d])(\d{2,5})$")
 
 
 def _unwrapped(words: list[str]) -> list[str]:
@@ -45,7 +48,7 @@ def _unwrapped(words: list[str]) -> list[str]:
         del bare[0], words[0]
         while bare and len(bare) > 1 and bare[0] in _JOINS:
             del bare[0], words[0]
-    while bare and (bare[-1] in _AFTER or (len(bare) > 1 and bare[-1] in _COUNTRY and not is_arabic(bare[-1]))):
+    while bare and (bare[-1] in _AFTER or (len(bare) > 1 and bare[-1] in _COUNTRY - {"الجزاير"})):
         del bare[-1], words[-1]
     return words
 
@@ -193,7 +196,7 @@ def find(text: object, kind: str, by_code, index: Index, belongs, within=None):
 
 def _by_name(text: str, index: Index, belongs, within):
     parsed = _Text(text)
-    if not any(char.isalpha() for word in parsed.whole for char in word):
+    if len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
         return None
 
     def agreed(place):
@@ -204,7 +207,10 @@ def _by_name(text: str, index: Index, belongs, within):
         named = len(scripts) == 1 and not all(word.isdigit() for word in parsed.whole)
         if named and (place := index.exact(parsed.whole)):
             return place
-    readings = [parsed.names(), parsed.names(_STRONG), parsed.names(_WEAK)]
+    readings: list[list[list[str]]] = []
+    for names in (parsed.names(), parsed.names(_STRONG), parsed.names(_WEAK)):
+        if names not in readings:
+            readings.append(names)
     for find_one in (index.exact, _careful(index)):
         for names in readings:
             place = _united(names, find_one, within)

@@ -14,8 +14,11 @@ A name is read as words of one script. `Spelling` holds its keys, from strict to
 Nothing here knows which places exist; a key may well stand for two of them, and `matching` looks to that.
 """
 
+import csv
 import re
 import unicodedata
+from functools import cache
+from importlib import resources
 from typing import NamedTuple
 
 APOSTROPHES = "'’ʼ‘`´ʻʿʾ′‛ʹꞌ"
@@ -24,8 +27,10 @@ _DIGITS = {ord(ten) + i: str(i) for ten in "٠۰" for i in range(10)}
 # Letters that decomposition leaves alone (or, like ç, would turn into the wrong sound).
 _LETTERS = {ord(old): new for old, new in {
     "ç": "s", "œ": "oe", "æ": "ae", "ı": "i", "đ": "d", "ħ": "h", "ɛ": "a", "ε": "a", "ɣ": "gh", "γ": "gh",
-    "ک": "ك", "ڪ": "ك", "ی": "ي", "ى": "ي", "ې": "ي", "ہ": "ه", "ھ": "ه", "ە": "ه", "ۀ": "ه", "ة": "ه", "ۃ": "ه",
-    "ٱ": "ا", "ء": "", "ـ": "", "ڨ": "ق", "ڤ": "ق", "گ": "ق", "ݣ": "ق", "ڭ": "ق", "ڥ": "ق", "پ": "ب", "چ": "ش",
+    "ک": "ك", "ڪ": "ك", "ی": "ي", "ى": "ي", "ې": "ي",
+    "ہ": "ه", "ھ": "ه", "ە": "ه", "ۀ": "ه", "ة": "ه", "ۃ": "ه",
+    "ٱ": "ا", "ء": "", "ـ": "", "پ": "ب", "چ": "ش",
+    "ڨ": "ق", "ڤ": "ق", "گ": "ق", "ݣ": "ق", "ڭ": "ق", "ڥ": "ق",
     "،": ",", "؛": ",", "٬": "", "٫": ".",
 }.items()}
 _APOSTROPHE = dict.fromkeys(map(ord, APOSTROPHES), "'")
@@ -73,44 +78,24 @@ def spell(words: list[str]) -> Spelling:
     return _arabic(words) if words and is_arabic(words[0]) else _latin(words)
 
 
+@cache
+def _words() -> dict[str, str]:
+    """The words that many names share, by each way to write them: `words.csv`."""
+    with resources.files(__package__).joinpath("data", "words.csv").open(encoding="utf-8", newline="") as lines:
+        return {variant: row["word"] for row in csv.DictReader(lines)
+                for variant in (row["word"], *row["variants"].split())}
+
+
 # ---- Latin
 
-_WORDS = {variant: word for word, variants in {
-    "wed": "oued ouad wad wed ouadi wadi ouedi wedi oud oueds wadd oaued oude",
-    "wled": "ouled oulad awlad aoulad aouled wled wlad welad weled oueled ouelad uled ulad olad oled awled ould"
-            " ouleds ouald oueld",
-    "ain": "ain aine ayn ein ayin eyn aiin ainn aen",
-    "sidi": "sidi sidy siddi cidi seedi sidhi sidie",
-    "beni": "beni bani bni benni bany banu beny",
-    "ait": "ait ath at aith ayt aitt",
-    "bir": "bir beer bier biir bire",
-    "ksar": "ksar qsar gsar kasr qasr kser qser ksair kassr",
-    "zawia": "zaouia zaouiet zaouiat zawiya zawia zawiyat zawiyet zaouit zaouyet zaouya zaouiya zaouiyat zaouiyet"
-             " zaouyat zawyet zawya zawiet zaouiah",
-    "dra": "draa dra dhraa dhra deraa draah dhiraa diraa",
-    "khemis": "khemis khmis khamis khemiss khemisse khimis",
-    "teniet": "theniet teniet thniet tniet thaniet taniet tenia theniat teniat thenit",
-    "muhamed": "mohamed mohammed mouhamed mouhammed muhammad mohamad mohammad muhamed muhammed mouhamad mohamede med",
-    "mhamed": "mhamed mhammed emhamed imhamed mehamed amhamed",
-    "mustafa": "mustapha mostefa moustafa mustafa mostepha mostapha moustapha mostafa mustefa",
-    "brahim": "brahim ibrahim brahem brahime ibrahem",
-    "chikh": "cheikh chikh sheikh shaykh cheik sheykh chiekh cheick",
-    "yusef": "youcef yousef youssef yusuf yusef yucef youssouf yousuf yousouf",
-    "husin": "hocine houcine hussein hossein husein hussain houssine hocein hossine houcein houssein",
-    "slimane": "slimane sliman soliman soulimane souleymane sulaiman suleiman",
-    "embarek": "embarek mbarek mebarek embark mbark imbarek",
-    "bordj": "bordj borj burj bourdj bourj bordje brodj",
-    "hammam": "hammam hamam hammem hamem hamman hmam hammame",
-    "khelifa": "khelifa khlifa khalifa khelifah",
-}.items() for variant in variants.split()}
-_PREFIXES = ("taniat", "Kamis", "jabal", "hamam", "zauia", "marsa", "aGbal", "ulad", "sidi", "bani", "ksar", "burj",
-             "hasi", "tizi", "uad", "ain", "ait", "bir", "dra", "suk", "ban", "ras", "kaf", "dar", "bab", "had",
-             "mSa", "bu", "um", "si")
+_PREFIXES = ("taniat", "Kamis", "jabal", "hamam", "zauia", "marsa", "aGbal", "ulad", "sidi", "bani", "ksar",
+             "burj", "hasi", "tizi", "uad", "ain", "ait", "bir", "dra", "suk", "ban", "ras", "kaf", "dar",
+             "bab", "had", "mSa", "bu", "um", "si")
 _ARTICLE = frozenset(("el", "al", "l", "le", "la", "les", "il"))
 _OF = frozenset(("de", "du", "des", "d", "of"))
 _ASSIMILATED = re.compile(r"[ae](ch|sh|th|dh|[tdrzsnl])\1?$")
 _DOUBLED_ARTICLE = re.compile(r"e([tdrzsn])\1")
-_INNER_ARTICLE = re.compile(r"a([tdrzsn])\1")
+_INNER_ARTICLE = re.compile(r"[ae]([tdrzsn])\1")
 _SOUNDS = [(re.compile(old), new) for old, new in (
     (r"t?ch|s?ch|sh", "S"), (r"kh", "K"), (r"gh", "G"), (r"ph", "f"), (r"th", "t"), (r"dh", "d"),
     (r"d[jg](?!$)|dj", "j"),
@@ -146,12 +131,12 @@ def _latin(words: list[str]) -> Spelling:
             continue
         if i == 0 and last and word == "in":
             word = "ain"
-        known = _WORDS.get(word)
+        known = _words().get(word)
         if known is None and word.startswith("el") and len(word) > 4:
             sounded.append("l")
             word = word[2:]
-            known = _WORDS.get(word)
-        elif known is None and len(word) > 4 and (_DOUBLED_ARTICLE.match(word) or (i and _INNER_ARTICLE.match(word))):
+            known = _words().get(word)
+        elif known is None and len(word) > 4 and (_INNER_ARTICLE if i else _DOUBLED_ARTICLE).match(word):
             sounded.append("l")
             word = word[2:]
         heard = _sound(known or word)
@@ -173,28 +158,16 @@ def _join(parts: list[str]) -> str:
 
 # ---- Arabic
 
-_ARABIC_WORDS = {variant: word for word, variants in {
-    "واد": "وادي واد الوادي الواد",
-    "ولاد": "اولاد ولاد اولد ولد اوولاد",
-    "ايت": "ايت اث ات ايث",
-    "بير": "بير بر",
-    "بن": "ابن بن",
-    "بو": "ابو بو",
-    "سيدي": "سيدي سيد",
-    "زاويه": "زاويه زاويت",
-    "ابراهيم": "ابراهيم براهيم",
-    "محمد": "محمد",
-    "امحمد": "امحمد",
-}.items() for variant in variants.split()}
-_ARABIC_PREFIXES = ("زاويه", "ولاد", "سيدي", "دراع", "حمام", "حاسي", "مرسي", "تيزي", "واد", "عين", "بني", "ايت",
-                    "بير", "قسر", "برج", "سوق", "راس", "جبل", "دار", "باب", "بو", "بن", "ام", "حد", "سي")
+_ARABIC_PREFIXES = ("زاويه", "ولاد", "سيدي", "دراع", "حمام", "حاسي", "مرسي", "تيزي", "واد", "عين", "بني",
+                    "ايت", "بير", "قسر", "برج", "سوق", "راس", "جبل", "دار", "باب", "بو", "بن", "ام", "حد",
+                    "سي")
 _ARABIC_SOUNDS = str.maketrans({"ث": "ت", "ط": "ت", "ذ": "د", "ظ": "د", "ض": "د", "ص": "س", "ك": "ق"})
 
 
 def _arabic(words: list[str]) -> Spelling:
     plain = "".join(words)
     sounded, bare = [], []
-    words = [_ARABIC_WORDS.get(word, word) for word in words]
+    words = [_words().get(word, word) for word in words]
     for i, word in enumerate(words):
         if word == "ان" and i == 0 and len(words) > 1:
             word = "عين"
@@ -203,7 +176,7 @@ def _arabic(words: list[str]) -> Spelling:
         heard = word.translate(_ARABIC_SOUNDS)
         stem = heard[2:] if len(heard) > 4 and heard.startswith("ال") else heard
         sounded.append(heard)
-        bare.append(_ARABIC_WORDS.get(stem, stem))
+        bare.append(_words().get(stem, stem))
     return _spelling(plain, _join(sounded), _join(bare), _ARABIC_PREFIXES)
 
 
@@ -218,5 +191,5 @@ def kin(bare: str) -> str:
 def _spelling(plain: str, sounded: str, bare: str, prefixes: tuple[str, ...]) -> Spelling:
     bare = bare or sounded
     loose = _DOUBLE.sub(r"\1", kin(bare).removesuffix("ه").translate(_LOOSE)) or bare
-    prefix = next((len(start) for start in prefixes if bare.startswith(start) and len(bare) > len(start) + 1), 0)
+    prefix = next((len(some) for some in prefixes if bare.startswith(some) and len(bare) > len(some) + 1), 0)
     return Spelling(plain, sounded, bare, loose, prefix)
