@@ -1,7 +1,21 @@
 import os
 
+from django.core.handlers.wsgi import WSGIRequest
 from django.core.wsgi import get_wsgi_application
+from django.utils.http import parse_header_parameters
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
+
+class Request(WSGIRequest):
+    """Django's, except that the query is UTF-8 whatever charset `Content-Type` names for the body.
+
+    Django would decode the query with that charset before any of our code runs: `idna` or `zlib` crash it there.
+    """
+
+    def _set_content_type_params(self, meta: dict) -> None:
+        self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+
+
 application = get_wsgi_application()
+application.request_class = Request

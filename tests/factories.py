@@ -1,9 +1,11 @@
 """Rows for tests, by factory_boy. Orders are imported as in life, by `lifecycle.import_order`."""
 
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import factory
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group
 
 from codservice.accounts.actor import Actor
@@ -13,13 +15,19 @@ from orders import lifecycle, phones
 from orders.models import Order
 
 
+@cache
+def hashed_password() -> str:
+    """That of every user here, `correct horse`: hashing is slow on purpose, so once is enough."""
+    return make_password("correct horse")
+
+
 class UserFactory(factory.django.DjangoModelFactory):
     class Meta:
         model = User
         skip_postgeneration_save = True
 
     username = factory.Sequence(lambda n: f"user{n}")
-    password = factory.django.Password("correct horse")
+    password = factory.LazyFunction(hashed_password)
 
 
 class AgentFactory(UserFactory):

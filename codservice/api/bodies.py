@@ -6,6 +6,7 @@ from decimal import Decimal, InvalidOperation
 from typing import IO, Any
 
 import msgspec
+from django.utils.http import parse_header_parameters
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
@@ -136,11 +137,10 @@ class AlwaysJSON(BaseContentNegotiation):
     """The API speaks JSON whatever `Accept` says; a refusal over a header would help nobody."""
 
     def select_parser(self, request, parsers):
-        main, _, parameters = (request.content_type or "").partition(";")
-        if main.strip().lower() != StrictJSONParser.media_type:
+        media_type, parameters = parse_header_parameters(request.content_type or "")
+        if media_type != StrictJSONParser.media_type:
             return None
-        charset = parameters.strip().lower().replace('"', "")
-        return parsers[0] if charset in ("", "charset=utf-8", "charset=utf8") else None
+        return parsers[0] if parameters.get("charset", "utf-8").lower() in ("utf-8", "utf8") else None
 
     def select_renderer(self, request, renderers, format_suffix=None):
         return renderers[0], renderers[0].media_type

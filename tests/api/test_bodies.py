@@ -1,0 +1,276 @@
+"""Request bodies: one JSON object in UTF-8, read strictly; everything else is refused and nothing is written."""
+
+import json
+
+import pytest
+
+from orders.models import Order
+from tests.factories import order_body
+
+ORDERS = "/api/v1/orders"
+BODY = json.dumps(order_body())
+MIB = 1024 * 1024
+
+
+def with_field(value: str) -> bytes:
+    """A good order with one more field, which the service does not know."""
+    return f'{BODY[:-1]}, "unknown": {value}}}'.encode("utf-8", "surrogatepass")
+
+
+def deep(levels: int, opening: str = "[", closing: str = "]") -> str:
+    return opening * levels + closing * levels
+
+
+GOOD_JSON = {
+    "array": "[]",
+    "object": "{}",
+    "empty key": '{"":0}',
+    "text": '"a"',
+    "escaped NUL": r'"\u0000"',
+    "escapes": r'"\"\\\/\b\f\n\r\t"',
+    "surrogate pair": r'"\ud83d\ude00"',
+    "lone surrogate": r'"\ud800"',
+    "inverted surrogates": r'"\udc00\ud800"',
+    "line separator": '"\u2028\u2029"',
+    "DEL": '"\x7f"',
+    "noncharacter": '"\uffff\U0010ffff"',
+    "Arabic": '"الجزائر"',
+    "minus zero": "-0",
+    "minus zero point zero": "-0.0",
+    "exponent": "1e5",
+    "capital exponent": "1E+2",
+    "small exponent": "123e-10000000",
+    "huge exponent": "123.456e78999",
+    "exponent beyond Decimal": "1e99999999999999999999",
+    "tiny exponent beyond Decimal": "1e-99999999999999999999",
+    "long integer": "1" * 5000,
+    "long negative integer": "-" + "9" * 20000,
+    "long fraction": "0." + "1" * 5000,
+    "true": "true",
+    "null": "null",
+    "white space": " \t\r\n[ \n1 , 2\t]\r ",
+    "20 levels": deep(19),
+    "20 levels of objects": '{"a":' * 18 + "{}" + "}" * 18,
+}
+
+BAD_JSON = {
+    "NaN": "NaN",
+    "Infinity": "Infinity",
+    "minus Infinity": "-Infinity",
+    "NaN inside": '{"a":[NaN]}',
+    "leading zero": "01",
+    "minus leading zero": "-012",
+    "point without fraction": "1.",
+    "point without integer": ".5",
+    "plus": "+1",
+    "bare exponent": "1e",
+    "double exponent": "1e1e1",
+    "hexadecimal": "0x1F",
+    "underscore": "1_000",
+    "full-width digit": "１",
+    "Arabic digit": "٢",
+    "bare minus": "-",
+    "two minus": "--1",
+    "single quotes": "'a'",
+    "unclosed text": '"a',
+    "unknown escape": r'"\x41"',
+    "short unicode escape": r'"\u12"',
+    "unicode escape of letters": r'"\uzzzz"',
+    "raw newline": '"a\nb"',
+    "raw tab": '"a\tb"',
+    "raw NUL": '"a\x00b"',
+    "NUL outside": "\x00",
+    "form feed outside": "\x0c1",
+    "no-break space outside": "\u00a01",
+    "trailing comma in array": "[1,]",
+    "leading comma": "[,1]",
+    "double comma": "[1,,2]",
+    "trailing comma in object": '{"a":1,}',
+    "bare key": "{a:1}",
+    "number as key": "{1:1}",
+    "missing colon": '{"a" 1}',
+    "missing value": '{"a":}',
+    "missing comma": "[1 2]",
+    "unclosed array": "[",
+    "unclosed object": '{"a":1',
+    "closed twice": "1}",
+    "crossed brackets": '["a"}',
+    "cut off literal": "tru",
+    "capital True": "True",
+    "None": "None",
+    "undefined": "undefined",
+    "line comment": "1 // one",
+    "block comment": "/* one */ 1",
+    "two values": "1 2",
+    "repeated key": '{"a":1,"a":2}',
+    "repeated key by escape": r'{"a":1,"\u0061":2}',
+    "repeated key in a list": '[{"b":{"a":1,"a":1}}]',
+    "21 levels": deep(20),
+    "21 levels of objects": '{"a":' * 20 + "1" + "}" * 20,
+    "1,000 levels": deep(1000),
+    "100,000 levels": deep(100_000),
+    "100,000 opened": "[" * 100_000,
+    "100,000 objects opened": '{"a":' * 100_000,
+    "surrogate as bytes": '"\ud800"',
+}
+
+BAD_DOCUMENTS = {
+    "white space": b" \n",
+    "null": b"null",
+    "number": b"5",
+    "text": b'"text"',
+    "true": b"true",
+    "array": b"[]",
+    "array of orders": f"[{BODY}]".encode(),
+    "byte order mark": b"\xef\xbb\xbf" + BODY.encode(),
+    "UTF-16": BODY.encode("utf-16"),
+    "UTF-16 without mark": BODY.encode("utf-16-le"),
+    "UTF-32": BODY.encode("utf-32"),
+    "Latin-1": '{"customer_name": "Aïcha"}'.encode("latin-1"),
+    "invalid UTF-8": b'{"customer_name": "\xff"}',
+    "overlong UTF-8": b'{"customer_name": "\xc0\x80"}',
+    "cut off UTF-8": b'{"customer_name": "\xe2\x82',
+    "two objects": f"{BODY}{BODY}".encode(),
+    "trailing text": f"{BODY} x".encode(),
+    "trailing NUL": BODY.encode() + b"\x00",
+    "form": b"customer_name=a&customer_phone=0550123456",
+    "repeated key": BODY.encode().replace(b'"shipping_fee"', b'"total_amount"'),
+}
+
+
+@pytest.mark.parametrize("value", GOOD_JSON.values(), ids=GOOD_JSON)
+def test_any_json_passes_in_a_field_that_is_not_known(api, value):
+    assert api.post(ORDERS, with_field(value)).status_code == 201
+
+
+@pytest.mark.parametrize("value", GOOD_JSON.values(), ids=GOOD_JSON)
+@pytest.mark.parametrize("field", ["customer_name", "total_amount", "items"])
+def test_any_json_in_a_known_field_is_stored_or_refused_but_never_a_crash(api, field, value):
+    body = json.dumps(order_body(**{field: "VALUE"})).replace('"VALUE"', value).encode()
+    assert api.post(ORDERS, body).status_code in (201, 422)
+
+
+@pytest.mark.parametrize("value", BAD_JSON.values(), ids=BAD_JSON)
+def test_what_is_no_json_is_malformed(api, value):
+    assert_malformed(api.post(ORDERS, with_field(value)))
+
+
+@pytest.mark.parametrize("document", BAD_DOCUMENTS.values(), ids=BAD_DOCUMENTS)
+def test_what_is_no_json_object_in_utf8_is_malformed(api, document):
+    assert_malformed(api.post(ORDERS, document))
+
+
+def assert_malformed(answer):
+    assert (answer.status_code, answer.json()["error"]) == (400, "malformed_json")
+    assert answer.json().keys() == {"error", "message"}
+    assert answer.json()["message"].startswith("The body must be one JSON object in UTF-8.")
+    assert not Order.objects.exists()
+
+
+def test_a_malformed_body_of_a_cancel_is_refused_as_well(api, alice):
+    from tests.factories import make_order
+
+    order = make_order(alice)
+    assert api.post(f"{ORDERS}/{order.id}/cancel", b"[]").json()["error"] == "malformed_json"
+    order.refresh_from_db()
+    assert order.status == "pending_confirmation"
+
+
+def test_an_empty_body_says_what_is_missing(api):
+    answer = api.post(ORDERS, b"")
+    assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
+    assert "customer_name" in answer.json()["errors"]
+
+
+# --- Size ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_of_exactly_one_mebibyte_is_read(api):
+    assert api.post(ORDERS, BODY.encode().ljust(MIB)).status_code == 201
+
+
+@pytest.mark.parametrize("size", [MIB + 1, 3_000_000])
+def test_a_larger_body_is_refused_before_it_is_read(api, size):
+    answer = api.post(ORDERS, BODY.encode().ljust(size))
+    assert (answer.status_code, answer.json()["error"]) == (413, "payload_too_large")
+    assert not Order.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        order_body(items=[{}] * 200_000),
+        order_body(items=order_body()["items"] * 101),
+        order_body(items=[{**order_body()["items"][0], "attributes": {str(n): "" for n in range(60_000)}}]),
+        order_body(items=[{**order_body()["items"][0], "product_name": "x" * 10_000}] * 100),
+        {f"field{n}": n for n in range(50_000)},
+    ],
+    ids=["200,000 items", "101 items", "60,000 attributes", "long names", "50,000 fields"],
+)
+def test_many_things_in_a_body_are_refused_quickly(api, body):
+    from time import process_time
+
+    started = process_time()
+    answer = api.post(ORDERS, json.dumps(body, separators=(",", ":")).encode())
+    assert answer.status_code in (413, 422)
+    assert process_time() - started < 1
+
+
+# --- Content types -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json",
+        "application/json; charset=utf-8",
+        "application/json;charset=UTF-8",
+        'application/json; charset="utf-8"',
+        "application/json; charset=utf8",
+        "Application/JSON",
+        "application/json; version=1",
+        "application/json;",
+    ],
+)
+def test_json_is_taken_however_its_type_is_written(api, content_type):
+    assert api.post(ORDERS, BODY.encode(), content_type=content_type).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "",
+        "text/plain",
+        "text/json",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/xml",
+        "application/jsonp",
+        "application/vnd.api+json",
+        "application/json, application/json",
+        "application/json; charset=latin-1",
+        "application/json; charset=utf-16",
+        "application/json; charset=utf-7",
+        "application/json; charset=zlib",
+        "application/json; charset=idna",
+        "application/json; charset=bogus",
+        "application/json; charset=",
+        "application",
+        "/",
+        "application/json/json",
+        "\u00e9",
+    ],
+)
+def test_other_types_are_unsupported(api, content_type):
+    answer = api.post(ORDERS, BODY.encode(), content_type=content_type)
+    assert (answer.status_code, answer.json()["error"]) == (415, "unsupported_media_type")
+    assert not Order.objects.exists()
+
+
+@pytest.mark.parametrize("charset", ["zlib", "idna", "utf-16", "utf-7", "latin-1", "bogus", "punycode"])
+def test_a_charset_has_no_say_in_how_the_query_is_read(api, alice, charset):
+    from tests.factories import make_order
+
+    make_order(alice, external_id="é1")
+    answer = api.get(f"{ORDERS}?external_id=%C3%A91", headers={"Content-Type": f"application/json; charset={charset}"})
+    assert (answer.status_code, answer.json()["meta"]["total"]) == (200, 1)
