@@ -184,7 +184,8 @@ APPEND_SLASH = False
 
 # --- Static files: served by the web processes themselves, compressed and for ever cacheable -----------------
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+# In development they are served from where they lie; production gathers them first (`manage.py collectstatic`).
+STATIC_ROOT = None if DEVELOPMENT else BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = DEVELOPMENT
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -113,13 +113,13 @@ def import_orders(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor) ->
             errors |= DuplicateExternalId().errors
         outcomes.append(Invalid(errors) if errors else _new_order(account_id, draft, catalog))
     orders = [order for order in outcomes if isinstance(order, Order)]
-    if orders:
-        written = _insert(orders, actor)
-        for order in orders:
-            order.created_at = order.updated_at = written.get(order.id)
+    written = _insert(orders, actor) if orders else {}
+    for order in orders:
+        if order.id in written:
+            order.created_at = order.updated_at = written[order.id]
     return [
-        DuplicateExternalId() if isinstance(order, Order) and order.created_at is None else order
-        for order in outcomes
+        DuplicateExternalId() if isinstance(outcome, Order) and outcome.id not in written else outcome
+        for outcome in outcomes
     ]
 
 
@@ -173,15 +173,21 @@ def _new_order(account_id: UUID, draft: Draft, catalog: dict[UUID, Product]) -> 
 
 
 def _new_item(order: Order, position: int, item: DraftItem, catalog: dict[UUID, Product]) -> OrderItem:
-    product = catalog[item.product_id] if item.product_id is not None else None
+    name, price, sku = item.product_name, item.unit_price, None
+    if item.product_id is not None:
+        product = catalog[item.product_id]
+        name = product.name if name is None else name
+        price = product.price if price is None else price
+        sku = product.sku
+    assert name is not None and price is not None, "the serializer lets no line without a product leave them out"  # noqa: S101, PT018
     return OrderItem(
         order_id=order.id,
         position=position,
         product_id=item.product_id,
-        product_name=product.name if product and item.product_name is None else item.product_name,
-        sku=product.sku if product else None,
+        product_name=name,
+        sku=sku,
         quantity=item.quantity,
-        unit_price=product.price if product and item.unit_price is None else item.unit_price,
+        unit_price=price,
         attributes=item.attributes,
     )
 
@@ -373,7 +379,7 @@ def _lock(order_id: UUID, account_id: UUID | None = None) -> tuple[Order, dateti
     if account_id is not None:
         orders = orders.filter(account_id=account_id)
     order = orders.annotate(now=Now()).select_for_update(of=("self",)).get()
-    return order, max(order.now, order.updated_at)
+    return order, max(order.now, order.updated_at)  # type: ignore[attr-defined]  # annotated
 
 
 def _refusal(order: Order, name: str) -> Refused:
