@@ -39,8 +39,8 @@ class MoveForm(forms.Form):
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, order: Order, **kwargs: Any) -> None:
-        super().__init__(*args, initial={"version": order.version}, auto_id="move-%s", **kwargs)
+    def __init__(self, *args: Any, order: Order, auto_id: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(*args, initial={"version": order.version}, auto_id=auto_id, label_suffix="", **kwargs)
 
     @property
     def reason(self) -> str:
@@ -69,8 +69,7 @@ class CancelForm(MoveForm):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.auto_id = "cancel-%s"
+        super().__init__(*args, auto_id="cancel-%s", **kwargs)
 
     def clean(self) -> dict[str, Any]:
         if self.cleaned_data.get("why") == CancelReason.OTHER and not self.cleaned_data.get("details"):
@@ -104,7 +103,8 @@ class CallNoteForm(forms.Form):
     )
 
     def __init__(self, *args: Any, order: Order, **kwargs: Any) -> None:
-        super().__init__(*args, initial={"version": order.version, "note_id": uuid7()}, auto_id="note-%s", **kwargs)
+        initial = {"version": order.version, "note_id": uuid7()}
+        super().__init__(*args, initial=initial, auto_id="note-%s", label_suffix="", **kwargs)
 
     def clean_callback_at(self) -> datetime | None:
         at, now = self.cleaned_data["callback_at"], timezone.now()

@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import ValidationError
+from django.db.models import Q
 from django.db.models.functions import Lower
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -15,8 +16,7 @@ from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.api import ratelimit
 
 DAYS_ARE_OF = ZoneInfo("Africa/Algiers")
-# Tries to sign in per person and address. The good ones count too: counting and refusing stay one step then, and
-# a hundred tries at the same moment are not more than ten.
+# Tries to sign in per person and address since they last signed in.
 LOGIN_RATE = "10/5m"
 
 
@@ -30,7 +30,7 @@ class LoginForm(AuthenticationForm):
     }
 
     def __init__(self, request: Any = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(request, *args, **kwargs)
+        super().__init__(request, *args, **{"label_suffix": "", **kwargs})
         self.fields["username"].label = _("Username or e-mail")
         self.fields["username"].widget.attrs |= {"autocomplete": "username", "dir": "ltr"}
 
@@ -39,9 +39,11 @@ class LoginForm(AuthenticationForm):
         typed = self.cleaned_data.get("username")
         if typed is None or not self.cleaned_data.get("password"):
             return self.cleaned_data
-        username = username_of(typed)
-        who = f"{username.casefold()} {ratelimit.client_address(self.request)}"
-        self.wait = ratelimit.limited_for(self.request, "login", who, LOGIN_RATE)
+        username, last_login = _find(typed)
+        # Each try is counted before the password is looked at: a hundred at the same moment are not more than ten.
+        # A success begins a new count, because it changes the last login.
+        tries_of = f"{username.casefold()} {ratelimit.client_address(self.request)} {last_login}"
+        self.wait = ratelimit.limited_for(self.request, "login", tries_of, LOGIN_RATE)
         if self.wait:
             minutes = -(-self.wait // 60)
             raise ValidationError(
@@ -57,10 +59,13 @@ class LoginForm(AuthenticationForm):
         return super().clean()
 
 
-def username_of(typed: str) -> str:
-    """The username of the person with this e-mail address, or `typed` itself: one look-up, known or unknown."""
-    by_email = User.objects.alias(address=Lower("email")).filter(address=typed.lower()).exclude(email="")
-    return by_email.values_list("username", flat=True).first() or typed
+def _find(typed: str) -> tuple[str, datetime | None]:
+    """Username and last login of the person with this username or e-mail address, by one look-up, known or not."""
+    address = Q(address=typed.lower()) & ~Q(email="")
+    people = User.objects.alias(address=Lower("email")).filter(Q(username=typed) | address)
+    found = dict(people.values_list("username", "last_login"))
+    username = typed if typed in found else next(iter(found), typed)
+    return username, found.get(username)
 
 
 class ApiKeyForm(forms.Form):
@@ -84,6 +89,9 @@ class ApiKeyForm(forms.Form):
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         help_text=_("Optional: the last day, in Algeria's time."),
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
 
     def clean_last_day(self) -> date | None:
         day = self.cleaned_data["last_day"]

@@ -92,7 +92,9 @@ class Command(commands.Command):
 
     def spread_over_time(self, account: Account) -> None:
         """Move each order with all that belongs to it into the last two weeks: those that wait, into the last day."""
-        ago = "o.ago * CASE WHEN o.status = 'pending_confirmation' THEN interval '5 minutes' ELSE interval '2 hours' END"
+        ago = (
+            "o.ago * CASE WHEN o.status = 'pending_confirmation' THEN interval '5 minutes' ELSE interval '2 hours' END"
+        )
         moved = "SELECT id, status, row_number() OVER (ORDER BY id DESC) AS ago FROM orders_order WHERE account_id = %s"
         with connection.cursor() as cursor:
             for table, times, key in (

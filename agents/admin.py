@@ -1,0 +1,241 @@
+"""The orders in the console: a list, a page for each, and buttons that call `orders.lifecycle`. No forms edit rows."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.db.models import Prefetch, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe, require_POST
+
+from agents import search
+from agents.forms import CallNoteForm, CancelForm, MoveForm
+from agents.paging import BoundedPaginator
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import User
+from codservice.errors import Refused
+from orders import lifecycle
+from orders.models import CallNote, Order, OrderItem, Status, StatusChange
+
+# Move → the rule that makes it. Which of them an order offers to whom is `Order.MOVES`.
+RULES: dict[str, Callable[..., Order]] = {
+    "confirm": lifecycle.confirm,
+    "cancel": lifecycle.cancel,
+    "ship": lifecycle.ship,
+    "deliver": lifecycle.deliver,
+    "return": lifecycle.return_order,
+}
+ALL = "all"
+
+
+class StatusFilter(admin.SimpleListFilter):
+    """One status, or all. Unless one is chosen: what waits for a call, and a search looks everywhere."""
+
+    title = gettext_lazy("status")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        self.is_search = bool(request.GET.get("q", "").strip())
+        return [*Status.choices, (ALL, _("All"))]
+
+    def value(self) -> str:
+        return super().value() or (ALL if self.is_search else Status.PENDING)
+
+    def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
+        if self.value() == ALL:
+            return orders
+        # A status that does not exist finds nothing, which is true.
+        return orders.filter(status=self.value())
+
+    def choices(self, changelist: ChangeList) -> Any:
+        for value, label in self.lookup_choices:
+            yield {
+                "selected": self.value() == value,
+                "query_string": changelist.get_query_string({self.parameter_name: value}),
+                "display": label,
+            }
+
+
+@admin.register(Order)
+class OrderAdmin(admin.ModelAdmin):
+    change_list_template = "agents/order_list.html"
+    list_display = ("__str__",)  # the template shows them in its own way; nothing here can be sorted by
+    list_filter = (StatusFilter,)
+    list_per_page = 50
+    list_max_show_all = 0
+    list_select_related = ("account",)
+    search_fields = ("phone_e164",)  # there is a search box; `search` says what it finds
+    search_help_text = search.HINT
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    paginator = BoundedPaginator
+    actions = None
+
+    # --- Who may do what -------------------------------------------------------------------------------------------
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Order | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Order | None = None) -> bool:
+        return False
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        return lookup == StatusFilter.parameter_name
+
+    def get_urls(self) -> list[URLPattern]:
+        """The list, an order's page, and where its forms are posted to; none of Django's other pages."""
+        view = self.admin_site.admin_view
+        return [
+            path("", view(self.changelist_view), name="orders_order_changelist"),
+            path("<uuid:order_id>/", view(require_safe(self.order_page)), name="orders_order_change"),
+            path("<uuid:order_id>/note/", self._posted(self.add_note), name="orders_order_note"),
+            *(
+                path(f"<uuid:order_id>/{move}/", self._posted(self.make_move), {"move": move}, f"orders_order_{move}")
+                for move in RULES
+            ),
+        ]
+
+    def _posted(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+        """A view for POST alone, by somebody who may work on orders. Who must sign in first comes back to the page."""
+        inner = self.admin_site.admin_view(view)
+
+        def posted(request: HttpRequest, order_id: UUID, **kwargs: Any) -> HttpResponse:
+            if not self.admin_site.has_permission(request):
+                return redirect_to_login(_page(order_id), reverse("admin:login"))
+            if not request.user.has_perm("orders.work_order"):
+                raise PermissionDenied
+            return inner(request, order_id=order_id, **kwargs)
+
+        return require_POST(posted)
+
+    # --- The list --------------------------------------------------------------------------------------------------
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str]:
+        """The longest waiting first; anything else newest first. Ids sort by time."""
+        chosen = request.GET.get(StatusFilter.parameter_name)
+        waiting = chosen == Status.PENDING or (not chosen and not request.GET.get("q", "").strip())
+        return ("id",) if waiting else ("-id",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Order], search_term: str
+    ) -> tuple[QuerySet[Order], bool]:
+        return search.search(queryset, search_term), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {"title": _("Orders"), "most": BoundedPaginator.MOST, **(extra_context or {})}
+        return super().changelist_view(request, context)
+
+    # --- An order's page and its buttons ---------------------------------------------------------------------------
+
+    def order_page(self, request: HttpRequest, order_id: UUID, *, bound: Any = None) -> HttpResponse:
+        """Everything about one order; `bound` is a form that was sent and needs another look."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        order = get_object_or_404(_with_all(Order.objects.all()), id=order_id)
+        is_worker = request.user.has_perm("orders.work_order")
+        role = Actor.of_user(request.user).role
+        offered = {name for (status, name), move in Order.MOVES.items() if status == order.status and role in move.by}
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": order.customer_name,
+            "order": order,
+            "moves": offered if is_worker else (),
+            "move_form": MoveForm(order=order),
+            "cancel_form": bound if isinstance(bound, CancelForm) else CancelForm(order=order),
+            "note_form": (bound if isinstance(bound, CallNoteForm) else CallNoteForm(order=order))
+            if is_worker
+            else None,
+        }
+        return TemplateResponse(request, "agents/order.html", context, status=422 if bound else 200)
+
+    def add_note(self, request: HttpRequest, order_id: UUID) -> HttpResponse:
+        """A call note is true whatever became of the order meanwhile: it is kept, and the agent is told."""
+        order = get_object_or_404(Order, id=order_id)
+        form = CallNoteForm(request.POST, order=order)
+        if not form.is_valid():
+            return self.order_page(request, order_id, bound=form)
+        data = form.cleaned_data
+        lifecycle.add_call_note(
+            order_id,
+            agent=request.user,
+            outcome=CallNote.Outcome(data["outcome"]),
+            note=data["note"],
+            callback_at=data["callback_at"],
+            note_id=data["note_id"],
+        )
+        messages.success(request, _("The call is noted."))
+        if data["version"] != order.version:
+            messages.warning(request, _what_happened(order_id))
+        return redirect(_page(order_id))
+
+    def make_move(self, request: HttpRequest, order_id: UUID, *, move: str) -> HttpResponse:
+        order = get_object_or_404(Order, id=order_id)
+        form = (CancelForm if move == "cancel" else MoveForm)(request.POST, order=order)
+        if not form.is_valid():
+            return self.order_page(request, order_id, bound=form)
+        kwargs: dict[str, Any] = {"reason": form.reason} if form.reason else {}
+        seen_version = form.cleaned_data["version"]
+        try:
+            order = RULES[move](order_id, actor=Actor.of_user(request.user), seen_version=seen_version, **kwargs)
+        except Refused as refused:
+            level, text = _refusal(refused, order_id, seen_version, request.user)
+            messages.add_message(request, level, text)
+        else:
+            done = _("The order is now “%(status)s”.") % {"status": order.get_status_display()}
+            messages.success(request, done)
+        return redirect(_page(order_id))
+
+
+def _page(order_id: UUID) -> str:
+    return reverse("admin:orders_order_change", args=[order_id])
+
+
+def _with_all(orders: QuerySet[Order]) -> QuerySet[Order]:
+    """With all that the page shows, in a number of statements that does not depend on how much it is."""
+    return orders.select_related("account").prefetch_related(
+        Prefetch("items", OrderItem.objects.order_by("position")),
+        Prefetch("call_notes", CallNote.objects.order_by("-created_at", "-id")),
+        Prefetch("status_changes", StatusChange.objects.order_by("-at", "-id")),
+    )
+
+
+def _refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> tuple[int, str]:
+    """What the agent is told: who was faster, if somebody was (perhaps their own first click); else the rule's word."""
+    if Order.objects.filter(id=order_id, version=seen_version).exists():
+        return messages.ERROR, refused.message
+    level = messages.INFO if _last_change(order_id).user_id == user.pk else messages.ERROR
+    return level, _("%(what)s Nothing was changed now.") % {"what": _what_happened(order_id)}
+
+
+def _last_change(order_id: UUID) -> StatusChange:
+    return StatusChange.objects.filter(order_id=order_id).latest("at", "id")
+
+
+def _what_happened(order_id: UUID) -> str:
+    """The order's last change by the console's clock: “Already confirmed by Samira at 14:05.”"""
+    last = _last_change(order_id)
+    if last.to_status == Status.PENDING:
+        return _("The order has been changed since you opened it.")
+    at = timezone.localtime(last.at)
+    when = formats.time_format(at, "H:i")
+    if at.date() != timezone.localdate():
+        when = _("%(time)s on %(date)s") % {"time": when, "date": formats.date_format(at, "j F Y")}
+    return _("Already %(status)s by %(who)s at %(when)s.") % {
+        "status": last.get_to_status_display().lower(),
+        "who": last.actor,
+        "when": when,
+    }
