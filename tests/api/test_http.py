@@ -1,0 +1,132 @@
+"""What only a socket shows: methods, framing, strange paths and headers, through the web processes that really run."""
+
+import json
+
+import pytest
+
+from orders.models import Order
+from tests.factories import order_body
+
+ORDERS = "/api/v1/orders"
+BODY = json.dumps(order_body()).encode()
+JSON = {"Content-Type": "application/json"}
+
+
+def pieces(data, size=1000):
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+def test_an_order_can_be_imported_in_chunks(service, key):
+    answer = service.send("POST", ORDERS, pieces(BODY, 10), JSON, key=key, encode_chunked=True)
+    assert answer.status == 201
+    assert Order.objects.get().customer_name == "Amine Benali"
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_a_body_over_one_mebibyte_is_refused_with_and_without_its_length(service, key, chunked):
+    body = BODY.ljust(3_000_000)
+    if chunked:
+        answer = service.send("POST", ORDERS, pieces(body, 60_000), JSON, key=key, encode_chunked=True)
+    else:
+        answer = service.send("POST", ORDERS, body, JSON, key=key)
+    assert (answer.status, answer.json()["error"]) == (413, "payload_too_large")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"])
+@pytest.mark.parametrize(
+    ("path", "allowed"), [(ORDERS, "GET, HEAD, POST"), (f"{ORDERS}/0199d9a0-0000-7000-8000-000000000000", "GET, HEAD")]
+)
+def test_other_methods_are_not_allowed(service, key, method, path, allowed):
+    answer = service.send(method, path, key=key)
+    assert (answer.status, answer.json()["error"], answer.headers["Allow"]) == (405, "method_not_allowed", allowed)
+
+
+def test_a_method_cannot_be_overridden(service, key):
+    answer = service.send("POST", ORDERS, headers={"X-HTTP-Method-Override": "GET"}, key=key)
+    assert answer.status == 422
+
+
+def test_head_is_get_without_the_body(service, key):
+    get, head = service.send("GET", ORDERS, key=key), service.send("HEAD", ORDERS, key=key)
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers.keys() == get.headers.keys()
+
+
+@pytest.mark.parametrize("charset", ["idna", "zlib", "punycode", "utf-16", "bogus", "utf-7"])
+def test_the_query_is_utf8_whatever_charset_the_body_names(service, key, charset):
+    service.send("POST", ORDERS, order_body(external_id="é1"), key=key)
+    headers = {"Content-Type": f"application/json; charset={charset}"}
+    answer = service.send("GET", f"{ORDERS}?external_id=%C3%A91", headers=headers, key=key)
+    assert (answer.status, answer.json()["meta"]["total"]) == (200, 1)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/orders/",
+        "/api/v1/orders//",
+        "/api/v1//orders",
+        "/api/v1/Orders",
+        "/api/v1",
+        "/api/v1/",
+        "/api/v1x",
+        "/api/v2/orders",
+        "/api/",
+        "/api/v1/orders/%00",
+        "/api/v1/orders/%ff%fe",
+        "/api/v1/orders/..%2f..%2fhealthz",
+        "/api/v1/orders/" + "a" * 8000,
+        "/api/v1/orders.json",
+        "/api/v1/orders;x=1",
+    ],
+)
+def test_unknown_paths_are_not_found_in_json_and_never_redirected(service, key, path):
+    for method in ("GET", "POST"):
+        answer = service.send(method, path, BODY if method == "POST" else None, JSON, key=key)
+        assert (answer.status, answer.json()["error"]) == (404, "not_found")
+        assert answer.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize("path", ["/api/v1/orders", "/api%2Fv1/orders", "/api/v1%2forders", "/%61pi/v1/orders"])
+def test_an_escaped_path_is_the_same_path_in_the_same_window(service, charlies_key, path):
+    for remaining in ("2", "1"):
+        assert service.send("GET", path, key=charlies_key).headers["X-RateLimit-Remaining"] == remaining
+    assert service.send("GET", ORDERS, key=charlies_key).headers["X-RateLimit-Remaining"] == "0"
+    assert service.send("GET", path, key=charlies_key).status == 429
+
+
+@pytest.fixture
+def charlies_key(transactional_db):
+    from tests.api.conftest import new_key
+    from tests.factories import AccountFactory
+
+    return new_key(AccountFactory(rate_limit=3))
+
+
+def test_two_authorization_headers_are_none(service, key):
+    request = f"GET {ORDERS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+    answer = service.send_raw(f"{request}Authorization: Bearer {key}\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+def test_pipelined_requests_are_each_answered_and_counted(service, key):
+    one = f"GET {ORDERS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+    answers = service.send_raw(f"{one}\r\n{one}\r\n{one}Connection: close\r\n\r\n".encode()).lower()
+    assert answers.count(b"http/1.1 200 ok") == 3
+    for remaining in (999_999, 999_998, 999_997):
+        assert b"x-ratelimit-remaining: %d\r\n" % remaining in answers
+
+
+def test_a_host_that_is_not_ours_is_refused_in_json(service, key):
+    answer = service.send("GET", ORDERS, headers={"Host": "evil.example"}, key=key)
+    assert (answer.status, answer.json()["error"]) == (400, "bad_request")
+
+
+def test_both_content_length_and_chunks_never_smuggle_a_request(service, key):
+    smuggled = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n"
+    head = f"POST {ORDERS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+    both = f"{head}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}"
+    answers = service.send_raw(both.encode())
+    assert not (answers.count(b"HTTP/1.1 ") == 2 and b"HTTP/1.1 201" in answers)
+    assert b"HTTP/1.1 5" not in answers

@@ -1,0 +1,263 @@
+"""60 requests a minute and key, exactly, over any number of processes; and open when Redis is away."""
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+import redis
+from django.conf import settings
+from django.core.cache import cache
+
+from codservice.api import ratelimit
+from tests.api.conftest import new_key
+from tests.conftest import ApiClient
+from tests.factories import AccountFactory, order_body
+
+ORDERS = "/api/v1/orders"
+pytestmark = pytest.mark.django_db
+
+
+def standing(answer):
+    return tuple(int(answer.headers[f"X-RateLimit-{name}"]) for name in ("Limit", "Remaining"))
+
+
+@pytest.fixture
+def window():
+    """Moves a key's window: `window.ends_in(seconds)`. Redis keeps the time, so its time is what is moved."""
+
+    class Window:
+        server = redis.Redis.from_url(settings.REDIS_URL)
+
+        def ends_in(self, seconds):
+            (name,) = self.server.keys("codservice:rate:*")
+            self.server.pexpire(name, int(seconds * 1000))
+
+        def left(self):
+            (name,) = self.server.keys("codservice:rate:*")
+            return self.server.pttl(name) / 1000
+
+    return Window()
+
+
+def test_of_240_requests_at_once_to_two_processes_exactly_60_pass(service):
+    key = new_key()
+    with ThreadPoolExecutor(24) as pool:
+        answers = list(pool.map(lambda _: service.send("GET", ORDERS, key=key), range(240)))
+    passed = [answer for answer in answers if answer.status == 200]
+    refused = [answer for answer in answers if answer.status == 429]
+    assert (len(passed), len(refused)) == (60, 180)
+    assert sorted(standing(answer)[1] for answer in passed) == list(range(60))
+    for answer in refused:
+        assert standing(answer) == (60, 0)
+        assert 1 <= int(answer.headers["Retry-After"]) <= 60
+
+
+def test_a_refused_request_says_when_to_come_back(alice, api_for):
+    alice.rate_limit = 1
+    alice.save()
+    api = api_for(alice)
+    api.get(ORDERS)
+    answer = api.get(ORDERS)
+    assert (answer.status_code, answer.json()["error"]) == (429, "rate_limited")
+    assert answer.headers["Retry-After"] == answer.headers["X-RateLimit-Reset"] == "60"
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("get", ORDERS, 200),
+        ("post", ORDERS, 422),
+        ("get", f"{ORDERS}?page=0", 422),
+        ("get", f"{ORDERS}/{uuid4()}", 404),
+        ("get", "/api/v1/nothing", 404),
+        ("get", f"{ORDERS}/", 404),
+        ("delete", ORDERS, 405),
+        ("options", ORDERS, 405),
+        ("head", ORDERS, 200),
+    ],
+)
+def test_every_answer_to_a_known_key_carries_the_standing(api, method, path, status):
+    answer = getattr(api, method)(path)
+    assert answer.status_code == status
+    assert standing(answer) == (60, 59)
+    assert 1 <= int(answer.headers["X-RateLimit-Reset"]) <= 60
+
+
+def test_malformed_and_unsupported_bodies_and_missing_scopes_count_as_well(alice, api, api_for):
+    assert standing(api.post(ORDERS, b"[")) == (60, 59)
+    assert standing(api.post(ORDERS, b"x", content_type="text/plain")) == (60, 58)
+    answer = api_for(alice, scopes=["webhooks:read"]).get(ORDERS)
+    assert (answer.status_code, standing(answer)) == (403, (60, 59))
+
+
+def test_an_account_has_its_own_limit_when_it_is_given_one(api_for):
+    assert standing(api_for(AccountFactory(rate_limit=1000)).get(ORDERS)) == (1000, 999)
+
+
+def test_each_key_has_a_window_of_its_own(alice, api, api_for, charlies_api):
+    for _ in range(3):
+        api.get(ORDERS)
+    assert standing(api_for(alice).get(ORDERS)) == (60, 59)
+    assert standing(charlies_api.get(ORDERS)) == (60, 59)
+
+
+def test_the_window_is_fixed_and_a_refused_request_does_not_lengthen_it(api_for, window):
+    api = api_for(AccountFactory(rate_limit=2))
+    api.get(ORDERS)
+    assert window.left() == pytest.approx(60, abs=1)
+    window.ends_in(30)
+    assert api.get(ORDERS).headers["X-RateLimit-Reset"] == "30"
+    for _ in range(5):
+        assert api.get(ORDERS).headers["Retry-After"] == "30"
+    assert 29 < window.left() <= 30
+
+
+def test_after_retry_after_the_next_request_passes(api_for, window):
+    api = api_for(AccountFactory(rate_limit=1))
+    api.get(ORDERS)
+    window.ends_in(0.6)
+    answer = api.get(ORDERS)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
+    time.sleep(1)
+    answer = api.get(ORDERS)
+    assert (answer.status_code, standing(answer), answer.headers["X-RateLimit-Reset"]) == (200, (1, 0), "60")
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "X_Forwarded_For", "Client-IP"])
+def test_no_header_gives_a_key_another_window(api, header):
+    for number in range(3):
+        answer = api.get(ORDERS, headers={header: f"10.0.0.{number}"})
+    assert standing(answer) == (60, 57)
+
+
+def test_when_redis_forgets_everything_counting_starts_anew(api, window):
+    api.get(ORDERS)
+    window.server.flushall()
+    window.server.script_flush()
+    assert standing(api.get(ORDERS)) == (60, 59)
+
+
+# --- Redis away -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hung_redis():
+    """Takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
+
+
+@pytest.fixture
+def refused_redis():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    return f"redis://127.0.0.1:{port}/0"
+
+
+@pytest.fixture(params=["hung_redis", "refused_redis"])
+def away(request, monkeypatch):
+    """Redis is away, for the limits of keys and of addresses."""
+    url = request.getfixturevalue(request.param)
+    monkeypatch.setattr(ratelimit, "counter", ratelimit.Counter(url, settings.REDIS_TIMEOUT))
+    monkeypatch.setattr(cache._connections[cache._alias]._cache, "_servers", [url], raising=True)
+    monkeypatch.setattr(cache._connections[cache._alias]._cache, "_pools", {}, raising=True)
+
+
+def timed(call):
+    started = time.monotonic()
+    answer = call()
+    return answer, time.monotonic() - started
+
+
+def test_without_redis_the_api_serves_and_the_next_requests_are_fast(away, api, caplog):
+    answer, seconds = timed(lambda: api.post(ORDERS, order_body()))
+    assert (answer.status_code, standing(answer)) == (201, (60, 60))
+    assert seconds < 0.6
+    for _ in range(70):
+        answer, seconds = timed(lambda: api.get(ORDERS))
+        assert answer.status_code == 200
+        assert seconds < 0.15
+    assert "rate limit is open, Redis does not answer" in caplog.text
+
+
+def test_without_redis_a_stranger_still_gets_401(away, stranger):
+    for bound in (1.0, 0.15):
+        answer, seconds = timed(lambda: stranger.get(ORDERS))
+        assert answer.status_code == 401
+        assert seconds < bound
+
+
+def test_counting_goes_on_when_redis_is_back(refused_redis, api, monkeypatch):
+    counter = ratelimit.Counter(refused_redis, settings.REDIS_TIMEOUT)
+    monkeypatch.setattr(ratelimit, "counter", counter)
+    api.get(ORDERS)
+    monkeypatch.setattr(counter, "_redis", ratelimit.Counter(settings.REDIS_URL, 1)._redis)
+    monkeypatch.setattr(counter, "_count", counter._redis.register_script(ratelimit._COUNT))
+    assert standing(api.get(ORDERS)) == (60, 60)
+    monkeypatch.setattr(counter, "_paused_until", 0.0)
+    assert standing(api.get(ORDERS)) == (60, 59)
+
+
+# --- Requests without a key -----------------------------------------------------------------------------------------
+
+
+def guess(address="192.0.2.1", **headers):
+    return ApiClient().get(ORDERS, REMOTE_ADDR=address, headers={"Authorization": "Bearer nonsense", **headers})
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of the windows of addresses; `clock.now` can be set."""
+    clock = SimpleNamespace(now=1_800_000_000.0)
+    monkeypatch.setattr("django_ratelimit.core.time", SimpleNamespace(time=lambda: clock.now))
+    return clock
+
+
+@pytest.fixture
+def few_guesses(clock, monkeypatch):
+    monkeypatch.setattr(ratelimit, "ADDRESS_LIMIT", 3)
+
+
+def test_an_address_has_300_guesses_a_minute(clock):
+    assert [guess().status_code for _ in range(303)] == [401] * 300 + [429] * 3
+
+
+def test_after_retry_after_a_guesser_may_try_again(few_guesses, clock):
+    for _ in range(4):
+        answer = guess()
+    clock.now += int(answer.headers["Retry-After"]) - 1
+    assert guess().status_code == 429
+    clock.now += 1
+    assert guess().status_code == 401
+
+
+def test_a_guesser_is_told_when_to_come_back_and_others_are_not_disturbed(few_guesses, api):
+    answers = [guess() for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
+    assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
+    assert answers[-1].json()["error"] == "rate_limited"
+    assert guess("192.0.2.2").status_code == 401
+    assert standing(api.get(ORDERS, REMOTE_ADDR="192.0.2.1")) == (60, 59)
+
+
+def test_a_guesser_cannot_pretend_to_be_elsewhere(few_guesses):
+    statuses = [guess(**{"X-Forwarded-For": f"10.0.0.{n}"}).status_code for n in range(4)]
+    assert statuses[-1] == 429
+
+
+def test_behind_trusted_proxies_their_word_counts_and_nothing_before_it(few_guesses, settings):
+    settings.TRUSTED_PROXIES = 1
+    statuses = [guess(**{"X-Forwarded-For": f"10.0.0.{n}, 198.51.100.7"}).status_code for n in range(4)]
+    assert statuses[-1] == 429
+    assert guess(**{"X-Forwarded-For": "198.51.100.8"}).status_code == 401
+
+
+def test_guesses_do_not_fill_redis(few_guesses, window):
+    before = window.server.dbsize()
+    for number in range(50):
+        guess(Authorization=f"Bearer cod_live_{number:049}")
+    assert window.server.dbsize() <= before + 2
