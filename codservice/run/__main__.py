@@ -12,7 +12,7 @@ from typing import IO
 from codservice import embedded
 from codservice.embedded.layout import CannotStart, Layout, make_data_folder
 
-from .process import die_with_parent
+from .process import Process, die_with_parent
 from .service import STOP_ORDER, is_set, processes
 from .supervisor import Supervisor
 from .web import Web
@@ -22,7 +22,8 @@ PORT_SECONDS = 3.0
 PATIENCE_SECONDS = 30.0
 
 
-def main() -> int:
+def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> int:
+    """Run until stopped; the exit status. What cannot start is said in one sentence."""
     if "--stop-with-parent" in sys.argv[1:]:
         die_with_parent(signal.SIGTERM, os.getppid())
     try:
@@ -35,7 +36,7 @@ def main() -> int:
             embedded.secrets(layout.data)
         with lock:
             supervisor = Supervisor(
-                processes(layout, web), stop_order=STOP_ORDER, is_up=_announce(web, layout), say=_say
+                list_processes(layout, web), stop_order=STOP_ORDER, is_up=_announce(web, layout), say=_say
             )
             return supervisor.run()
     except CannotStart as error:

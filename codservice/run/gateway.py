@@ -15,8 +15,10 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from granian.rsgi import ProtocolClosed, ProtocolError
 
 logger = logging.getLogger("codservice.web")
 
@@ -25,7 +27,7 @@ BODY_SECONDS = 20.0
 # A body that is too large is read to its end and dropped, up to here: a client that is still sending when the
 # connection is closed sees a reset instead of the 413.
 MAX_DRAINED_BYTES = 32 << 20
-# What all bodies that are being read may fill in one process; small ones always pass.
+# What large bodies that are being read may fill in one process; small ones always pass.
 MAX_BUFFERED_BYTES = 64 << 20
 SMALL_BODY_BYTES = 16 << 10
 # A streamed answer is sent in pieces of this size; each has to be taken in this time.
@@ -61,7 +63,7 @@ class Gateway:
     async def __rsgi__(self, scope: Any, proto: Any) -> None:
         body = b""
         headers = scope.headers
-        if "content-length" in headers or "transfer-encoding" in headers:
+        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             try:
                 body = await self._read(headers, proto)
             except _Refused as refused:
@@ -73,25 +75,44 @@ class Gateway:
 
     async def _read(self, headers: Any, proto: Any) -> bytes:
         declared = headers.get("content-length")
-        size = int(declared) if declared and declared.isdigit() else MAX_BODY_BYTES
-        if size == 0:
-            return b""
-        reserved = min(size, MAX_BODY_BYTES)
-        if reserved > SMALL_BODY_BYTES and self._buffered + reserved > MAX_BUFFERED_BYTES:
-            raise _Refused(503, "unavailable", "Too many large requests at once; try again in a moment.")
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - we are a coroutine
         self._reading[task] = time.monotonic() + BODY_SECONDS
-        self._buffered += reserved
         try:
-            if declared and size <= MAX_BODY_BYTES:
+            if declared and int(declared) <= SMALL_BODY_BYTES:
                 return await proto()
-            return await _read_bounded(proto)
+            return await self._read_large(proto)
         except asyncio.CancelledError:
             raise _Refused(408, "request_timeout", f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
+        except (ProtocolClosed, ProtocolError):
+            raise _Refused(400, "bad_request", "The body is incomplete.") from None
         finally:
-            self._buffered -= reserved
             del self._reading[task]
+
+    async def _read_large(self, proto: Any) -> bytes:
+        """The body, or its first MAX_BODY_BYTES + 1 bytes."""
+        kept: list[bytes] = []
+        kept_bytes = seen_bytes = empty_pieces = 0
+        try:
+            async for piece in proto:
+                seen_bytes += len(piece)
+                empty_pieces += not piece
+                if kept_bytes <= MAX_BODY_BYTES:
+                    piece = piece[: MAX_BODY_BYTES + 1 - kept_bytes]
+                    kept.append(piece)
+                    kept_bytes += len(piece)
+                    self._buffered += len(piece)
+                    if self._buffered > MAX_BUFFERED_BYTES:
+                        raise _Refused(503, "unavailable", "Too many large requests at once; try again in a moment.")
+                if seen_bytes > MAX_DRAINED_BYTES:
+                    break
+            # granian ends with one empty piece, and puts another in the place of what it could not read: a client
+            # that went away, no proper chunk (or a trailer, which nobody sends).
+            if empty_pieces > 1:
+                raise _Refused(400, "bad_request", "The body is incomplete.")
+            return b"".join(kept)
+        finally:
+            self._buffered -= kept_bytes
 
     def _cancel_overdue(self) -> None:
         """One look per second at all reads: cheaper than a timer for every request."""
@@ -125,7 +146,10 @@ class Gateway:
             return
         try:
             status, headers = started[0]
-            self._send(proto, status, headers, iter(pieces))
+            if isinstance(pieces, _File) and (path := pieces.path):
+                proto.response_file(status, headers, path)
+            else:
+                self._send(proto, status, headers, iter(pieces))
         finally:
             if hasattr(pieces, "close"):
                 pieces.close()
@@ -144,20 +168,6 @@ class Gateway:
 
 async def _sent(transport: Any, piece: bytes) -> None:
     await transport.send_bytes(piece)
-
-
-async def _read_bounded(proto: Any) -> bytes:
-    """The body, or its first MAX_BODY_BYTES + 1 bytes."""
-    kept, kept_bytes, seen_bytes = [], 0, 0
-    async for piece in proto:
-        seen_bytes += len(piece)
-        if kept_bytes <= MAX_BODY_BYTES:
-            piece = piece[: MAX_BODY_BYTES + 1 - kept_bytes]
-            kept.append(piece)
-            kept_bytes += len(piece)
-        if seen_bytes > MAX_DRAINED_BYTES:
-            break
-    return b"".join(kept)
 
 
 def _gather(pieces: Any) -> bytes:
@@ -187,6 +197,7 @@ def environ(scope: Any, body: bytes) -> Environ:
         "wsgi.url_scheme": scope.scheme,
         "wsgi.input": io.BytesIO(body),
         "wsgi.errors": sys.stderr,
+        "wsgi.file_wrapper": _File,
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,
         "wsgi.run_once": False,
@@ -210,6 +221,26 @@ def environ(scope: Any, body: bytes) -> Environ:
     return result
 
 
+class _File:
+    """A file as an answer: the event loop sends it from the disk, in no thread and without holding it in memory."""
+
+    def __init__(self, file: Any, block_size: int = 65536) -> None:
+        self._file = file
+        self._block_size = block_size
+        self.close = file.close
+
+    @property
+    def path(self) -> str | None:
+        """Where the whole file is; None for part of a file, or one without a name."""
+        file = self._file
+        if isinstance(file, io.BufferedReader) and isinstance(file.name, str) and file.tell() == 0:
+            return file.name
+        return None
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(lambda: self._file.read(self._block_size), b"")
+
+
 class _Refused(Exception):
     """An answer given before Django has seen the request, in the form of the API's errors."""
 
@@ -219,5 +250,3 @@ class _Refused(Exception):
         self.headers = [("content-type", "application/json"), ("cache-control", "no-store")]
         if status == 503:
             self.headers.append(("retry-after", "1"))
-        if status in (408, 413):
-            self.headers.append(("connection", "close"))

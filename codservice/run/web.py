@@ -3,6 +3,7 @@
 import gc
 import importlib
 import os
+import resource
 import signal
 import socket
 import sys
@@ -72,36 +73,53 @@ def _number(environ: Mapping[str, str], name: str, default: int, least: int, mos
     return int(given)
 
 
-def _load() -> Any:
-    module, _, name = APPLICATION.partition(":")
+def _load(application: str) -> Any:
+    module, _, name = application.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
-def _gateway(threads: int, parent: int) -> Any:
+def _preload(application: str) -> None:
+    """Load everything once, before the web processes are forked, so that they share the memory of it."""
+    from django.conf import settings
+    from django.urls import get_resolver
+
+    _load(application)
+    if settings.configured:
+        get_resolver().url_patterns  # noqa: B018 - imports every view, which requests would do in each process
+    # What is frozen is not written to by the garbage collector, which would copy it.
+    gc.collect()
+    gc.freeze()
+
+
+def _allow_connections(count: int) -> None:
+    """Each connection is an open file, and many systems allow 1024 unless asked for more."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if most == resource.RLIM_INFINITY else min(count, most)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def _gateway(application: str, threads: int, parent: int) -> Any:
     """Runs in each web process: the application is already in memory where processes are forked."""
     from .gateway import Gateway
 
     if sys.platform == "linux":
         die_with_parent(signal.SIGKILL, parent)
-    return Gateway(_load(), threads)
+    return Gateway(_load(application), threads)
 
 
-def serve(web: Web) -> None:
-    """Serve until SIGTERM or SIGINT; requests in flight are finished."""
-    from django.urls import get_resolver
+def serve(web: Web, application: str = APPLICATION) -> None:
+    """Serve a WSGI application (`module:name`) until SIGTERM or SIGINT; requests in flight are finished."""
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
     from granian.server import Server
 
-    if sys.platform == "linux":
-        # Loaded once and shared by the forked processes; frozen, so that collecting garbage does not copy it.
-        _load()
-        get_resolver().url_patterns  # noqa: B018 - imports every view, which requests would do in each process
-        gc.collect()
-        gc.freeze()
+    _allow_connections(2 * CONNECTIONS)
+    if sys.platform == "linux":  # elsewhere processes are not forked
+        _preload(application)
     server = Server(
-        APPLICATION,
+        application,
         address=web.host,
         port=web.port,
         interface=Interfaces.RSGI,
@@ -115,7 +133,7 @@ def serve(web: Web) -> None:
         respawn_interval=0.1,
         workers_kill_timeout=STOP_SECONDS,
     )
-    server.serve(target_loader=partial(_gateway, web.threads, os.getpid()), wrap_loader=False)
+    server.serve(target_loader=partial(_gateway, application, web.threads, os.getpid()), wrap_loader=False)
 
 
 if __name__ == "__main__":

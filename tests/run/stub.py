@@ -1,0 +1,50 @@
+"""The service with real servers and stand-ins for our own processes: `python -m tests.run.stub`."""
+
+import json
+import os
+import sys
+import time
+
+from codservice.embedded.layout import Layout
+from codservice.embedded.postgres import postgres
+from codservice.embedded.valkey import valkey
+from codservice.run import gateway
+from codservice.run.__main__ import main
+from codservice.run.process import Process
+from codservice.run.web import Web, serve
+
+
+def application(environ, start_response):
+    """Says what it got; /big is an answer of 8 MiB in pieces, /file is this file."""
+    if environ["PATH_INFO"] == "/big":
+        start_response("200 OK", [("Content-Type", "application/octet-stream")])
+        return iter([b"x" * (1 << 16)] * 128)
+    if environ["PATH_INFO"] == "/file":
+        file = open(__file__, "rb")  # noqa: SIM115 - whoever sends it closes it
+        start_response("200 OK", [("Content-Length", str(os.fstat(file.fileno()).st_size))])
+        return environ["wsgi.file_wrapper"](file, 4096)
+    names = ("CONTENT_LENGTH", "CONTENT_TYPE", "PATH_INFO", "REMOTE_ADDR", "HTTP_X_NAME", "HTTP_X_FORWARDED_FOR")
+    got = {name: environ[name] for name in names if name in environ}
+    got["read"] = len(environ["wsgi.input"].read())
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps(got).encode()]
+
+
+def stubbed(layout: Layout, web: Web) -> list[Process]:
+    ours = [sys.executable, "-m", "tests.run.stub"]
+    return [
+        postgres(layout),
+        valkey(layout),
+        Process("web", [*ours, "web"], is_ready=web.answers),
+        Process("worker", [*ours, "worker"]),
+    ]
+
+
+if __name__ == "__main__":
+    if "web" in sys.argv:
+        gateway.BODY_SECONDS = 2.0
+        serve(Web.from_environ(), "tests.run.stub:application")
+    elif "worker" in sys.argv:
+        time.sleep(3600)
+    else:
+        sys.exit(main(stubbed))

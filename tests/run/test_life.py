@@ -1,0 +1,178 @@
+"""Start, stop, restart: with real PostgreSQL and Valkey, and stand-ins for our own processes."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import urllib.request
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from codservice import embedded
+
+from .conftest import CHECKOUT, descendants, eventually, free_port, is_alive
+
+PACKAGES = sysconfig.get_paths()["platlib"]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def test_first_start_makes_everything_and_second_start_continues(run):
+    service = run().wait_until_up()
+    secrets_file = service.data / "secrets.env"
+    made = secrets_file.read_text()
+    assert stat.S_IMODE(secrets_file.stat().st_mode) == 0o600
+    assert f"http://localhost:{service.port}/console/" in service.said()
+    assert redis.Redis.from_url(embedded.redis_url(service.data)).ping()
+    service.query("CREATE TABLE kept AS SELECT 7 AS number")
+    below = descendants(service.popen.pid)
+    assert len(below) > 5
+
+    assert service.stop() == 0
+    assert not [line for pid, line in below.items() if is_alive(pid)]
+
+    service = run().wait_until_up()
+    assert service.query("SELECT number FROM kept") == 7
+    assert secrets_file.read_text() == made
+
+
+def test_commits_are_durable_and_text_is_unicode(run):
+    service = run().wait_until_up()
+    for name in ("fsync", "synchronous_commit", "full_page_writes"):
+        assert service.query(f"SHOW {name}") == "on"
+    assert service.query("SHOW server_encoding") == "UTF8"
+    assert service.query("SELECT lower('É')") == "é"
+    assert service.query("SHOW listen_addresses") == ""
+
+
+@pytest.mark.parametrize("words", ["bin/postgres", "valkey-server", "stub web", "stub worker"])
+def test_what_is_killed_is_started_again(run, words):
+    service = run().wait_until_up()
+    service.query("CREATE TABLE kept AS SELECT 7 AS number")
+    killed = service.find(words)
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: not is_alive(killed))
+
+    def is_back() -> bool:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{service.port}/readyz", timeout=1).close()
+            redis.Redis.from_url(embedded.redis_url(service.data)).ping()
+            return service.find(words) != killed and service.query("SELECT number FROM kept") == 7
+        except (OSError, ValueError, psycopg.OperationalError, redis.RedisError):
+            return False
+
+    eventually(is_back)
+    assert service.stop() == 0
+
+
+def test_web_process_that_dies_is_replaced(run):
+    service = run().wait_until_up()
+    web = service.find("stub web")
+    worker = next(iter(descendants(web)))
+    os.kill(worker, signal.SIGKILL)
+    eventually(lambda: len(descendants(web)) == 2 and worker not in descendants(web))
+
+
+def test_killed_supervisor_leaves_no_orphans_and_its_data_is_taken_up(run):
+    service = run().wait_until_up()
+    service.query("CREATE TABLE kept AS SELECT 7 AS number")
+    below = descendants(service.popen.pid)
+    service.popen.kill()
+    service.popen.wait()
+    eventually(lambda: not [pid for pid in below if is_alive(pid)], 5)
+    assert run().wait_until_up().query("SELECT number FROM kept") == 7
+
+
+def test_everything_killed_at_once_loses_nothing(run):
+    service = run().wait_until_up()
+    service.query("CREATE TABLE kept AS SELECT 7 AS number")
+    for pid in [*descendants(service.popen.pid), service.popen.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    service.popen.wait()
+    assert (service.data / "postgres" / "postmaster.pid").exists()
+    assert run().wait_until_up().query("SELECT number FROM kept") == 7
+
+
+def test_pid_file_that_names_another_process_is_forgotten(run):
+    """As after a reboot, or in a container, where numbers are small and taken."""
+    service = run().wait_until_up()
+    assert service.stop() == 0
+    pid_file = service.data / "postgres" / "postmaster.pid"
+    pid_file.write_text(f"{os.getpid()}\n{service.data}/postgres\n1\n5432\n\n\n1 1\nready\n")
+    assert run().wait_until_up().stop() == 0
+
+
+def test_stops_with_the_one_that_started_it(run, tmp_path):
+    """`make run` killed without a word: make itself cannot pass that on."""
+    starter = subprocess.Popen(
+        ["/bin/sh", "-c", f"{sys.executable} -B -m tests.run.stub --stop-with-parent; exit 0"],
+        cwd=CHECKOUT,
+        env={"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data"), "PORT": str(free_port())},
+        stdout=subprocess.DEVNULL,
+    )
+    eventually(lambda: len(descendants(starter.pid)) > 8, 30)
+    below = descendants(starter.pid)
+    starter.kill()
+    starter.wait()
+    eventually(lambda: not [pid for pid in below if is_alive(pid)])
+
+
+@pytest.mark.parametrize(
+    "name", ["a" * 120, "With Capitals, spaces & 100% ünïcode:@"], ids=["longer than a socket's path", "odd name"]
+)
+def test_data_folder_of_any_name(run, tmp_path, name):
+    service = run(tmp_path / name).wait_until_up()
+    assert service.query("SELECT 1") == 1
+    assert redis.Redis.from_url(embedded.redis_url(service.data)).ping()
+    from dj_database_url import parse
+
+    assert Path(parse(embedded.database_url(service.data))["HOST"]).is_dir()
+    assert service.stop() == 0
+
+
+@pytest.fixture
+def nobody():
+    """An ordinary user: how to become it, and a Python that it may run."""
+    user = pwd.getpwnam("nobody")
+    # env, because setpriv itself still has root's rights when it looks for the program.
+    become = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "env"]
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (sys.executable, f"/usr/bin/python{version}"):
+        command = [*become, f"PYTHONPATH={PACKAGES}", python, "-c", f"import celery, granian; open({__file__!r})"]
+        if subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0:
+            return user, become, python
+    pytest.skip("the checkout or Python is not readable to others")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_runs_as_an_ordinary_user(run, nobody):
+    user, become, python = nobody
+    folder = Path(tempfile.mkdtemp(prefix="codservice-tests-"))
+    try:
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        service = run(folder / "data", prefix=become, python=python, PYTHONPATH=PACKAGES).wait_until_up()
+        assert stat.S_ISSOCK((service.data / "run" / "postgres" / ".s.PGSQL.5432").stat().st_mode)
+        assert service.data.stat().st_uid == user.pw_uid
+        service.popen.send_signal(signal.SIGTERM)
+        assert service.wait() == 0
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
+def test_as_root_the_servers_run_as_another_user_below_a_closed_folder(run, tmp_path):
+    tmp_path.chmod(0o700)
+    service = run().wait_until_up()
+    for words in ("bin/postgres", "valkey-server"):
+        assert Path(f"/proc/{service.find(words)}").stat().st_uid != 0
+    assert service.stop() == 0

@@ -1,0 +1,104 @@
+"""What cannot start says why in one sentence, with status 1 and no traceback."""
+
+import os
+import pwd
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codservice.embedded.layout import CannotStart, Layout, own_folder
+
+
+def refusal(service) -> str:
+    assert service.wait() == 1
+    said = service.said()
+    assert said.startswith("codservice: ")
+    assert said.count("\n") == 1, said
+    return said
+
+
+def test_port_taken(run):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        said = refusal(run(PORT=port))
+    assert f"Port {port}" in said
+    assert "set PORT" in said
+
+
+@pytest.mark.parametrize("name", ["PORT", "WEB_WORKERS", "WEB_THREADS"])
+@pytest.mark.parametrize("value", ["x", "-1", "٣", "99999"])
+def test_unusable_number(run, name, value):
+    assert name in refusal(run(**{"PORT": "8000", name: value}))
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """The folder of a cluster, empty."""
+    folder = tmp_path / "data" / "postgres"
+    folder.mkdir(parents=True)
+    if os.geteuid() == 0:
+        os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
+    return folder
+
+
+def test_data_of_another_postgresql(run, cluster):
+    (cluster / "PG_VERSION").write_text("9\n")
+    said = refusal(run())
+    assert "made by PostgreSQL 9" in said
+    assert (cluster / "PG_VERSION").read_text() == "9\n"
+
+
+def test_folder_that_is_no_cluster(run, cluster):
+    assert "PG_VERSION is missing" in refusal(run())
+
+
+def test_second_instance_on_the_same_data(run):
+    first = run().wait_until_up()
+    assert "already runs" in refusal(run())
+    assert first.stop() == 0
+
+
+def test_data_dir_is_a_file(run, tmp_path):
+    (tmp_path / "data").write_text("")
+    assert "is not a folder" in refusal(run())
+
+
+def test_data_dir_below_a_file(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "is not a folder" in refusal(run(tmp_path / "file" / "data"))
+
+
+def test_data_dir_cannot_be_made(run):
+    assert "cannot be made" in refusal(run(Path("/proc/data")))
+
+
+def test_damaged_secrets_are_not_replaced(run, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "secrets.env").write_text("SECRET_KEY=x\n")
+    assert "lacks ENCRYPTION_KEYS" in refusal(run())
+    assert (tmp_path / "data" / "secrets.env").read_text() == "SECRET_KEY=x\n"
+
+
+def test_folder_that_somebody_else_put_there_is_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CannotStart):
+        own_folder(tmp_path / "link")
+    (tmp_path / "open").mkdir(mode=0o777)
+    assert own_folder(tmp_path / "open").stat().st_mode & 0o777 == 0o700
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "open", 12345, -1)
+        with pytest.raises(CannotStart):
+            own_folder(tmp_path / "open")
+
+
+def test_processes_that_ask_for_secrets_at_once_get_the_same(tmp_path):
+    code = f"import pathlib; from codservice import embedded; print(embedded.secrets(pathlib.Path({str(tmp_path)!r})))"
+    asking = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(6)]
+    assert len({process.communicate()[0] for process in asking}) == 1
+    assert [path.name for path in Layout(tmp_path).data.iterdir()] == ["secrets.env"]

@@ -1,0 +1,104 @@
+"""The supervisor alone, over small scripts."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+from .conftest import CHECKOUT, eventually
+
+NOTED = """
+import signal, sys, time
+def stop(*_):
+    {before_exit}
+    open({notes!r}, "a").write("{name}\\n")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+open({notes!r} + ".{name}", "w").close()
+while True: time.sleep(60)
+"""
+
+
+def supervise(tmp_path, processes: str, stop_order: str = "()") -> subprocess.Popen[str]:
+    code = f"""
+        import os, signal, sys
+        from codservice.run import supervisor
+        from codservice.run.process import Process
+        from codservice.embedded.layout import CannotStart
+        supervisor.FAILED_STARTS = 3
+        python = sys.executable
+        notes = {str(tmp_path / "notes")!r}
+        def noted(name, before_exit="pass"):
+            script = {NOTED!r}.format(name=name, notes=notes, before_exit=before_exit)
+            return [python, "-c", script]
+        def seen(name):
+            return os.path.exists(notes + "." + name)
+        processes = {processes}
+        try:
+            sys.exit(supervisor.Supervisor(processes, stop_order={stop_order}).run())
+        except CannotStart as error:
+            print(error)
+            sys.exit(1)
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_starts_in_order_and_stops_in_the_given_order(tmp_path):
+    running = supervise(
+        tmp_path,
+        """[Process("database", noted("database"), is_ready=lambda: seen("database")),
+            Process("task", [python, "-c", f"import os; assert os.path.exists({notes!r} + '.database')"], once=True),
+            Process("web", noted("web"), is_ready=lambda: seen("web")),
+            Process("worker", noted("worker"), is_ready=lambda: seen("worker"))]""",
+        '("web", "worker", "database")',
+    )
+    eventually(lambda: (tmp_path / "notes.worker").exists())
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(10) == 0
+    assert (tmp_path / "notes").read_text().split() == ["web", "worker", "database"]
+
+
+def test_what_does_not_stop_in_its_time_is_killed(tmp_path):
+    running = supervise(
+        tmp_path,
+        """[Process("slow", noted("slow", "time.sleep(60)"), is_ready=lambda: seen("slow"),
+                stop=((signal.SIGTERM, 0.3),))]""",
+    )
+    eventually(lambda: (tmp_path / "notes.slow").exists())
+    running.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    assert running.wait(10) == 0
+    assert time.monotonic() - began < 5
+    assert "did not stop" in running.stdout.read()
+
+
+def test_crash_loop_ends_the_service_with_a_sentence(tmp_path):
+    running = supervise(tmp_path, """[Process("web", [python, "-c", "raise SystemExit(5)"], is_ready=lambda: False)]""")
+    assert running.wait(15) == 1
+    assert "web failed 3 times in a row, the last time it ended with status 5" in running.stdout.read()
+
+
+def test_failed_preparation_ends_the_service(tmp_path):
+    running = supervise(
+        tmp_path,
+        """[Process("prepare", [python, "-c", "raise SystemExit(4)"], once=True),
+            Process("web", noted("web"))]""",
+    )
+    assert running.wait(15) == 1
+    assert "prepare ended with status 4" in running.stdout.read()
+    assert not (tmp_path / "notes.web").exists()
+
+
+def test_many_accidents_after_good_starts_are_not_a_crash_loop(tmp_path):
+    script = "import time; open({!r}, 'a').write('x'); time.sleep(1.3); raise SystemExit(1)"
+    running = supervise(
+        tmp_path,
+        f"""[Process("web", [python, "-c", {script.format(str(tmp_path / "starts"))!r}], is_ready=lambda: True)]""",
+    )
+    eventually(lambda: (tmp_path / "starts").exists() and len((tmp_path / "starts").read_text()) >= 5, 20)
+    assert running.poll() is None
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(10) == 0
