@@ -40,10 +40,10 @@ class _Services:
         layout = Layout(self.folder / "data")
         layout.data.mkdir(mode=0o700)
         os.environ["DATA_DIR"] = str(layout.data)
-        if not os.environ.get("SECRET_KEY"):
-            os.environ.update(embedded.secrets(layout.data))
-            # Secrets in the environment mean production to the settings; the tests talk plain HTTP.
-            os.environ.setdefault("HTTPS", "false")
+        # Secrets in the environment would mean production to the settings; the tests talk plain HTTP.
+        for name in ("SECRET_KEY", "ENCRYPTION_KEYS"):
+            os.environ.pop(name, None)
+        embedded.secrets(layout.data)
         if not os.environ.get("DATABASE_URL"):
             self._run(postgres(layout))
             os.environ["DATABASE_URL"] = embedded.database_url(layout.data)

@@ -1,0 +1,65 @@
+"""seed_demo: believable data, the same for the same seed."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db.models import Count
+
+from codservice.accounts.models import Account
+from orders.models import Order, Status
+
+pytestmark = pytest.mark.django_db
+
+
+def seed(**options: Any) -> str:
+    out = StringIO()
+    call_command("seed_demo", stdout=out, stderr=StringIO(), **options)
+    return out.getvalue()
+
+
+def look() -> list[tuple[Any, ...]]:
+    fields = ("external_id", "customer_name", "customer_phone", "wilaya_code", "commune_code", "total_amount", "status")
+    return list(Order.objects.order_by("external_id").values_list(*fields))
+
+
+def test_orders_are_in_every_status_and_their_histories_agree() -> None:
+    seed(orders=120)
+
+    counts = dict(Order.objects.values_list("status").annotate(Count("id")))
+    assert set(counts) == set(Status.values)
+    assert sum(counts.values()) == 120
+    for order in Order.objects.prefetch_related("status_changes"):
+        history = sorted(order.status_changes.all(), key=lambda change: (change.at, change.id))
+        assert history[-1].to_status == order.status
+        assert history[0].at == order.created_at
+
+
+def test_the_same_seed_makes_the_same_data() -> None:
+    seed(orders=30)
+    first = look()
+    Order.objects.all().delete()
+    account = Account.objects.get()
+    account.holder.email = account.holder.username = "other@example.dz"
+    account.holder.save()
+    for agent in ("samira1", "farid1", "nadia1"):
+        type(account.holder).objects.get(username=agent).delete()
+
+    seed(orders=30)
+
+    assert look() == first
+
+
+def test_to_seed_twice_adds_nothing() -> None:
+    seed(orders=5)
+    seed(orders=5)
+
+    assert Order.objects.count() == 5
+
+
+def test_what_was_made_is_printed_for_scripts() -> None:
+    made = json.loads(seed(orders=0, json=True))
+
+    assert made == {"account": "demo1@example.dz", "agents": ["samira1", "farid1", "nadia1"], "password": "demo", "orders": 0}  # fmt: skip

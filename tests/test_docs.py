@@ -1,0 +1,115 @@
+"""What README and docs say is true: their commands run, their tables are complete."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import get_commands
+from django.db import connection
+
+from codservice.api import schema
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+MERCHANTS = (ROOT / "docs/merchants.md").read_text()
+OPERATORS = (ROOT / "docs/operators.md").read_text()
+OUR_COMMANDS = {
+    name for name, app in get_commands().items() if str(app).split(".")[0] in {"codservice", "orders", "inventory", "webhooks", "agents"}
+}  # fmt: skip
+# Read by `make run` before there are settings.
+OF_MAKE_RUN = {"HOST", "PORT", "WEB_WORKERS", "WEB_THREADS", "DEMO", "DATA_DIR"}
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"```bash\n(.*?)```", text, re.S)
+
+
+def run_as_written(script: str, live_server: Any, **environment: str) -> list[str]:
+    """Run the lines in a shell against the live server; what they print."""
+    database = connection.settings_dict
+    url = f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
+    script = script.replace("http://localhost:8000", live_server.url).replace(".venv/bin/python", sys.executable)
+    # curl says nothing of a 4xx by itself.
+    script = "curl() { command curl --fail-with-body \"$@\"; echo; }\n" + script
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env=os.environ | {"DATABASE_URL": url} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_readme_imports_an_order_word_for_word(live_server: Any) -> None:
+    assert shutil.which("curl"), "curl is missing; install it, the docs are tried with it"
+    (lines,) = [block for block in blocks(README) if "curl" in block]
+
+    printed = "\n".join(run_as_written(lines, live_server))
+
+    assert '"commune":"1621"' in printed
+    assert '"meta":{"total":1,' in printed
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_merchants_guide_works_word_for_word(live_server: Any, alice: Any) -> None:
+    from codservice.accounts.models import ApiKey
+
+    _, key = ApiKey.issue(alice, name="guide")
+    script = "\n".join(blocks(MERCHANTS))
+
+    printed = run_as_written(script, live_server, KEY=key, URL=live_server.url)
+
+    assert any('"status":"canceled"' in line and '"cancel_reason":"Out of stock"' in line for line in printed)
+
+
+def test_every_error_is_in_the_merchants_guide() -> None:
+    said = set(re.findall(r"^\| (\d{3}) \| `(\w+)`", MERCHANTS, re.M))
+
+    known = {(str(status), code) for status, (code, _) in schema.ERRORS.items()}
+    assert said - {("405", "method_not_allowed"), ("422", "order_not_cancellable")} == known
+
+
+def test_the_settings_table_has_every_setting_and_no_other() -> None:
+    source = (ROOT / "codservice/settings.py").read_text()
+    read = set(re.findall(r"env\.\w+\(\s*\"([A-Z_]+)\"", source)) | OF_MAKE_RUN
+
+    rows = re.findall(r"^\| ((?:`[A-Z_]+`(?:, )?)+) \|", OPERATORS, re.M)
+    said = {name for row in rows for name in re.findall(r"[A-Z_]+", row)}
+
+    assert said == read
+
+
+def test_the_commands_table_has_every_command_and_no_other() -> None:
+    table = OPERATORS.partition("## Commands")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"^\| `(\w+)", table, re.M)) == OUR_COMMANDS
+
+
+@pytest.mark.parametrize("command", sorted(OUR_COMMANDS))
+def test_every_command_has_examples_in_its_help(command: str) -> None:
+    from django.core.management import load_command_class
+
+    text = load_command_class(get_commands()[command], command).create_parser("manage.py", command).format_help()
+
+    assert f"manage.py {command}" in text.partition("examples:")[2]
+
+
+def test_make_has_the_targets_that_the_readme_names() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+    assert set(re.findall(r"make ([a-z-]+)", README)) <= targets
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
