@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -35,10 +36,12 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
         if not is_set(os.environ, "SECRET_KEY"):
             embedded.secrets(layout.data)
         with lock:
-            supervisor = Supervisor(
-                list_processes(layout, web), stop_order=STOP_ORDER, is_up=_announce(web, layout), say=_say
-            )
-            return supervisor.run()
+            try:
+                listed = list_processes(layout, web)
+                return Supervisor(listed, stop_order=STOP_ORDER, is_up=_announce(web, layout), say=_say).run()
+            finally:
+                # Nothing but sockets that nobody listens on any more, and copies of programs.
+                shutil.rmtree(layout.runtime, ignore_errors=True)
     except CannotStart as error:
         _say(str(error))
         return 1

@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from codservice import embedded
+from codservice.embedded.layout import Layout
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
@@ -122,3 +124,4 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Service]]:
         for pid in below:
             if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(Layout(service.data).runtime, ignore_errors=True)
