@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from typing import cast
 
 from django.db import IntegrityError, connection, transaction
 from django.http import HttpResponse
@@ -104,9 +105,7 @@ def _answer(handle: Callable[[], Response]) -> Response:
     try:
         return handle()
     except Refused as error:
-        response = exception_handler(error, {})
-        assert response is not None
-        return response
+        return cast(Response, exception_handler(error, {}))
 
 
 def _keep(account_id: object, key: str, fingerprint: bytes, response: Response) -> None:

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from http import HTTPStatus
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.utils.log import log_response
 from uuid_utils import uuid7
 
 from codservice import logs
@@ -29,6 +31,9 @@ class RequestId:
         token = logs.request_id.set(request_id)
         try:
             response = self.get_response(request)
+            if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                # Django would log it only when this id is forgotten again.
+                log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
         finally:
             logs.request_id.reset(token)
         response.headers["X-Request-Id"] = request_id
