@@ -22,9 +22,9 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
 - A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and
   couriers use all three.
 
-No Django, no query. The tables are read at the first use: 20 ms, 10 to 20 ms for each wilaya that is asked for,
-and 100 ms at the first name that is not spelled exactly. Afterwards an exact name costs a dictionary look-up,
-another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables come from:
+No Django, no query. The tables are read at the first use: 20 ms, 10 to 20 ms for each wilaya that is asked
+for, and 100 ms at the first name that is not spelled exactly. Afterwards an exact name costs a dictionary
+look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables come from:
 `data/README.md`.
 """
 

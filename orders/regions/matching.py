@@ -30,10 +30,10 @@ SHORT = 3
 """Letters of a name (Tit, Sig) or an abbreviation (SBA) that has to be spelled just so."""
 
 WEAK = frozenset("aiuhاويهع")
-COSTS = {frozenset(pair): cost for cost, pairs in {
+COSTS = {one + other: cost for cost, pairs in {
     0.3: "Gg sz kg Kk",
     0.5: "ai au iu jg Sj Gr Kh td اه اي او وي يه قغ قج غج جش سز تد هح",
-}.items() for pair in pairs.split()}
+}.items() for pair in pairs.split() for one, other in (pair, pair[::-1])}
 WEAK_COST = 0.5
 SWAP_COST = 0.7
 
@@ -63,8 +63,11 @@ def distance(one: str, other: str, limit: float) -> float:
             if char == wanted:
                 cost = row[i]
             else:
-                cost = row[i] + COSTS.get(frozenset((char, wanted)), 1.0)
-                cost = min(cost, row[i + 1] + gone, current[i] + (WEAK_COST if wanted in WEAK else 1.0))
+                cost = row[i] + COSTS.get(char + wanted, 1.0)
+                if (other_cost := row[i + 1] + gone) < cost:
+                    cost = other_cost
+                if (other_cost := current[i] + (WEAK_COST if wanted in WEAK else 1.0)) < cost:
+                    cost = other_cost
                 if before and i and char == other[i - 1] and wanted == last:
                     cost = min(cost, before[i - 1] + SWAP_COST)
             current.append(cost)
@@ -177,7 +180,7 @@ class Index(Generic[Place]):
     def suggestions(self, words: list[str], count: int) -> list[Place]:
         """The places whose names are nearest to `words`, nearest first, without the far-fetched."""
         bare = spell(words).bare[:LONGEST]
-        limit = max(2.0, len(bare) * 0.5)
+        limit = max(1.5, len(bare) * 0.4)
         costs: dict[Place, float] = {}
         for place, known in self._alike(bare, is_arabic(words[0]))[: 8 * count]:
             cost = distance(bare, known.bare, limit)

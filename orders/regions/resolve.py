@@ -1,6 +1,7 @@
 """Reading what a form, a courier or a customer wrote around a name, and asking the index for the name."""
 
 import re
+import reprlib
 from collections.abc import Iterable
 from functools import cache
 
@@ -274,5 +275,7 @@ def _suggested(places: Iterable) -> tuple[str, ...]:
 
 
 def _shown(text: object) -> str:
-    shown = text if isinstance(text, str) else repr(text)
+    """`text` for a message: short, and nothing in it that could not be sent on."""
+    shown = text if isinstance(text, str) else reprlib.repr(text)
+    shown = "".join(char if char.isprintable() else " " for char in shown[:61])
     return f"\"{shown if len(shown) <= 60 else shown[:59] + '…'}\""

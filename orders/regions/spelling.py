@@ -43,6 +43,9 @@ _CHAT = str.maketrans({"2": "", "3": "a", "5": "kh", "7": "h", "9": "k"})
 def clean(text: str) -> str:
     """`text` in lower case without accents, vowel signs and invisible characters, digits as 0-9,
     apostrophes as ', every Arabic letter in one form. Separators stay."""
+    if not text.isascii():
+        # ² and ① are no digits of a code, whatever NFKC makes of them.
+        text = "".join(" " if unicodedata.category(char) == "No" else char for char in text)
     text = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS)
     if text.isascii():
         return text
@@ -56,7 +59,7 @@ def clean(text: str) -> str:
 
 def tokens(cleaned: str) -> list[str]:
     """The words of a cleaned text, each of one script; an abbreviation keeps its full stop."""
-    return [word for token in _TOKEN.findall(cleaned) if (word := token.replace("'", ""))]
+    return [word for token in _TOKEN.findall(cleaned) if (word := token.replace("'", "")).strip(".")]
 
 
 def is_arabic(word: str) -> bool:
@@ -81,7 +84,8 @@ def spell(words: list[str]) -> Spelling:
 @cache
 def _words() -> dict[str, str]:
     """The words that many names share, by each way to write them: `words.csv`."""
-    with resources.files(__package__).joinpath("data", "words.csv").open(encoding="utf-8", newline="") as lines:
+    table = resources.files(__package__).joinpath("data", "words.csv")
+    with table.open(encoding="utf-8", newline="") as lines:
         return {variant: row["word"] for row in csv.DictReader(lines)
                 for variant in (row["word"], *row["variants"].split())}
 
@@ -95,7 +99,7 @@ _ARTICLE = frozenset(("el", "al", "l", "le", "la", "les", "il"))
 _OF = frozenset(("de", "du", "des", "d", "of"))
 _ASSIMILATED = re.compile(r"[ae](ch|sh|th|dh|[tdrzsnl])\1?$")
 _DOUBLED_ARTICLE = re.compile(r"e([tdrzsn])\1")
-_INNER_ARTICLE = re.compile(r"[ae]([tdrzsn])\1")
+_INNER_ARTICLE = re.compile(r"[ae]([tdrzsn])\1|e[tdrzsn](?=[aeiouy])")
 _SOUNDS = [(re.compile(old), new) for old, new in (
     (r"t?ch|s?ch|sh", "S"), (r"kh", "K"), (r"gh", "G"), (r"ph", "f"), (r"th", "t"), (r"dh", "d"),
     (r"d[jg](?!$)|dj", "j"),
@@ -136,9 +140,10 @@ def _latin(words: list[str]) -> Spelling:
             sounded.append("l")
             word = word[2:]
             known = _words().get(word)
-        elif known is None and len(word) > 4 and (_INNER_ARTICLE if i else _DOUBLED_ARTICLE).match(word):
+        elif known is None and len(word) > 4 and (
+                article := (_INNER_ARTICLE if i else _DOUBLED_ARTICLE).match(word)):
             sounded.append("l")
-            word = word[2:]
+            word = word[article.end() - 1:]
         heard = _sound(known or word)
         sounded.append(heard)
         bare.append(heard)
@@ -181,15 +186,21 @@ def _arabic(words: list[str]) -> Spelling:
 
 
 def kin(bare: str) -> str:
-    """`bare` with Béni for Aït and Si for Sidi, which are used for each other."""
+    """`bare` with Béni for Aït and Si for Sidi, which are used for each other, and without the lam that is
+    left of an article in speech."""
+    if not bare:
+        return bare
     for old, new in (("ait", "bani"), ("ايت", "بني")):
         if bare.startswith(old):
             bare = new + bare[len(old):]
+    if bare[0] == "ل" and len(bare) > 4:
+        bare = bare[1:]
     return bare.replace("sidi", "si").replace("سيدي", "سي")
 
 
 def _spelling(plain: str, sounded: str, bare: str, prefixes: tuple[str, ...]) -> Spelling:
-    bare = bare or sounded
+    bare = bare or sounded or plain
+    sounded = sounded or plain
     loose = _DOUBLE.sub(r"\1", kin(bare).removesuffix("ه").translate(_LOOSE)) or bare
     prefix = next((len(some) for some in prefixes if bare.startswith(some) and len(bare) > len(some) + 1), 0)
     return Spelling(plain, sounded, bare, loose, prefix)

@@ -1,0 +1,109 @@
+"""The spellings that shops, couriers and customers use lead to the right place."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from orders import regions
+
+HERE = Path(__file__).parent
+
+
+def rows(name):
+    with (HERE / name).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.mark.parametrize("row", rows("wilaya_spellings.csv"), ids=lambda row: row["code"])
+def test_a_wilaya_is_found_by_every_usual_spelling(row):
+    found = {text: regions.find_wilaya(text).code for text in row["texts"].split("|")}
+    assert found == dict.fromkeys(found, row["code"])
+
+
+@pytest.mark.parametrize("row", rows("commune_spellings.csv"), ids=lambda row: f"{row['wilaya']}-{row['code']}")
+def test_a_commune_is_found_by_every_usual_spelling(row):
+    found = {text: regions.find_commune(text, row["wilaya"]).code for text in row["texts"].split("|")}
+    assert found == dict.fromkeys(found, row["code"])
+
+
+def test_every_wilaya_has_spellings_to_answer_to():
+    assert [row["code"] for row in rows("wilaya_spellings.csv")] == [one.code for one in regions.WILAYAS]
+
+
+@pytest.mark.parametrize("text", ["6", "06", "006", 6, "DZ-06", "dz06", "DZ 6", " 06 ", "٦", "٠٦", "۰۶", "０６",
+                                  "06 - Bejaïa", "6. Bejaia", "06: بجاية", "Bejaia (06)", "Béjaïa 6", "06Bejaia"])
+def test_the_code_of_a_wilaya_in_its_forms(text):
+    assert regions.find_wilaya(text).code == "06"
+
+
+@pytest.mark.parametrize("text", ["0", "00", "70", "99", "100", "1600", "16000", "-6", "+6", "6.0", "6,0", "0x6", "²",
+                                  0, -6, 70, 10**30])
+def test_a_number_that_is_no_code_of_a_wilaya(text):
+    with pytest.raises(regions.NotFound):
+        regions.find_wilaya(text)
+
+
+@pytest.mark.parametrize(("text", "wilaya", "code"), [
+    ("1621", "16", "1621"), (1621, "16", "1621"), ("16021", "16", "1621"), ("١٦٢١", "16", "1621"),
+    ("101", "01", "0101"), (101, "01", "0101"), ("0101", "01", "0101"), ("01001", "01", "0101"),
+    ("4901", "49", "0109"), ("49001", "49", "0109"), ("4901", "01", "0109"), ("0109", "49", "0109"),
+    ("1621 - Bab Ezzouar", "16", "1621"), ("16 Bab Ezzouar", "16", "1621"),
+])
+def test_the_code_of_a_commune_in_its_forms(text, wilaya, code):
+    assert regions.find_commune(text, wilaya).code == code
+
+
+@pytest.mark.parametrize(("text", "wilaya"), [
+    ("1621", "09"),                 # lies elsewhere
+    ("16151", "16"),                # a postal code of Alger, and no form of a commune code
+    ("16060", "16"),                # likewise, and 1660 is no commune
+    ("16000", "16"), ("1600", "16"), ("1699", "16"), ("5901", "59"), ("01", "16"), ("16", "16"), (16, "16"),
+    ("160001", "16"), ("-1601", "16"), ("1601.0", "16"), (1601.0, "16"), (True, "01"),
+    ("1622 Bab Ezzouar", "16"),     # the number names another commune
+    ("31 - Bab Ezzouar", "16"), ("31000 Bab Ezzouar", "16"),
+])
+def test_a_number_that_is_no_code_of_a_commune_there(text, wilaya):
+    with pytest.raises(regions.NotFound):
+        regions.find_commune(text, wilaya)
+
+
+def test_a_commune_is_found_under_the_three_maps():
+    """Bou Saâda was in M'Sila until it became a wilaya; Timimoun left Adrar in 2019."""
+    for text, wilayas in (("Bou Saâda", ("28", "68")), ("Timimoun", ("01", "49")), ("Aflou", ("03", "59"))):
+        assert len({regions.find_commune(text, code).code for code in wilayas}) == 1
+    assert regions.commune("2820").wilayas == {"28", "68"}
+    with pytest.raises(regions.NotFound):
+        regions.find_commune("Bou Saâda", "16")
+
+
+def test_exact_getters_take_the_canonical_code_only():
+    assert regions.wilaya("06").name_ar == "بجاية"
+    assert regions.commune("1621").wilaya == "16"
+    for wrong in ("6", "006", 6, None, "Alger"):
+        with pytest.raises(regions.NotFound):
+            regions.wilaya(wrong)
+        with pytest.raises(regions.NotFound):
+            regions.commune(wrong)
+        with pytest.raises(regions.NotFound):
+            regions.communes_of(wrong)
+        with pytest.raises(regions.NotFound):
+            regions.find_commune("Alger", wrong)
+
+
+def test_the_tables_are_whole():
+    communes = {one.code: one for wilaya in regions.WILAYAS for one in regions.communes_of(wilaya.code)}
+    assert [one.code for one in regions.WILAYAS] == [f"{i:02}" for i in range(1, 70)]
+    assert len(communes) == 1541
+    assert {one.wilaya for one in communes.values()} == {one.code for one in regions.WILAYAS}
+    assert {one.wilaya_58 for one in communes.values()} == {f"{i:02}" for i in range(1, 59)}
+    assert {one.wilaya_48 for one in communes.values()} == {f"{i:02}" for i in range(1, 49)}
+    assert all(one.name and one.name_ar for one in communes.values())
+    assert list(regions.communes_of("16")) == sorted(regions.communes_of("16"), key=lambda one: one.code)
+
+
+def test_the_wilaya_name_finds_its_seat_too():
+    """Whoever writes "BBA" for the wilaya writes it for the town."""
+    for text, wilaya in (("BBA", "34"), ("Oued Souf", "39"), ("Bougie", "06"), ("وهران", "31"), ("El Goléa", "58")):
+        seat = regions.find_commune(text, wilaya)
+        assert regions.find_wilaya(seat.name).code == wilaya
