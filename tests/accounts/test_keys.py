@@ -1,0 +1,281 @@
+"""API keys: what they look like, what is kept of them, and when they open the door."""
+
+import re
+import string
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+import pytest
+from django.apps import apps
+from django.db import connection
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codservice.accounts import authentication
+from codservice.accounts.models import SCOPES, Account, ApiKey, digest_of, is_key, make_key
+from tests.conftest import ApiClient
+from tests.factories import make_order, order_body
+
+ORDERS = "/api/v1/orders"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def key(alice):
+    return ApiKey.issue(alice, name="Shop")[1]
+
+
+def ask(header, **headers):
+    return ApiClient().get(ORDERS, headers={"Authorization": header, **headers})
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock by which keys are believed: `clock.pass_(seconds)`."""
+
+    class Clock:
+        now = monotonic()
+
+        def pass_(self, seconds):
+            self.now += seconds
+
+        def monotonic(self):
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(authentication, "time", clock)
+    return clock
+
+
+# --- The form of a key ----------------------------------------------------------------------------------------------
+
+
+def test_a_key_can_be_recognised_by_scanners():
+    for _ in range(200):
+        assert re.fullmatch(r"cod_live_[0-9A-Za-z]{43}[0-9A-Za-z]{6}", make_key())
+
+
+def test_keys_are_random_all_over():
+    keys = [make_key().removeprefix("cod_live_")[:43] for _ in range(300)]
+    assert len(set(keys)) == 300
+    for place in range(43):
+        assert len({key[place] for key in keys}) > 40
+
+
+def test_a_key_with_any_character_changed_is_no_key():
+    key = make_key()
+    for place in range(len(key)):
+        other = "b" if key[place] == "a" else "a"
+        assert not is_key(key[:place] + other + key[place + 1 :])
+
+
+@given(
+    st.text(max_size=70)
+    | st.text(string.ascii_letters + string.digits, min_size=49, max_size=49).map("cod_live_".__add__)
+)
+def test_no_other_text_is_a_key(text):
+    assert not is_key(text)
+
+
+# --- What is kept ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_key_is_stored_but_its_digest_and_first_characters(alice, key, api_for):
+    ask(f"Bearer {key}")
+    ApiClient(key).post(ORDERS, order_body(), headers={"Idempotency-Key": "1"})
+    row = ApiKey.objects.get()
+    assert (bytes(row.digest), row.prefix) == (digest_of(key), key[:12])
+    dump = ""
+    with connection.cursor() as cursor:
+        for model in apps.get_models(include_auto_created=True):
+            cursor.execute(f"SELECT t::text FROM {connection.ops.quote_name(model._meta.db_table)} AS t")
+            dump += "\n".join(line for (line,) in cursor.fetchall())
+    assert digest_of(key).hex() in dump
+    for start in range(len(key) - 12):
+        assert key[start : start + 13] not in dump
+    assert key.encode().hex() not in dump
+
+
+def test_a_key_is_in_no_log_line(key, caplog):
+    caplog.set_level("DEBUG")
+    ask(f"Bearer {key}")
+    ask(f"Bearer {key}x")
+    ApiClient().get(f"{ORDERS}?key={key}")
+    assert key not in caplog.text
+
+
+def test_a_new_key_has_all_scopes_unless_fewer_are_chosen(alice):
+    assert ApiKey.issue(alice, name="All")[0].scopes == list(SCOPES)
+    assert ApiKey.issue(alice, name="One", scopes=["orders:read"])[0].scopes == ["orders:read"]
+
+
+# --- Who gets in ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])
+def test_a_valid_key_opens_however_bearer_is_written(key, scheme):
+    assert ask(f"{scheme} {key}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "{key}",
+        "Bearer{key}",
+        "Bearer  {key}",
+        "Bearer\t{key}",
+        "Bearer {key} ",
+        "Bearer {key},",
+        "Bearer {key}x",
+        "Bearer {key}\x00",
+        "Bearer {key}\n",
+        "Bearer {key}é",
+        "Bearer {key},Bearer {key}",
+        "Bearer {key}, Bearer {key}",
+        'Bearer "{key}"',
+        "Bearer {prefix}",
+        "Bearer {short}",
+        "Bearer {lower}",
+        "Basic {key}",
+        "Token {key}",
+        "Digest {key}",
+        "Bearer cod_live_",
+        "Bearer ' OR 1=1 --",
+        "Bearer ١٢٣",
+        "Bearer \ud800",
+        "Bearer " + "a" * 10_000,
+    ],
+)
+def test_anything_else_is_401(key, header):
+    text = header.format(key=key, prefix=key[:12], short=key[:-1], lower=key.lower())
+    answer = ask(text)
+    assert (answer.status_code, answer.json()["error"]) == (401, "unauthenticated")
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert answer.headers["Content-Type"] == "application/json"
+
+
+def test_a_key_that_nobody_has_is_401(db):
+    assert ask(f"Bearer {make_key()}").status_code == 401
+
+
+def test_a_key_counts_in_no_other_place(key):
+    client = ApiClient()
+    assert client.get(f"{ORDERS}?api_key={key}&access_token={key}").status_code == 401
+    assert client.post(ORDERS, {**order_body(), "api_key": key}).status_code == 401
+    assert client.get(ORDERS, headers={"X-Api-Key": key, "Cookie": f"Authorization=Bearer {key}"}).status_code == 401
+
+
+def test_a_session_is_no_key(alice):
+    client = ApiClient()
+    client.force_login(alice.holder)
+    assert client.get(ORDERS).status_code == 401
+
+
+def test_a_revoked_key_is_refused_within_a_second(key, clock):
+    assert ask(f"Bearer {key}").status_code == 200
+    ApiKey.objects.update(revoked_at=datetime.now(UTC))
+    clock.pass_(1.0)
+    assert ask(f"Bearer {key}").status_code == 401
+
+
+def test_a_key_is_believed_for_no_more_than_a_second():
+    assert authentication.BELIEVED_FOR <= 1
+
+
+def test_a_believed_key_costs_no_query(key, clock, django_assert_num_queries):
+    ask(f"Bearer {key}")
+    clock.pass_(0.9)
+    with django_assert_num_queries(0):
+        assert authentication.find_key(f"Bearer {key}") is not None
+
+
+def test_an_expired_key_is_refused_at_the_moment_it_expires(key, clock, monkeypatch):
+    expiry = datetime.now(UTC) + timedelta(seconds=20)
+    ApiKey.objects.update(expires_at=expiry)
+    assert ask(f"Bearer {key}").status_code == 200
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return expiry
+
+    monkeypatch.setattr(authentication, "datetime", Later)
+    assert ask(f"Bearer {key}").status_code == 401, "even while it is believed"
+
+
+def test_a_key_that_has_expired_is_refused(alice):
+    _, key = ApiKey.issue(alice, name="Old", expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    assert ask(f"Bearer {key}").status_code == 401
+
+
+def test_the_keys_of_an_inactive_account_stop_working(key, clock):
+    assert ask(f"Bearer {key}").status_code == 200
+    Account.objects.update(is_active=False)
+    clock.pass_(1.0)
+    assert ask(f"Bearer {key}").status_code == 401
+
+
+def test_the_service_stays_open_when_more_keys_come_than_it_believes(alice, monkeypatch):
+    monkeypatch.setattr(authentication, "_MAX_BELIEVED", 2)
+    for number in range(5):
+        assert ask(f"Bearer {ApiKey.issue(alice, name=str(number))[1]}").status_code == 200
+    assert len(authentication._believed) <= 2
+
+
+def test_unknown_keys_are_not_remembered(db):
+    for _ in range(5):
+        ask(f"Bearer {make_key()}")
+    assert authentication._believed == {}
+
+
+# --- Last use -------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_use_is_noted_at_most_once_a_minute(key, clock):
+    assert ApiKey.objects.get().last_used_at is None
+    ask(f"Bearer {key}")
+    first = ApiKey.objects.get().last_used_at
+    assert abs(first - datetime.now(UTC)) < timedelta(minutes=1)
+    clock.pass_(2)
+    ask(f"Bearer {key}")
+    assert ApiKey.objects.get().last_used_at == first
+    long_ago = first - timedelta(seconds=61)
+    ApiKey.objects.update(last_used_at=long_ago)
+    clock.pass_(2)
+    ask(f"Bearer {key}")
+    assert ApiKey.objects.get().last_used_at > long_ago
+
+
+def test_a_refused_key_is_not_noted_as_used(key):
+    ApiKey.objects.update(revoked_at=datetime.now(UTC))
+    ask(f"Bearer {key}")
+    assert ApiKey.objects.get().last_used_at is None
+
+
+# --- Scopes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scope", "method", "path", "status"),
+    [
+        ("orders:read", "get", ORDERS, 200),
+        ("orders:read", "get", "{order}", 200),
+        ("orders:write", "post", ORDERS, 201),
+        ("orders:write", "post", "{order}/cancel", 200),
+    ],
+)
+def test_each_call_needs_its_scope_and_no_other(alice, api_for, scope, method, path, status):
+    path = path.format(order=f"{ORDERS}/{make_order(alice).id}")
+    body = order_body() if path == ORDERS else {}
+    assert getattr(api_for(alice, scopes=[scope]), method)(path, body).status_code == status
+    answer = getattr(api_for(alice, scopes=[other for other in SCOPES if other != scope]), method)(path, body)
+    assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
+    assert scope in answer.json()["message"]
+
+
+def test_a_key_of_one_account_shows_nothing_of_another(charlie, alice, api_for):
+    make_order(alice)
+    assert api_for(charlie).get(ORDERS).json()["data"] == []
