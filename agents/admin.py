@@ -16,7 +16,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_safe, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from agents import search
 from agents.forms import CallNoteForm, CancelForm, MoveForm
@@ -156,9 +156,8 @@ class OrderAdmin(admin.ModelAdmin):
             "moves": offered if is_worker else (),
             "move_form": MoveForm(order=order),
             "cancel_form": bound if isinstance(bound, CancelForm) else CancelForm(order=order),
-            "note_form": (bound if isinstance(bound, CallNoteForm) else CallNoteForm(order=order))
-            if is_worker
-            else None,
+            "note_form": bound if isinstance(bound, CallNoteForm) else CallNoteForm(order=order),
+            "is_worker": is_worker,
         }
         return TemplateResponse(request, "agents/order.html", context, status=422 if bound else 200)
 

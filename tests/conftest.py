@@ -12,6 +12,10 @@ from codservice.accounts import authentication
 from codservice.accounts.models import Account
 from tests import factories
 
+# Nobody runs collectstatic before the tests, and passwords need not be slow to guess.
+settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> Iterator[None]:

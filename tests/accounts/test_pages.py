@@ -1,0 +1,159 @@
+"""The account's pages: API keys, and the pages for what went wrong."""
+
+import re
+from datetime import timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from codservice.accounts.models import SCOPES, Account, ApiKey
+from tests import factories
+
+ALGIERS = ZoneInfo("Africa/Algiers")
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    """Alice's browser, signed in."""
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+def make_key(browser: Client, **changes: Any) -> Any:
+    return browser.post("/account/", {"name": "Shop", "scopes": list(SCOPES), "last_day": "", **changes})
+
+
+def keys_in(response: Any) -> list[str]:
+    return re.findall(r"cod_live_[0-9A-Za-z]{49}", response.content.decode())
+
+
+def test_a_new_key_is_shown_once_and_works(alice: Account, browser: Client) -> None:
+    response = make_key(browser)
+    assert response.status_code == 201
+    (key,) = keys_in(response)
+    row = alice.api_keys.get()
+    assert (row.name, row.scopes, row.expires_at) == ("Shop", list(SCOPES), None)
+    assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+    again = browser.get("/account/")
+    assert keys_in(again) == []
+    assert f"{key[:12]}…" in again.content.decode()
+
+
+def test_a_key_may_do_what_was_ticked_until_the_end_of_its_last_day(alice: Account, browser: Client) -> None:
+    today = timezone.localdate(timezone=ALGIERS)
+    assert make_key(browser, scopes=["orders:read"], last_day=today.isoformat()).status_code == 201
+    row = alice.api_keys.get()
+    assert row.scopes == ["orders:read"]
+    assert timezone.localtime(row.expires_at, ALGIERS).isoformat()[:19] == f"{today + timedelta(days=1)}T00:00:00"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": ""},
+        {"name": "x" * 101},
+        {"name": "a\x00"},
+        {"scopes": []},
+        {"scopes": ["orders:all"]},
+        {"last_day": "2020-01-01"},
+        {"last_day": "9999-12-31"},
+        {"last_day": "soon"},
+    ],
+)
+def test_an_unusable_form_makes_no_key(changes: dict, browser: Client) -> None:
+    response = make_key(browser, **changes)
+    assert response.status_code == 422
+    assert 'class="problem"' in response.content.decode()
+    assert ApiKey.objects.count() == 0
+
+
+def test_revoking_stops_the_key(alice: Account, browser: Client) -> None:
+    row, key = ApiKey.issue(alice, name="Old")
+    assert browser.get(f"/account/keys/{row.id}/revoke").status_code == 405
+    for _ in range(2):
+        assert browser.post(f"/account/keys/{row.id}/revoke").url == "/account/"
+    first = ApiKey.objects.get().revoked_at
+    assert first is not None
+    assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 401
+    assert "revoked" in browser.get("/account/").content.decode()
+
+
+def test_an_account_sees_and_revokes_its_own_keys_alone(alice: Account, charlie: Account, browser: Client) -> None:
+    row, _ = ApiKey.issue(charlie, name="Charlie's key")
+    assert "Charlie" not in browser.get("/account/").content.decode()
+    assert browser.post(f"/account/keys/{row.id}/revoke").status_code == 404
+    row.refresh_from_db()
+    assert row.revoked_at is None
+    make_key(browser)
+    assert charlie.api_keys.count() == 1
+
+
+def test_who_holds_no_account_sees_none(db: None, alice: Account) -> None:
+    row, _ = ApiKey.issue(alice, name="Shop")
+    nobody = Client()
+    nobody.force_login(factories.UserFactory())
+    response = nobody.get("/account/")
+    assert response.status_code == 403
+    assert "This is not for you" in response.content.decode()
+    assert make_key(nobody).status_code == 403
+    assert nobody.post(f"/account/keys/{row.id}/revoke").status_code == 403
+    assert ApiKey.objects.count() == 1
+
+
+def test_the_forms_need_the_csrf_token(alice: Account) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(alice.holder)
+    row, _ = ApiKey.issue(alice, name="Shop")
+    assert make_key(strict).status_code == 403
+    assert strict.post(f"/account/keys/{row.id}/revoke").status_code == 403
+    assert alice.api_keys.get().revoked_at is None
+
+
+def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(browser: Client) -> None:
+    for response in (browser.get("/account/"), make_key(browser), Client().get("/account/login"), browser.get("/")):
+        assert "no-store" in response.headers["Cache-Control"]
+        assert response.headers["X-Frame-Options"] == "DENY"
+        assert "unsafe" not in response.headers["Content-Security-Policy"]
+
+
+def test_a_closed_account_is_told_so(alice: Account, browser: Client) -> None:
+    Account.objects.update(is_active=False)
+    assert "This account is closed" in browser.get("/account/").content.decode()
+
+
+def test_the_number_of_queries_does_not_depend_on_the_keys(
+    alice: Account, browser: Client, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(20):
+        ApiKey.issue(alice, name=f"Key {number}")
+    with django_assert_max_num_queries(4):
+        browser.get("/account/")
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/account/nothing", "/console/nothing", "/account/keys/1/revoke"])
+def test_what_is_not_there_is_said_on_a_page(path: str, db: None) -> None:
+    response = Client().get(path)
+    assert response.status_code == 404
+    assert "There is nothing here" in response.content.decode()
+
+
+def test_a_crash_is_a_page_without_detail(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(self: ApiKey) -> None:
+        raise RuntimeError("a secret detail")
+
+    monkeypatch.setattr(ApiKey, "revoke", crash)
+    row, _ = ApiKey.issue(Account.objects.get(), name="Shop")
+    browser.raise_request_exception = False
+    response = browser.post(f"/account/keys/{row.id}/revoke")
+    assert response.status_code == 500
+    assert "Something went wrong here" in response.content.decode()
+    assert "secret detail" not in response.content.decode()
+
+
+def test_arabic_pages_run_from_the_right(browser: Client) -> None:
+    text = browser.get("/account/", headers={"Accept-Language": "ar"}).content.decode()
+    assert '<html lang="ar" dir="rtl">' in text

@@ -1,0 +1,48 @@
+"""Who works in the console, and one order to work on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from codservice.accounts.models import Account, User
+from orders.models import Order
+from tests import factories
+
+
+@pytest.fixture
+def agent(db: None) -> User:
+    return factories.AgentFactory(username="samira", first_name="Samira")
+
+
+@pytest.fixture
+def colleague(db: None) -> User:
+    return factories.AgentFactory(username="nadia", first_name="Nadia")
+
+
+@pytest.fixture
+def supervisor(db: None) -> User:
+    return factories.AgentFactory(username="karim", first_name="Karim", role="Supervisors")
+
+
+@pytest.fixture
+def operator(db: None) -> User:
+    return factories.UserFactory(username="operator", is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def order(alice: Account) -> Order:
+    return factories.make_order(alice)
+
+
+@pytest.fixture
+def browser_of() -> Callable[..., Client]:
+    """Makes a client that somebody is signed in with."""
+
+    def make(user: User, **kwargs: Any) -> Client:
+        client = Client(**kwargs)
+        client.force_login(user)
+        return client
+
+    return make

@@ -1,0 +1,90 @@
+"""One order on one page."""
+
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, User
+from orders import lifecycle
+from orders.lifecycle import DraftItem
+from orders.models import CallNote, Order
+from tests.factories import make_order
+
+
+def page_of(order: Order) -> str:
+    return f"/console/orders/order/{order.id}/"
+
+
+def test_everything_is_on_it(alice: Account, agent: User, colleague: User, browser_of: Any) -> None:
+    order = make_order(
+        alice,
+        phone="٠٥٥٠١٢٣٤٥٦",
+        customer_wilaya="W. d'Alger",
+        customer_commune="bab ezouar",
+        commune_code="1621",
+        shipping_fee=Decimal("400.00"),
+        notes="Après 17 h",
+        external_id="CMD-9",
+        items=[
+            DraftItem(quantity=3, product_name="Robe kabyle", unit_price=Decimal("2050.25"), attributes={"Taille": "M"})
+        ],
+    )
+    lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    lifecycle.cancel(order.id, actor=Actor.of_user(colleague), reason="Trop cher")
+    text = browser_of(agent).get(page_of(order)).content.decode()
+    pieces = [
+        "Amine Benali", 'href="tel:+213550123456"', "0550 12 34 56", "٠٥٥٠١٢٣٤٥٦", "12 rue Didouche Mourad",
+        "Alger", "الجزائر", "W. d&#x27;Alger", "Bab Ezzouar", "باب الزوار", "bab ezouar",
+        "Robe kabyle", "Taille: M", "2\u202f050.25", "6\u202f150.75", "400", "4\u202f500.50", "Alice&#x27;s shop", "CMD-9", "Après 17 h",
+        "Busy", "Nadia", "Occupé deux fois", "Canceled", "Trop cher", "Imported",
+    ]  # fmt: skip
+    assert [piece for piece in pieces if piece not in text] == []
+
+
+def test_what_was_sent_is_not_repeated_when_it_says_the_same(alice: Account, agent: User, browser_of: Any) -> None:
+    order = make_order(alice, customer_wilaya="ALGER", phone="+213 550 12 34 56")
+    assert "Sent as" not in browser_of(agent).get(page_of(order)).content.decode()
+
+
+def test_times_are_algerias(order: Order, agent: User, browser_of: Any) -> None:
+    Order.objects.update(created_at="2026-07-01T22:30:00Z")
+    assert "1 Jul 2026, 23:30" in browser_of(agent).get(page_of(order)).content.decode()
+
+
+def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(order: Order, agent: User, browser_of: Any) -> None:
+    for path in (page_of(order), "/console/orders/order/", "/console/login/"):
+        headers = browser_of(agent).get(path, follow=True).headers
+        assert "no-store" in headers["Cache-Control"]
+        assert headers["X-Frame-Options"] == "DENY"
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
+
+
+def test_an_unknown_order_is_not_found(db: None, agent: User, browser_of: Any) -> None:
+    browser = browser_of(agent)
+    assert browser.get("/console/orders/order/01980000-0000-7000-8000-000000000000/").status_code == 404
+    assert browser.get("/console/orders/order/1/").status_code == 404
+    missing = "/console/orders/order/01980000-0000-7000-8000-000000000000/confirm/"
+    assert browser.post(missing, {"version": 1}).status_code == 404
+
+
+def test_a_hundred_items_and_fifty_notes_cost_no_more_queries(alice: Account, agent: User, browser_of: Any) -> None:
+    small, large = (
+        make_order(
+            alice, items=[DraftItem(quantity=1, product_name=f"P{n}", unit_price=Decimal(9)) for n in range(count)]
+        )
+        for count in (1, 100)
+    )
+    for _ in range(50):
+        lifecycle.add_call_note(large.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER)
+    browser = browser_of(agent)
+    counts = []
+    for order in (small, large):
+        with CaptureQueriesContext(connection) as queries:
+            assert browser.get(page_of(order)).status_code == 200
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+    assert counts[1] <= 8

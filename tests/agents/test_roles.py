@@ -1,0 +1,194 @@
+"""Who reaches which pages (contract, section 10), and how people are made."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account, ApiKey, User
+from orders.models import Order
+from tests import factories
+
+OPERATORS_PAGES = [
+    "/console/accounts/user/",
+    "/console/accounts/user/add/",
+    "/console/accounts/account/",
+    "/console/accounts/apikey/",
+    "/console/auth/group/",
+]
+
+
+def test_agents_land_on_the_orders_and_operators_on_the_index(agent: User, operator: User, browser_of: Any) -> None:
+    assert browser_of(agent).get("/console/").url == "/console/orders/order/"
+    assert b"/console/accounts/user/" in browser_of(operator).get("/console/").content
+
+
+@pytest.mark.parametrize("path", OPERATORS_PAGES)
+def test_only_operators_reach_people_accounts_and_keys(
+    path: str, agent: User, supervisor: User, operator: User, browser_of: Any
+) -> None:
+    assert browser_of(agent).get(path).status_code == 403
+    assert browser_of(supervisor).get(path).status_code == 403
+    assert browser_of(operator).get(path).status_code == 200
+
+
+def test_agents_reach_no_single_person_or_key_and_cannot_revoke(alice: Account, agent: User, browser_of: Any) -> None:
+    key, _ = ApiKey.issue(alice, name="Shop")
+    browser = browser_of(agent)
+    assert browser.get(f"/console/accounts/user/{agent.id}/change/").status_code == 403
+    assert browser.get(f"/console/accounts/user/{agent.id}/password/").status_code == 403
+    assert browser.get(f"/console/accounts/apikey/{key.id}/change/").status_code == 403
+    chosen = {"action": "revoke", "_selected_action": str(key.id), "index": "0"}
+    assert browser.post("/console/accounts/apikey/", chosen).status_code == 403
+    key.refresh_from_db()
+    assert key.revoked_at is None
+
+
+def test_agents_have_no_account_pages_and_the_api_knows_no_cookies(agent: User, browser_of: Any) -> None:
+    browser = browser_of(agent)
+    assert browser.get("/account/").url == "/console/"
+    assert browser.post("/account/", {"name": "x", "scopes": "orders:read"}).url == "/console/"
+    assert browser.get("/api/v1/orders").status_code == 401
+    assert ApiKey.objects.count() == 0
+
+
+def test_holders_strangers_and_keys_stay_outside(alice: Account, order: Order, browser_of: Any, api: Client) -> None:
+    pages = ["/console/", "/console/orders/order/", f"/console/orders/order/{order.id}/", "/console/accounts/user/"]
+    for client in (Client(), browser_of(alice.holder), api):
+        for page in pages:
+            response = client.get(page)
+            assert response.status_code == 302
+            assert response.url.startswith("/console/login/?next=")
+        assert client.post(f"/console/orders/order/{order.id}/confirm/", {"version": 1}).status_code == 302
+    order.refresh_from_db()
+    assert order.status == "pending_confirmation"
+
+
+def test_staff_without_a_role_sees_no_orders(db: None, order: Order, browser_of: Any) -> None:
+    browser = browser_of(factories.UserFactory(is_staff=True))
+    assert browser.get("/console/orders/order/").status_code == 403
+    assert browser.get(f"/console/orders/order/{order.id}/").status_code == 403
+    assert browser.post(f"/console/orders/order/{order.id}/confirm/", {"version": 1}).status_code == 403
+    assert browser.post(f"/console/orders/order/{order.id}/note/", {}).status_code == 403
+
+
+def test_who_may_only_look_gets_no_buttons(db: None, order: Order, browser_of: Any) -> None:
+    from django.contrib.auth.models import Permission
+
+    looker = factories.UserFactory(is_staff=True)
+    looker.user_permissions.add(Permission.objects.get(codename="view_order"))
+    page = browser_of(looker).get(f"/console/orders/order/{order.id}/")
+    assert page.status_code == 200
+    assert b"/confirm/" not in page.content
+    assert b"/note/" not in page.content
+
+
+def test_orders_have_no_forms_history_or_deletion(operator: User, order: Order, browser_of: Any) -> None:
+    browser = browser_of(operator)
+    for page in ("add/", f"{order.id}/change/", f"{order.id}/delete/", f"{order.id}/history/"):
+        assert browser.get(f"/console/orders/order/{page}").status_code == 404
+    page = f"/console/orders/order/{order.id}/"
+    assert browser.post(page, {"customer_name": "Somebody"}).status_code == 405
+    chosen = {"action": "delete_selected", "_selected_action": str(order.id), "post": "yes"}
+    browser.post("/console/orders/order/", chosen)
+    assert Order.objects.get().customer_name == "Amine Benali"
+
+
+def test_operators_revoke_keys_and_see_no_secret(alice: Account, operator: User, browser_of: Any) -> None:
+    key, secret = ApiKey.issue(alice, name="Shop")
+    browser = browser_of(operator)
+    for page in ("/console/accounts/apikey/", f"/console/accounts/apikey/{key.id}/change/"):
+        text = browser.get(page).content.decode()
+        assert "Shop" in text
+        assert secret not in text
+        assert bytes(key.digest).hex() not in text
+        assert "digest" not in text
+    assert browser.get("/console/accounts/apikey/?digest__startswith=a").status_code == 400
+    chosen = {"action": "revoke", "_selected_action": str(key.id), "index": "0"}
+    assert browser.post("/console/accounts/apikey/", chosen).status_code == 302
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert browser.post(f"/console/accounts/apikey/{key.id}/change/", {"name": "Other"}).status_code == 403
+
+
+def test_operators_see_no_password_hash(agent: User, operator: User, browser_of: Any) -> None:
+    text = browser_of(operator).get(f"/console/accounts/user/{agent.id}/change/").content.decode()
+    assert "Set a new password" in text
+    assert agent.password.split("$")[1] not in text
+    assert "md5" not in text
+
+
+def test_people_are_deactivated_not_deleted(agent: User, operator: User, browser_of: Any) -> None:
+    assert browser_of(operator).post(f"/console/accounts/user/{agent.id}/delete/", {"post": "yes"}).status_code == 403
+    assert User.objects.filter(id=agent.id).exists()
+
+
+def test_roles_follow_the_groups(agent: User, supervisor: User, operator: User) -> None:
+    assert Actor.of_user(agent).role == Role.AGENT
+    assert Actor.of_user(supervisor).role == Role.SUPERVISOR
+    assert Actor.of_user(operator).role == Role.SUPERVISOR
+    codenames = Group.objects.get(name="Agents").permissions.values_list("codename", flat=True)
+    assert sorted(codenames) == ["view_order", "work_order"]
+
+
+# --- Commands ----------------------------------------------------------------------------------------------------
+
+
+def run(*args: str) -> str:
+    out = StringIO()
+    call_command(*args, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def test_create_agent_prints_a_password_that_works(db: None) -> None:
+    made = json.loads(run("create_agent", "samira", "--json"))
+    user = User.objects.get(username="samira")
+    assert made == {"username": "samira", "role": "agent", "password": made["password"], "login": "/console/login/"}
+    assert user.check_password(made["password"])
+    assert user.is_staff
+    assert not user.is_superuser
+    assert [group.name for group in user.groups.all()] == ["Agents"]
+
+
+def test_create_agent_makes_supervisors_with_a_given_password(db: None) -> None:
+    assert "a fine pass word" not in run("create_agent", "karim", "--supervisor", "--password", "a fine pass word")
+    user = User.objects.get(username="karim")
+    assert user.check_password("a fine pass word")
+    assert Actor.of_user(user).role == Role.SUPERVISOR
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["samira"], "already exists"),
+        (["not a name"], "valid username"),
+        (["new", "--password", "1234"], "too short"),
+    ],
+)
+def test_create_agent_refuses(db: None, args: list[str], sentence: str) -> None:
+    factories.AgentFactory(username="samira")
+    with pytest.raises(CommandError, match=sentence):
+        run("create_agent", *args)
+    assert User.objects.count() == 1
+
+
+def test_create_operator_speaks_exactly_once(db: None) -> None:
+    said = run("create_operator")
+    operator = User.objects.get(is_superuser=True)
+    assert operator.username == "operator"
+    assert operator.is_staff
+    assert any(operator.check_password(word) for word in said.split())
+    assert len(said.splitlines()) == 1
+    assert run("create_operator", "--username", "another") == ""
+    assert User.objects.count() == 1
+
+
+def test_create_operator_refuses_a_taken_name(db: None) -> None:
+    factories.UserFactory(username="operator")
+    with pytest.raises(CommandError, match="taken"):
+        run("create_operator")
