@@ -31,8 +31,17 @@ look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. W
 from orders.regions import resolve, tables
 from orders.regions.tables import Commune, NotFound, Wilaya
 
-__all__ = ["WILAYAS", "Commune", "NotFound", "Wilaya", "commune", "communes_of", "find_commune",
-           "find_wilaya", "wilaya"]
+__all__ = [
+    "WILAYAS",
+    "Commune",
+    "NotFound",
+    "Wilaya",
+    "commune",
+    "communes_of",
+    "find_commune",
+    "find_wilaya",
+    "wilaya",
+]
 
 WILAYAS: tuple[Wilaya, ...]
 """All 69, by code. Read at the first use."""

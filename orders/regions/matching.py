@@ -30,10 +30,15 @@ SHORT = 3
 """Letters of a name (Tit, Sig) or an abbreviation (SBA) that has to be spelled just so."""
 
 WEAK = frozenset("aiuhاويهع")
-COSTS = {one + other: cost for cost, pairs in {
-    0.3: "Gg sz kg Kk",
-    0.5: "ai au iu jg Sj Gr Kh td اه اي او وي يه قغ قج غج جش سز تد هح",
-}.items() for pair in pairs.split() for one, other in (pair, pair[::-1])}
+COSTS = {
+    one + other: cost
+    for cost, pairs in {
+        0.3: "Gg sz kg Kk",
+        0.5: "ai au iu jg Sj Gr Kh td اه اي او وي يه قغ قج غج جش سز تد هح",
+    }.items()
+    for pair in pairs.split()
+    for one, other in (tuple(pair), tuple(reversed(pair)))
+}
 WEAK_COST = 0.5
 SWAP_COST = 0.7
 
@@ -90,7 +95,7 @@ def within_one_edit(one: str, other: str) -> bool:
 
 
 class Ambiguous(Exception):  # noqa: N818 - caught inside the module only
-    def __init__(self, places):
+    def __init__(self, places: list):
         super().__init__(places)
         self.places = places
 
@@ -102,10 +107,11 @@ class Index(Generic[Place]):
     `place`: then it is no other spelling of `place`, however near.
     """
 
-    def __init__(self, named: Iterable[tuple[Place, Iterable[list[str]]]],
-                 elsewhere: Callable[[list[str], Place], bool]):
+    def __init__(
+        self, named: Iterable[tuple[Place, Iterable[list[str]]]], elsewhere: Callable[[list[str], Place], bool]
+    ):
         self._elsewhere = elsewhere
-        self._tiers: tuple[dict[str, list[Place]], ...] = ({}, {}, {}, {})
+        self._tiers: list[dict[str, list[Place]]] = [{}, {}, {}, {}]
         self._spellings: dict[bool, list[tuple[Place, Spelling]]] = {False: [], True: []}
         self._words: list[tuple[Place, list[str]]] = []
         self._pairs: dict[bool, dict[str, list[int]]] = {}
@@ -116,7 +122,7 @@ class Index(Generic[Place]):
                 if spelling in seen:
                     continue
                 seen.add(spelling)
-                keys = spelling[:4] if len(spelling.plain) > SHORT else spelling[:1]
+                keys = spelling.keys if len(spelling.plain) > SHORT else spelling.keys[:1]
                 for tier, key in zip(self._tiers, keys, strict=False):
                     places = tier.setdefault(key, [])
                     if place not in places:
@@ -127,7 +133,7 @@ class Index(Generic[Place]):
     def exact(self, words: list[str]) -> Place | None:
         """The place that a key of `words` stands for; `Ambiguous` when it stands for several."""
         spelling = spell(words)
-        for loose, (tier, key) in enumerate(zip(self._tiers[:3], spelling, strict=False)):
+        for loose, (tier, key) in enumerate(zip(self._tiers[:3], spelling.keys, strict=False)):
             if places := tier.get(key):
                 if len(places) > 1:
                     raise Ambiguous(places)
@@ -148,7 +154,7 @@ class Index(Generic[Place]):
         return best
 
     def _by_loose_key(self, spelling: Spelling, arabic: bool) -> Place | None:
-        places = self._tiers[3].get(spelling.loose, ())
+        places = self._tiers[3].get(spelling.loose) or []
         if len(places) > 1:
             raise Ambiguous(places)
         limit = WEAK_COST if len(spelling.loose) < 5 else 2 * WEAK_COST
@@ -205,19 +211,27 @@ class Index(Generic[Place]):
 
     def _refuse_slip(self, spelling: Spelling, place: Place, arabic: bool) -> None:
         """A loose key must not turn a mistyped name of one place into the name of another."""
-        others = [other for other, known in self._spellings[arabic]
-                  if other != place and within_one_edit(spelling.plain, known.plain)]
-        if others and not any(known.plain == spelling.plain for other, known in self._spellings[arabic]
-                              if other == place):
+        others = [
+            other
+            for other, known in self._spellings[arabic]
+            if other != place and within_one_edit(spelling.plain, known.plain)
+        ]
+        if others and not any(
+            known.plain == spelling.plain for other, known in self._spellings[arabic] if other == place
+        ):
             raise Ambiguous([place, *dict.fromkeys(others)])
 
     def _abbreviated(self, words: list[str]) -> Place | None:
-        """The one place whose words `words` shortens: "Bab Ez.", "Bordj B. Arreridj"."""
-        if {_is_short(word) for word in words} != {True, False}:
+        """The one place whose words `words` shortens: "Bab Ez.", "O. Fayet".
+
+        A letter alone is too little at the end, and there the name may go on: "Bab E." is nothing.
+        """
+        if {_is_short(word) for word in words} != {True, False} or len(words[-1].rstrip(".")) < 2:
             return None
         found: list[Place] = []
         for place, known in self._words:
-            if place not in found and len(known) == len(words) and all(map(_shortens, words, known)):
+            fits = len(known) == len(words) or (len(known) > len(words) and _is_short(words[-1]))
+            if fits and place not in found and all(map(_shortens, words, known)):
                 found.append(place)
         if len(found) > 1:
             raise Ambiguous(found)

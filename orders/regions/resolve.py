@@ -7,7 +7,7 @@ from functools import cache
 
 from orders.regions import tables
 from orders.regions.matching import Ambiguous, Index
-from orders.regions.spelling import clean, is_arabic, spell, tokens
+from orders.regions.spelling import clean, is_arabic, is_foreign, spell, tokens
 from orders.regions.tables import Commune, NotFound, Wilaya
 
 LONGEST_TEXT = 255
@@ -59,6 +59,7 @@ class _Text:
 
     def __init__(self, text: str):
         cleaned = clean(text)
+        self.is_foreign = is_foreign(cleaned)
         self.numbers: list[str] = []
         self.whole = tokens(cleaned)
 
@@ -68,7 +69,6 @@ class _Text:
 
         unnumbered = _NUMBER.sub(number, cleaned) if any(c.isdigit() for c in cleaned) else cleaned
         self._named = _OF.sub(r"\1 ", unnumbered)
-        self.plain_named = unnumbered
 
     def names(self, separator: re.Pattern | None = None) -> list[list[str]]:
         """The names in it, each as tokens of one script without what is written around a name."""
@@ -87,8 +87,9 @@ class _Text:
 
 # ---- The indexes
 
+
 def _spellings(names: Iterable[str]) -> list[list[str]]:
-    """Tokens of each name; a name with a remark in brackets also without it."""
+    """Tokens of each name; ç is often typed as a plain c."""
     found = []
     for name in names:
         found += [words for form in {name, name.replace("ç", "c")} if (words := tokens(clean(form)))]
@@ -110,8 +111,7 @@ def _exactly(places: Iterable) -> dict:
 @cache
 def wilaya_index() -> tuple[dict[str, Wilaya], Index[Wilaya]]:
     places = tables.wilayas().values()
-    return _exactly(places), Index(
-        ((place, _spellings(_names(place))) for place in places), _is_elsewhere)
+    return _exactly(places), Index(((place, _spellings(_names(place))) for place in places), _is_elsewhere)
 
 
 @cache
@@ -121,14 +121,16 @@ def commune_index(wilaya: str) -> tuple[dict[str, Commune], Index[Commune]]:
     places = tables.communes_by_wilaya()[wilaya]
     wilaya_names = {seat: _names(one) for one in tables.wilayas().values() if (seat := tables.seat(one))}
     return _exactly(places), Index(
-        ((place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places), _is_elsewhere)
+        ((place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places), _is_elsewhere
+    )
 
 
 @cache
 def _everywhere() -> dict[str, set[str]]:
     """Every key of every name to the codes of the places that bear it."""
     keys: dict[str, set[str]] = {}
-    for place in (*tables.wilayas().values(), *tables.communes().values()):
+    places: list[Wilaya | Commune] = [*tables.wilayas().values(), *tables.communes().values()]
+    for place in places:
         for words in _spellings(_names(place)):
             spelling = spell(words)
             keys.setdefault(spelling.plain, set()).add(place.code)
@@ -163,14 +165,14 @@ def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
 
 # ---- Finding
 
+
 def names_wilaya_around(words: list[str], code: str) -> bool:
     """Do `words` name this wilaya, or one that shares a commune with it on some map?"""
     try:
         found = wilaya_index()[1].exact(words)
     except Ambiguous:
         return False
-    return found is not None and any(
-        {found.code, code} <= place.wilayas for place in tables.communes_by_wilaya()[code])
+    return found is not None and any(found.code in place.wilayas for place in tables.communes_by_wilaya()[code])
 
 
 def find(text: object, kind: str, by_code, index: Index, belongs, within=None):
@@ -197,7 +199,7 @@ def find(text: object, kind: str, by_code, index: Index, belongs, within=None):
 
 def _by_name(text: str, index: Index, belongs, within):
     parsed = _Text(text)
-    if len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
+    if parsed.is_foreign or len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
         return None
 
     def agreed(place):
@@ -228,6 +230,7 @@ def _by_name(text: str, index: Index, belongs, within):
 def _careful(index: Index):
     def nearest(words: list[str]):
         return index.exact(words) or index.nearest(words)
+
     return nearest
 
 
@@ -256,7 +259,7 @@ def _without_wilaya(words: list[str], index: Index, within) -> list[str]:
         for inside, around in ((words[i:], words[:i]), (words[:i], words[i:])):
             inside = _unwrapped(inside)
             around = _unwrapped(around)
-            if inside and (not around or within(around)) and index.exact(inside):
+            if inside and around and within(around) and index.exact(inside):
                 return inside
     return words
 
@@ -278,4 +281,4 @@ def _shown(text: object) -> str:
     """`text` for a message: short, and nothing in it that could not be sent on."""
     shown = text if isinstance(text, str) else reprlib.repr(text)
     shown = "".join(char if char.isprintable() else " " for char in shown[:61])
-    return f"\"{shown if len(shown) <= 60 else shown[:59] + '…'}\""
+    return f'"{shown if len(shown) <= 60 else shown[:59] + "…"}"'

@@ -23,21 +23,23 @@ from typing import NamedTuple
 
 APOSTROPHES = "'’ʼ‘`´ʻʿʾ′‛ʹꞌ"
 
-_DIGITS = {ord(ten) + i: str(i) for ten in "٠۰" for i in range(10)}
-# Letters that decomposition leaves alone (or, like ç, would turn into the wrong sound).
-_LETTERS = {ord(old): new for old, new in {
-    "ç": "s", "œ": "oe", "æ": "ae", "ı": "i", "đ": "d", "ħ": "h", "ɛ": "a", "ε": "a", "ɣ": "gh", "γ": "gh",
-    "ک": "ك", "ڪ": "ك", "ی": "ي", "ى": "ي", "ې": "ي",
-    "ہ": "ه", "ھ": "ه", "ە": "ه", "ۀ": "ه", "ة": "ه", "ۃ": "ه",
-    "ٱ": "ا", "ء": "", "ـ": "", "پ": "ب", "چ": "ش",
-    "ڨ": "ق", "ڤ": "ق", "گ": "ق", "ݣ": "ق", "ڭ": "ق", "ڥ": "ق",
-    "،": ",", "؛": ",", "٬": "", "٫": ".",
-}.items()}
-_APOSTROPHE = dict.fromkeys(map(ord, APOSTROPHES), "'")
-_SIGNS = {**_DIGITS, **_LETTERS, **_APOSTROPHE}
+# What decomposition leaves alone, or (ç, ى) would turn into the wrong letter. The letters for g that Arabic
+# lacks become qaf, which is how the official lists write that sound.
+_SIGNS = (
+    str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹", "01234567890123456789")
+    | str.maketrans("کڪیىېہھەۀةۃٱپچڨڤگݣڭڥ", "ككيييههههههابشقققققق")
+    | str.maketrans({"ç": "s", "œ": "oe", "æ": "ae", "ø": "o", "ı": "i", "ɛ": "a", "ε": "a", "ɣ": "gh", "γ": "gh"})
+    | str.maketrans({"ء": "", "ـ": "", "،": ",", "؛": ",", "٬": "", "٫": "."})
+    | dict.fromkeys(map(ord, APOSTROPHES), "'")
+)
 
 _TOKEN = re.compile(r"[a-z0-9']+\.?|[\u0620-\u064a]+")
+_FOREIGN = re.compile(r"[^\W\d_a-z\u0620-\u064a]")
+# The digits that stand for Arabic letters in chats: 3in = Aïn.
 _CHAT = str.maketrans({"2": "", "3": "a", "5": "kh", "7": "h", "9": "k"})
+
+
+_UNSEEN = frozenset(("Mn", "Me", "Cf"))
 
 
 def clean(text: str) -> str:
@@ -49,17 +51,18 @@ def clean(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS)
     if text.isascii():
         return text
-    kept = []
-    for char in unicodedata.normalize("NFKD", text):
-        kind = unicodedata.category(char)
-        if kind not in ("Mn", "Cf", "Me"):
-            kept.append(char)
-    return "".join(kept).translate(_SIGNS)
+    letters = (char for char in unicodedata.normalize("NFKD", text) if unicodedata.category(char) not in _UNSEEN)
+    return "".join(letters).translate(_SIGNS)
 
 
 def tokens(cleaned: str) -> list[str]:
     """The words of a cleaned text, each of one script; an abbreviation keeps its full stop."""
     return [word for token in _TOKEN.findall(cleaned) if (word := token.replace("'", "")).strip(".")]
+
+
+def is_foreign(cleaned: str) -> bool:
+    """Does the text hold letters that are neither Latin nor Arabic?"""
+    return _FOREIGN.search(cleaned) is not None
 
 
 def is_arabic(word: str) -> bool:
@@ -74,6 +77,11 @@ class Spelling(NamedTuple):
     prefix: int
     """How many letters of `bare` are a word that hundreds of names begin with (Aïn, Sidi, Ouled...)."""
 
+    @property
+    def keys(self) -> tuple[str, str, str, str]:
+        """Strictest first."""
+        return self.plain, self.sounded, self.bare, self.loose
+
 
 def spell(words: list[str]) -> Spelling:
     """The keys of a name given as tokens of one script."""
@@ -84,28 +92,49 @@ def spell(words: list[str]) -> Spelling:
 @cache
 def _words() -> dict[str, str]:
     """The words that many names share, by each way to write them: `words.csv`."""
-    table = resources.files(__package__).joinpath("data", "words.csv")
-    with table.open(encoding="utf-8", newline="") as lines:
-        return {variant: row["word"] for row in csv.DictReader(lines)
-                for variant in (row["word"], *row["variants"].split())}
+    table = resources.files(__package__).joinpath("data", "words.csv").read_text(encoding="utf-8")
+    return {
+        variant: row["word"]
+        for row in csv.DictReader(table.splitlines())
+        for variant in (row["word"], *row["variants"].split())
+    }
+
+
+def _longest_first(words: str) -> tuple[str, ...]:
+    return tuple(sorted(words.split(), key=len, reverse=True))
 
 
 # ---- Latin
 
-_PREFIXES = ("taniat", "Kamis", "jabal", "hamam", "zauia", "marsa", "aGbal", "ulad", "sidi", "bani", "ksar",
-             "burj", "hasi", "tizi", "uad", "ain", "ait", "bir", "dra", "suk", "ban", "ras", "kaf", "dar",
-             "bab", "had", "mSa", "bu", "um", "si")
+_PREFIXES = _longest_first(
+    "taniat Kamis jabal hamam zauia marsa aGbal ulad sidi bani ksar burj hasi tizi uad ain "
+    "ait bir dra suk ban ras kaf dar bab had mSa bu um si"
+)
 _ARTICLE = frozenset(("el", "al", "l", "le", "la", "les", "il"))
 _OF = frozenset(("de", "du", "des", "d", "of"))
 _ASSIMILATED = re.compile(r"[ae](ch|sh|th|dh|[tdrzsnl])\1?$")
 _DOUBLED_ARTICLE = re.compile(r"e([tdrzsn])\1")
 _INNER_ARTICLE = re.compile(r"[ae]([tdrzsn])\1|e[tdrzsn](?=[aeiouy])")
-_SOUNDS = [(re.compile(old), new) for old, new in (
-    (r"t?ch|s?ch|sh", "S"), (r"kh", "K"), (r"gh", "G"), (r"ph", "f"), (r"th", "t"), (r"dh", "d"),
-    (r"d[jg](?!$)|dj", "j"),
-    (r"gu(?=[eiy])", "g"), (r"c?qu(?=[eiy])", "k"), (r"c(?=[eiy])", "s"), (r"ck|c|q", "k"), (r"x", "ks"),
-    (r"ou|oo|[wou]", "u"), (r"[iy]", "i"), (r"[ae]", "a"),
-)]
+_SOUNDS = [
+    (re.compile(old), new)
+    for old, new in (
+        (r"t?ch|s?ch|sh", "S"),
+        (r"kh", "K"),
+        (r"gh", "G"),
+        (r"ph", "f"),
+        (r"th", "t"),
+        (r"dh", "d"),
+        (r"d[jg](?!$)|dj", "j"),
+        (r"gu(?=[eiy])", "g"),
+        (r"c?qu(?=[eiy])", "k"),
+        (r"c(?=[eiy])", "s"),
+        (r"ck|c|q", "k"),
+        (r"x", "ks"),
+        (r"ou|oo|[wou]", "u"),
+        (r"[iy]", "i"),
+        (r"[ae]", "a"),
+    )
+]
 _LOOSE = str.maketrans({"h": "", "K": "k", "G": "g", "ا": "", "غ": "ق", "ج": "ق"})
 _DOUBLE = re.compile(r"(.)\1+")
 _FINAL_H = re.compile(r"(?<=[aeiouy])h$")
@@ -135,25 +164,28 @@ def _latin(words: list[str]) -> Spelling:
             continue
         if i == 0 and last and word == "in":
             word = "ain"
-        known = _words().get(word)
-        if known is None and word.startswith("el") and len(word) > 4:
+        if word not in _words() and (article := _attached_article(word, i)):
             sounded.append("l")
-            word = word[2:]
-            known = _words().get(word)
-        elif known is None and len(word) > 4 and (
-                article := (_INNER_ARTICLE if i else _DOUBLED_ARTICLE).match(word)):
-            sounded.append("l")
-            word = word[article.end() - 1:]
-        heard = _sound(known or word)
+            word = word[article:]
+        heard = _sound(_words().get(word, word))
         sounded.append(heard)
         bare.append(heard)
     return _spelling(plain, _join(sounded), _join(bare), _PREFIXES)
 
 
+def _attached_article(word: str, position: int) -> int:
+    """How many letters of `word` are an article written with it: Elmadher, Ezzouar; inside a name also
+    Azzouar and Ezouar."""
+    if word.startswith("el") and len(word) > 4:
+        return 2
+    match = (_INNER_ARTICLE if position else _DOUBLED_ARTICLE).match(word) if len(word) > 4 else None
+    return match.end() - 1 if match else 0
+
+
 def _leans_on(word: str, following: str) -> bool:
     """Is `word` an article that took the first sound of the word after it (Es Senia, Ech Chaïba)?"""
     match = _ASSIMILATED.match(word)
-    return bool(match) and word[0] in "ae" and following.startswith(match[1])
+    return match is not None and following.startswith(match[1])
 
 
 def _join(parts: list[str]) -> str:
@@ -163,9 +195,9 @@ def _join(parts: list[str]) -> str:
 
 # ---- Arabic
 
-_ARABIC_PREFIXES = ("زاويه", "ولاد", "سيدي", "دراع", "حمام", "حاسي", "مرسي", "تيزي", "واد", "عين", "بني",
-                    "ايت", "بير", "قسر", "برج", "سوق", "راس", "جبل", "دار", "باب", "بو", "بن", "ام", "حد",
-                    "سي")
+_ARABIC_PREFIXES = _longest_first(
+    "زاويه ولاد سيدي دراع حمام حاسي مرسي تيزي واد عين بني ايت بير قسر برج سوق راس جبل دار باب بو بن ام حد سي"
+)
 _ARABIC_SOUNDS = str.maketrans({"ث": "ت", "ط": "ت", "ذ": "د", "ظ": "د", "ض": "د", "ص": "س", "ك": "ق"})
 
 
@@ -192,7 +224,7 @@ def kin(bare: str) -> str:
         return bare
     for old, new in (("ait", "bani"), ("ايت", "بني")):
         if bare.startswith(old):
-            bare = new + bare[len(old):]
+            bare = new + bare[len(old) :]
     if bare[0] == "ل" and len(bare) > 4:
         bare = bare[1:]
     return bare.replace("sidi", "si").replace("سيدي", "سي")

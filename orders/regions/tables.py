@@ -60,13 +60,13 @@ class Commune:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    with resources.files(__package__).joinpath("data", name).open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+    table = resources.files(__package__).joinpath("data", name).read_text(encoding="utf-8")
+    return list(csv.DictReader(table.splitlines()))
 
 
 @cache
 def _aliases() -> dict[str, list[str]]:
-    aliases = defaultdict(list)
+    aliases: dict[str, list[str]] = defaultdict(list)
     for row in _rows("aliases.csv"):
         aliases[row["code"]].extend(filter(None, row["names"].split("|")))
     return aliases
@@ -75,20 +75,32 @@ def _aliases() -> dict[str, list[str]]:
 @cache
 def wilayas() -> dict[str, Wilaya]:
     """All 69 by code."""
-    return {row["code"]: Wilaya(row["code"], row["name_fr"], row["name_ar"],
-                                tuple(_aliases().get(row["code"], ())))
-            for row in _rows("wilayas.csv")}
+    return {
+        row["code"]: Wilaya(row["code"], row["name_fr"], row["name_ar"], tuple(_aliases().get(row["code"], ())))
+        for row in _rows("wilayas.csv")
+    }
 
 
 @cache
 def communes() -> dict[str, Commune]:
     """All 1 541 by ONS code."""
-    return {row["ons_code"]: Commune(
-        row["ons_code"], row["name_fr"], row["name_ar"], row["wilaya"], row["wilaya_58"], row["wilaya_48"],
-        row["postal_code"],
-        tuple(filter(None, [*row["alt_fr"].split("|"), *row["alt_ar"].split("|"),
-                            *_aliases().get(row["ons_code"], ())])))
-        for row in _rows("communes.csv")}
+    return {
+        row["ons_code"]: Commune(
+            row["ons_code"],
+            row["name_fr"],
+            row["name_ar"],
+            row["wilaya"],
+            row["wilaya_58"],
+            row["wilaya_48"],
+            row["postal_code"],
+            tuple(
+                filter(
+                    None, [*row["alt_fr"].split("|"), *row["alt_ar"].split("|"), *_aliases().get(row["ons_code"], ())]
+                )
+            ),
+        )
+        for row in _rows("communes.csv")
+    }
 
 
 def place(code: str) -> Wilaya | Commune:
@@ -99,7 +111,7 @@ def place(code: str) -> Wilaya | Commune:
 @cache
 def communes_by_wilaya() -> dict[str, tuple[Commune, ...]]:
     """The communes of each wilaya under any of the three maps, by ONS code."""
-    found = defaultdict(list)
+    found: dict[str, list[Commune]] = defaultdict(list)
     for commune in communes().values():
         for code in commune.wilayas:
             found[code].append(commune)

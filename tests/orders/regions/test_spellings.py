@@ -31,38 +31,87 @@ def test_every_wilaya_has_spellings_to_answer_to():
     assert [row["code"] for row in rows("wilaya_spellings.csv")] == [one.code for one in regions.WILAYAS]
 
 
-@pytest.mark.parametrize("text", ["6", "06", "006", 6, "DZ-06", "dz06", "DZ 6", " 06 ", "٦", "٠٦", "۰۶", "０６",
-                                  "06 - Bejaïa", "6. Bejaia", "06: بجاية", "Bejaia (06)", "Béjaïa 6", "06Bejaia"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "6",
+        "06",
+        "006",
+        6,
+        "DZ-06",
+        "dz06",
+        "DZ 6",
+        " 06 ",
+        "٦",
+        "٠٦",
+        "۰۶",
+        "０６",
+        "06 - Bejaïa",
+        "6. Bejaia",
+        "06: بجاية",
+        "Bejaia (06)",
+        "Béjaïa 6",
+        "06Bejaia",
+    ],
+)
 def test_the_code_of_a_wilaya_in_its_forms(text):
     assert regions.find_wilaya(text).code == "06"
 
 
-@pytest.mark.parametrize("text", ["0", "00", "70", "99", "100", "1600", "16000", "-6", "+6", "6.0", "6,0", "0x6", "²",
-                                  0, -6, 70, 10**30])
+@pytest.mark.parametrize(
+    "text", ["0", "00", "70", "99", "100", "1600", "16000", "-6", "+6", "6.0", "6,0", "0x6", "²", 0, -6, 70, 10**30]
+)
 def test_a_number_that_is_no_code_of_a_wilaya(text):
     with pytest.raises(regions.NotFound):
         regions.find_wilaya(text)
 
 
-@pytest.mark.parametrize(("text", "wilaya", "code"), [
-    ("1621", "16", "1621"), (1621, "16", "1621"), ("16021", "16", "1621"), ("١٦٢١", "16", "1621"),
-    ("101", "01", "0101"), (101, "01", "0101"), ("0101", "01", "0101"), ("01001", "01", "0101"),
-    ("4901", "49", "0109"), ("49001", "49", "0109"), ("4901", "01", "0109"), ("0109", "49", "0109"),
-    ("1621 - Bab Ezzouar", "16", "1621"), ("16 Bab Ezzouar", "16", "1621"),
-])
+@pytest.mark.parametrize(
+    ("text", "wilaya", "code"),
+    [
+        ("1621", "16", "1621"),
+        (1621, "16", "1621"),
+        ("16021", "16", "1621"),
+        ("١٦٢١", "16", "1621"),
+        ("101", "01", "0101"),
+        (101, "01", "0101"),
+        ("0101", "01", "0101"),
+        ("01001", "01", "0101"),
+        ("4901", "49", "0109"),
+        ("49001", "49", "0109"),
+        ("4901", "01", "0109"),
+        ("0109", "49", "0109"),
+        ("1621 - Bab Ezzouar", "16", "1621"),
+        ("16 Bab Ezzouar", "16", "1621"),
+    ],
+)
 def test_the_code_of_a_commune_in_its_forms(text, wilaya, code):
     assert regions.find_commune(text, wilaya).code == code
 
 
-@pytest.mark.parametrize(("text", "wilaya"), [
-    ("1621", "09"),                 # lies elsewhere
-    ("16151", "16"),                # a postal code of Alger, and no form of a commune code
-    ("16060", "16"),                # likewise, and 1660 is no commune
-    ("16000", "16"), ("1600", "16"), ("1699", "16"), ("5901", "59"), ("01", "16"), ("16", "16"), (16, "16"),
-    ("160001", "16"), ("-1601", "16"), ("1601.0", "16"), (1601.0, "16"), (True, "01"),
-    ("1622 Bab Ezzouar", "16"),     # the number names another commune
-    ("31 - Bab Ezzouar", "16"), ("31000 Bab Ezzouar", "16"),
-])
+@pytest.mark.parametrize(
+    ("text", "wilaya"),
+    [
+        ("1621", "09"),  # lies elsewhere
+        ("16151", "16"),  # a postal code of Alger, and no form of a commune code
+        ("16060", "16"),  # likewise, and 1660 is no commune
+        ("16000", "16"),
+        ("1600", "16"),
+        ("1699", "16"),
+        ("5901", "59"),
+        ("01", "16"),
+        ("16", "16"),
+        (16, "16"),
+        ("160001", "16"),
+        ("-1601", "16"),
+        ("1601.0", "16"),
+        (1601.0, "16"),
+        (True, "01"),
+        ("1622 Bab Ezzouar", "16"),  # the number names another commune
+        ("31 - Bab Ezzouar", "16"),
+        ("31000 Bab Ezzouar", "16"),
+    ],
+)
 def test_a_number_that_is_no_code_of_a_commune_there(text, wilaya):
     with pytest.raises(regions.NotFound):
         regions.find_commune(text, wilaya)
