@@ -92,6 +92,9 @@ class Amount(serializers.DecimalField):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(max_digits=10, decimal_places=2, min_value=Decimal(0), max_value=MAX_AMOUNT, **kwargs)
 
+    # DRF's decimals take an empty string for null.
+    validate_empty_values = serializers.Field.validate_empty_values
+
     def run_validation(self, data: Any = empty) -> Any:
         is_empty, data = self.validate_empty_values(data)
         if is_empty:

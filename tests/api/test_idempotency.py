@@ -1,0 +1,223 @@
+"""`Idempotency-Key`: the same request again gives the same answer again, and imports nothing twice."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError, connection
+from django.db.models import F
+
+from codservice.api import idempotency
+from codservice.api.models import IdempotencyRecord
+from codservice.api.tasks import forget_idempotency_keys
+from orders import lifecycle
+from orders.models import Order, OrderItem
+from tests.at_once import at_once
+from tests.conftest import ApiClient
+from tests.factories import make_order, order_body
+
+ORDERS = "/api/v1/orders"
+pytestmark = pytest.mark.django_db
+
+
+def send(client, key, body=None, path=ORDERS):
+    return client.post(path, order_body() if body is None else body, headers={"Idempotency-Key": key})
+
+
+def test_a_repeated_import_gets_the_first_answer_to_the_byte(api):
+    first, again = send(api, "1"), send(api, "1")
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.content == first.content
+    assert again.headers["Content-Type"] == "application/json"
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert "Idempotent-Replayed" not in first.headers
+    assert Order.objects.count() == 1
+
+
+def test_the_answer_stays_the_first_one_when_the_order_has_moved_on(api):
+    first = send(api, "1")
+    api.post(f"{ORDERS}/{first.json()['id']}/cancel")
+    assert send(api, "1").content == first.content
+
+
+def test_without_a_key_every_request_imports(api):
+    assert [api.post(ORDERS, order_body()).status_code for _ in range(2)] == [201, 201]
+    assert Order.objects.count() == 2
+
+
+def test_the_same_json_in_another_order_and_spacing_is_the_same_body(api):
+    body = order_body()
+    first = send(api, "1", json.dumps(body).encode())
+    turned = json.dumps(dict(reversed(body.items())), indent=3).encode()
+    assert send(api, "1", turned).content == first.content
+
+
+@pytest.mark.parametrize("change", [{"notes": "x"}, {"total_amount": 1}, {"items": []}, {"unknown": 1}])
+def test_another_body_is_refused_and_imports_nothing(api, change):
+    send(api, "1")
+    answer = send(api, "1", order_body(**change))
+    assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
+    assert answer.json()["errors"].keys() == {"Idempotency-Key"}
+    assert Order.objects.count() == 1
+    assert send(api, "1").status_code == 201, "the first answer is still kept"
+
+
+def test_a_refusal_is_an_answer_and_is_kept(api, alice):
+    body = order_body(external_id="1")
+    make_order(alice, external_id="1")
+    first = send(api, "1", body)
+    Order.objects.all().delete()
+    again = send(api, "1", body)
+    assert (first.status_code, again.status_code) == (422, 422)
+    assert again.content == first.content
+    assert again.headers["Idempotent-Replayed"] == "true"
+
+
+def test_a_body_that_is_no_json_is_not_an_answer_worth_keeping(api):
+    assert send(api, "1", b"{").status_code == 400
+    assert send(api, "1").status_code == 201
+
+
+def test_keys_are_an_accounts_own_whichever_api_key_is_used(alice, api, api_for, charlies_api):
+    first = send(api, "1")
+    assert send(api_for(alice), "1").content == first.content
+    charlies = send(charlies_api, "1")
+    assert charlies.json()["id"] != first.json()["id"]
+    assert send(charlies_api, "2", order_body(notes="Charlie's")).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["a", "x" * 255, "!~", "0199d9a0-0000-7000-8000-000000000000", '{"a":1}', "'--"])
+def test_255_visible_ascii_characters_make_a_key(api, key):
+    assert send(api, key).status_code == 201
+    assert send(api, key).headers["Idempotent-Replayed"] == "true"
+
+
+@pytest.mark.parametrize("key", ["", " ", "x" * 256, "é", "مفتاح", "a b", "a\tb", "a\x00", "a\n", "\x7f", "١"])
+def test_anything_else_is_refused(api, key):
+    answer = send(api, key)
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["Idempotency-Key"])
+    assert not Order.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
+
+
+# --- 24 hours -------------------------------------------------------------------------------------------------------
+
+
+def age(hours):
+    IdempotencyRecord.objects.update(created_at=F("created_at") - timedelta(hours=hours))
+
+
+def test_a_key_is_kept_for_24_hours(api):
+    first = send(api, "1")
+    age(23.99)
+    assert send(api, "1").content == first.content
+    assert forget_idempotency_keys() == 0
+
+
+def test_after_24_hours_a_key_is_new_even_when_the_cleaning_is_late(api):
+    first = send(api, "1")
+    age(24.01)
+    second = send(api, "1", order_body(notes="another"))
+    assert second.status_code == 201
+    assert second.json()["id"] != first.json()["id"]
+    assert send(api, "1", order_body(notes="another")).content == second.content
+
+
+def test_old_keys_are_forgotten(api):
+    send(api, "1")
+    send(api, "2")
+    age(24.01)
+    send(api, "3")
+    assert forget_idempotency_keys() == 2
+    assert list(IdempotencyRecord.objects.values_list("key", flat=True)) == ["3"]
+
+
+# --- Faults ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_ours_leaves_nothing_behind_and_is_not_kept(api, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr("orders.serializers.imported_body", lambda order: 1 / 0)
+        assert send(api, "1").status_code == 500
+    assert not Order.objects.exists()
+    assert not OrderItem.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
+    answer = send(api, "1")
+    assert (answer.status_code, "Idempotent-Replayed" in answer.headers) == (201, False)
+
+
+def test_a_database_that_goes_away_is_not_kept(api, monkeypatch):
+    def away(*args):
+        raise OperationalError("gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(idempotency, "_keep", away)
+        assert send(api, "1").status_code == 503
+    assert not Order.objects.exists()
+    assert send(api, "1").status_code == 201
+
+
+# --- At once --------------------------------------------------------------------------------------------------------
+
+
+BODIES = {"an order": order_body(), "a numbered order": order_body(external_id="1"), "a refusal": order_body(items=[])}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_20_at_once_are_one_import(alice, api_for, body):
+    key = api_for(alice).defaults["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
+    answers = at_once(20, lambda _: send(ApiClient(key), "1", body))
+    expected = 422 if not body["items"] else 201
+    assert {answer.status_code for answer in answers} <= {expected, 409}
+    assert len({answer.content for answer in answers if answer.status_code == expected}) == 1
+    assert {answer.json()["error"] for answer in answers if answer.status_code == 409} <= {"idempotency_conflict"}
+    assert Order.objects.count() == (0 if expected == 422 else 1)
+    assert IdempotencyRecord.objects.count() == 1
+    assert send(ApiClient(key), "1", body).status_code == expected
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_the_first_is_running_the_second_is_told_so(alice, api_for, monkeypatch):
+    key = api_for(alice).defaults["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
+    original, inner = lifecycle.import_order, []
+
+    def slow(*args, **kwargs):
+        inner.extend(at_once(1, lambda _: send(ApiClient(key), "1")))
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(lifecycle, "import_order", slow)
+    assert send(ApiClient(key), "1").status_code == 201
+    (answer,) = inner
+    assert (answer.status_code, answer.json()["error"]) == (409, "idempotency_conflict")
+    assert Order.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_that_was_committed_between_look_and_lock_is_replayed(alice, api_for, monkeypatch):
+    key = api_for(alice).defaults["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
+    first = []
+
+    def claim_too_late(*args):
+        """Nothing was kept when we looked; then the other one was done, and the lock free again."""
+        monkeypatch.undo()
+        first.extend(at_once(1, lambda _: send(ApiClient(key), "1")))
+
+    monkeypatch.setattr(idempotency, "_claim", claim_too_late)
+    second = send(ApiClient(key), "1")
+    assert second.content == first[0].content
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert Order.objects.count() == 1
+
+
+WRITTEN = ("orders_order", "orders_orderitem", "orders_statuschange", "orders_ordercount", "api_idempotencyrecord")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_order_lines_history_count_and_answer_are_one_commit(api):
+    assert send(api, "1").status_code == 201
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(f"SELECT xmin::text FROM {table}" for table in WRITTEN))
+        transactions = cursor.fetchall()
+    assert len(transactions) == len(WRITTEN)
+    assert len(set(transactions)) == 1

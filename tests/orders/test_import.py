@@ -1,0 +1,307 @@
+"""POST /api/v1/orders: what is needed, what is understood, what comes back, and what is refused."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID, uuid4
+
+import pytest
+
+from orders.models import Order, OrderItem, StatusChange
+from tests.at_once import at_once
+from tests.conftest import ApiClient
+from tests.factories import ProductFactory, make_order, order_body
+from webhooks.models import Event
+
+ORDERS = "/api/v1/orders"
+pytestmark = pytest.mark.django_db
+ITEM = order_body()["items"][0]
+
+
+def exact(answer):
+    """The body with each number with a point as the decimal that was written."""
+    return json.loads(answer.content, parse_float=Decimal)
+
+
+def errors(answer):
+    assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
+    assert not Order.objects.filter(external_id__isnull=True).exists()
+    return answer.json()["errors"]
+
+
+def test_the_answer_is_the_order_itself(api):
+    answer = api.post(ORDERS, order_body(notes="Sonnez", external_id="W-17"))
+    assert answer.status_code == 201
+    body = exact(answer)
+    order = Order.objects.get()
+    (item,) = order.items.all()
+    assert body == {
+        "id": str(order.id),
+        "external_id": "W-17",
+        "status": "pending_confirmation",
+        "customer": {
+            "name": "Amine Benali",
+            "phone": "0550 12 34 56",
+            "address": "12 rue Didouche Mourad",
+            "wilaya": "16",
+            "commune": "1621",
+        },
+        "total_amount": Decimal("4500.50"),
+        "shipping_fee": Decimal("400.00"),
+        "notes": "Sonnez",
+        "items": [
+            {
+                "id": str(item.id),
+                "product_id": None,
+                "product_name": "Robe kabyle",
+                "sku": None,
+                "quantity": 2,
+                "unit_price": Decimal("2050.25"),
+                "attributes": {"size": "M"},
+            }
+        ],
+        "created_at": body["created_at"],
+    }
+    assert UUID(body["id"]).version == 7
+    created_at = datetime.fromisoformat(body["created_at"])
+    assert created_at == order.created_at
+    assert abs(created_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert body["created_at"].endswith(("Z", "+00:00"))
+    assert answer.content.count(b'"total_amount":4500.50') == 1, "a number, with two places"
+
+
+def test_the_least_that_is_needed(api):
+    needed = ("customer_name", "customer_phone", "customer_address", "customer_wilaya", "total_amount")
+    item = {"product_name": "Robe", "quantity": 1, "unit_price": 0}
+    answer = api.post(ORDERS, {**{name: order_body()[name] for name in needed}, "items": [item]})
+    assert answer.status_code == 201
+    body = answer.json()
+    assert (body["customer"]["commune"], body["shipping_fee"], body["notes"], body["external_id"]) == (
+        None,
+        0,
+        "",
+        None,
+    )
+    assert body["items"][0]["attributes"] == {}
+
+
+@pytest.mark.parametrize("field", ["customer_commune", "shipping_fee", "notes", "external_id"])
+def test_null_is_the_same_as_not_sent(api, field):
+    assert api.post(ORDERS, order_body(**{field: None})).status_code == 201
+
+
+@pytest.mark.parametrize("field", ["product_id", "attributes"])
+def test_null_in_a_line_is_the_same_as_not_sent(api, field):
+    assert api.post(ORDERS, order_body(items=[{**ITEM, field: None}])).status_code == 201
+
+
+@pytest.mark.parametrize("commune", ["", "  "])
+def test_an_empty_commune_is_the_same_as_not_sent(api, commune):
+    answer = api.post(ORDERS, order_body(customer_commune=commune))
+    assert (answer.status_code, answer.json()["customer"]["commune"]) == (201, None)
+
+
+def test_everything_is_missing_at_once(api):
+    assert errors(api.post(ORDERS, {})).keys() == {
+        "customer_name",
+        "customer_phone",
+        "customer_address",
+        "customer_wilaya",
+        "total_amount",
+        "items",
+    }
+
+
+def test_all_problems_are_said_at_once(alice, api):
+    make_order(alice, external_id="taken")
+    body = order_body(
+        customer_name="",
+        customer_phone="123",
+        customer_address="x" * 501,
+        customer_wilaya="Atlantis",
+        total_amount=-1,
+        shipping_fee="a",
+        notes="\x00",
+        external_id="taken",
+        items=[
+            {"quantity": 0, "product_id": "x", "attributes": {"a": 1, "b": "\x00", "\x00": "c"}},
+            {},
+            5,
+            {**ITEM, "product_id": str(uuid4())},
+            {**ITEM, "quantity": 10_001, "unit_price": "1.001", "product_name": " "},
+        ],
+    )
+    assert errors(api.post(ORDERS, body)).keys() == {
+        "customer_name",
+        "customer_phone",
+        "customer_address",
+        "customer_wilaya",
+        "total_amount",
+        "shipping_fee",
+        "notes",
+        "external_id",
+        "items.0.quantity",
+        "items.0.product_id",
+        "items.0.attributes",
+        "items.0.attributes.a",
+        "items.0.attributes.b",
+        "items.1.quantity",
+        "items.1.product_name",
+        "items.1.unit_price",
+        "items.2",
+        "items.3.product_id",
+        "items.4.quantity",
+        "items.4.unit_price",
+        "items.4.product_name",
+    }
+
+
+def test_an_unknown_product_and_a_taken_number_are_said_together(alice, api):
+    make_order(alice, external_id="taken")
+    body = order_body(external_id="taken", items=[{"product_id": str(uuid4()), "quantity": 1}])
+    assert errors(api.post(ORDERS, body)).keys() == {"external_id", "items.0.product_id"}
+
+
+def test_unknown_fields_are_ignored(api):
+    assert api.post(ORDERS, order_body(colour="red", items=[{**ITEM, "colour": {"deep": [1]}}])).status_code == 201
+
+
+def test_what_is_ours_to_decide_cannot_be_sent(api, charlie):
+    forged = {
+        "id": str(uuid4()),
+        "status": "confirmed",
+        "account": str(charlie.id),
+        "account_id": str(charlie.id),
+        "created_at": "2001-01-01T00:00:00Z",
+        "updated_at": "2001-01-01T00:00:00Z",
+        "confirmed_at": "2001-01-01T00:00:00Z",
+        "version": 99,
+        "phone_e164": "+213000000000",
+        "wilaya_code": "31",
+        "cancel_reason": "x",
+        "imported_items": [],
+    }
+    answer = api.post(
+        ORDERS, order_body(**forged, items=[{**ITEM, "id": forged["id"], "sku": "FORGED", "position": 7}])
+    )
+    order = Order.objects.get()
+    assert answer.status_code == 201
+    assert str(order.id) != forged["id"]
+    assert order.account.name == "Alice's shop"
+    assert (order.status, order.version, order.confirmed_at) == ("pending_confirmation", 1, None)
+    assert (order.phone_e164, order.wilaya_code, order.cancel_reason) == ("+213550123456", "16", "")
+    assert order.created_at.year > 2001
+    item = order.items.get()
+    assert (str(item.id) != forged["id"], item.sku, item.position) == (True, None, 0)
+
+
+def test_an_import_begins_the_history_and_tells_nobody(api, alice):
+    api.post(ORDERS, order_body())
+    change = StatusChange.objects.get()
+    assert (change.from_status, change.to_status, change.actor) == (None, "pending_confirmation", "API key Test")
+    assert change.at == Order.objects.get().created_at
+    assert not Event.objects.exists()
+
+
+# --- Regions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wilaya", ["16", 16, "016", "DZ-16", "Alger", "ALGER", "alger", "الجزائر", "16 - Alger", "١٦"])
+@pytest.mark.parametrize("commune", ["Bab Ezzouar", "1621", 1621, "bab-ezzouar", "باب الزوار"])
+def test_regions_are_understood_and_come_back_as_codes(api, wilaya, commune):
+    answer = api.post(ORDERS, order_body(customer_wilaya=wilaya, customer_commune=commune))
+    assert answer.status_code == 201
+    assert (answer.json()["customer"]["wilaya"], answer.json()["customer"]["commune"]) == ("16", "1621")
+    order = Order.objects.get()
+    assert (order.customer_wilaya, order.customer_commune) == (str(wilaya), str(commune)), "as sent, for the agent"
+
+
+@pytest.mark.parametrize("wilaya", [0, 70, -1, 16.0, True, "70", "Atlantis", "", " ", None, [], {}, "x" * 300, 10**400])
+def test_an_unknown_wilaya_is_refused(api, wilaya):
+    assert errors(api.post(ORDERS, order_body(customer_wilaya=wilaya))).keys() == {"customer_wilaya"}
+
+
+@pytest.mark.parametrize("commune", ["Oran", "3101", 3101, "Atlantis", 0, 16.5, True, [], {}])
+def test_a_commune_must_lie_in_the_wilaya(api, commune):
+    assert errors(api.post(ORDERS, order_body(customer_commune=commune))).keys() == {"customer_commune"}
+
+
+# --- Products ---------------------------------------------------------------------------------------------------------
+
+
+def test_name_price_and_sku_come_from_the_catalog(alice, api):
+    product = ProductFactory(account=alice, name="Gandoura", price=Decimal("2500.10"), sku="G-1")
+    answer = api.post(ORDERS, order_body(items=[{"product_id": str(product.id).upper(), "quantity": 3}]))
+    (item,) = exact(answer)["items"]
+    assert item["product_id"] == str(product.id)
+    assert (item["product_name"], item["unit_price"], item["sku"]) == ("Gandoura", Decimal("2500.10"), "G-1")
+
+
+def test_what_is_sent_wins_over_the_catalog(alice, api):
+    product = ProductFactory(account=alice)
+    sent = {"product_id": str(product.id), "quantity": 1, "product_name": "Gandoura rouge", "unit_price": 0}
+    (item,) = api.post(ORDERS, order_body(items=[sent])).json()["items"]
+    assert (item["product_name"], item["unit_price"], item["sku"]) == ("Gandoura rouge", 0, product.sku)
+
+
+def test_anothers_product_is_as_unknown_as_none(api, charlie):
+    foreign = ProductFactory(account=charlie)
+    answers = [
+        api.post(ORDERS, order_body(items=[{**ITEM, "product_id": str(id_)}])).content for id_ in (foreign.id, uuid4())
+    ]
+    assert answers[0] == answers[1]
+    assert json.loads(answers[0])["errors"] == {"items.0.product_id": ["No product of this account has this id."]}
+
+
+@pytest.mark.parametrize(
+    "form", ["{{{0}}}", "urn:uuid:{0}", " {0}", "{0}\n", "{hex}", "x", "", 5, True, [], {}, 0.5, "{0}{0}", "\x00"]
+)
+def test_a_product_id_has_one_form(alice, api, form):
+    product = ProductFactory(account=alice)
+    sent = form.format(product.id, hex=product.id.hex) if isinstance(form, str) else form
+    assert errors(api.post(ORDERS, order_body(items=[{**ITEM, "product_id": sent}]))).keys() == {"items.0.product_id"}
+
+
+def test_a_100_lines_are_kept_in_their_order(alice, api):
+    products = [ProductFactory(account=alice) for _ in range(5)]
+    items = [{"product_id": str(products[n % 5].id), "quantity": n + 1} for n in range(100)]
+    answer = api.post(ORDERS, order_body(items=items))
+    assert [item["quantity"] for item in answer.json()["items"]] == list(range(1, 101))
+    detail = api.get(f"{ORDERS}/{answer.json()['id']}").json()
+    assert detail["items"] == answer.json()["items"]
+
+
+@pytest.mark.parametrize("items", [[], [ITEM] * 101, {}, "x", None, 5, {"0": ITEM}, [[ITEM]], [None], ["x"]], ids=repr)
+def test_items_are_1_to_100_objects(api, items):
+    assert all(path.startswith("items") for path in errors(api.post(ORDERS, order_body(items=items))))
+    assert not OrderItem.objects.exists()
+
+
+# --- external_id ------------------------------------------------------------------------------------------------------
+
+
+def test_an_external_id_is_unique_in_its_account(api, charlies_api):
+    assert api.post(ORDERS, order_body(external_id="1")).status_code == 201
+    answer = api.post(ORDERS, order_body(external_id="1"))
+    assert answer.json()["errors"] == {"external_id": ["Another order of this account has it already."]}
+    assert Order.objects.count() == OrderItem.objects.count() == StatusChange.objects.count() == 1
+    assert charlies_api.post(ORDERS, order_body(external_id="1")).status_code == 201
+    assert api.post(ORDERS, order_body(external_id="2")).status_code == 201
+
+
+def test_two_spellings_of_one_text_are_one_external_id(api):
+    assert api.post(ORDERS, order_body(external_id="\u00e91")).status_code == 201
+    assert api.post(ORDERS, order_body(external_id=" e\u03011 ")).status_code == 422
+
+
+@pytest.mark.parametrize("external_id", ["", " ", "x" * 65, 5, True, ["1"], "\x00", "a\nb", "\u200b"])
+def test_an_external_id_is_1_to_64_characters(api, external_id):
+    assert errors(api.post(ORDERS, order_body(external_id=external_id))).keys() == {"external_id"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_20_at_once_with_one_external_id_one_is_imported(alice, api_for):
+    key = api_for(alice).defaults["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
+    answers = at_once(20, lambda _: ApiClient(key).post(ORDERS, order_body(external_id="1")).status_code)
+    assert sorted(answers) == [201] + [422] * 19
+    assert Order.objects.count() == OrderItem.objects.count() == StatusChange.objects.count() == 1
