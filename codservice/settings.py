@@ -43,6 +43,11 @@ try:
     TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", 0, validate=validate.Range(min=0, max=10))
     API_RATE_LIMIT = env.int("API_RATE_LIMIT", 60, validate=validate.Range(min=1, max=1_000_000))
 
+    # For development on one machine: webhooks may be http: and lead to private addresses.
+    WEBHOOK_ALLOW_PRIVATE = env.bool("WEBHOOK_ALLOW_PRIVATE", False)
+    # Certificates that receivers are checked against, instead of the system's: a PEM file.
+    WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", "") or None
+
     # --- Database ------------------------------------------------------------------------------------------
     DATABASES = {"default": env.dj_db_url("DATABASE_URL", DATABASE_URL)}
     # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.
@@ -217,12 +222,17 @@ SILENCED_SYSTEM_CHECKS = ["django_ratelimit.E003", "django_ratelimit.W001"]  # t
 
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A wake-up that Redis does not take at once is given up: beat looks again soon, and the request goes on.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 5, "socket_connect_timeout": REDIS_TIMEOUT}
+CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
+    # The second net under the wake-ups, and the clock of the retries (contract: at most 30 s late).
+    "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 5}},
     "fold-order-counts": {"task": "orders.tasks.fold_order_counts", "schedule": 10, "options": {"expires": 10}},
     "forget-idempotency-keys": {
         "task": "codservice.api.tasks.forget_idempotency_keys",

@@ -1,4 +1,4 @@
-"""Telling of a change: the event is written in the transaction of the change itself, or neither is."""
+"""Telling of a change: event and deliveries are written in the transaction of the change itself, or none is."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,31 +6,55 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from uuid_utils.compat import uuid7
 
 from codservice.api.bodies import dump_json
+from webhooks import wakeup
 from webhooks.models import Event
+
+# One statement, however many events and webhooks. A webhook that is being deleted meanwhile
+# (FOR UPDATE) waits for this transaction and then finds these deliveries, or is no longer seen here.
+_PUBLISH = """
+WITH event AS (
+    INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
+    SELECT e.id, %(account_id)s, %(kind)s, e.body, %(at)s FROM json_to_recordset(%(events)s::json) AS e(id uuid, body text)
+    RETURNING id
+), subscribed AS (
+    SELECT id FROM webhooks_webhook
+    WHERE account_id = %(account_id)s AND deleted_at IS NULL AND is_active AND %(kind)s = ANY(events)
+    ORDER BY id FOR KEY SHARE
+), delivery AS (
+    INSERT INTO webhooks_delivery
+        (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
+    SELECT gen_random_uuid(), %(account_id)s, subscribed.id, event.id, 'pending', 0, 3, now(), %(at)s
+    FROM event CROSS JOIN subscribed
+    RETURNING 1
+)
+SELECT count(*) FROM delivery
+"""
 
 
 def publish(account_id: UUID, kind: Event.Kind, *, data: dict[str, Any], at: datetime) -> None:
-    """Write the event that `kind` happened at `at` (contract, section 9); see `publish_all`."""
+    """Tell of one change of `kind` that happened at `at` (contract, section 9); see `publish_all`."""
     publish_all(account_id, kind, data=[data], at=at)
 
 
 def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[dict[str, Any]], at: datetime) -> None:
-    """Write one event for each of `data`, in order, by one statement however many they are.
+    """Write an event for each of `data`, and a delivery of it to each active webhook that subscribes to `kind`.
 
-    The bodies are rendered and fixed here, so that every attempt sends and signs the same bytes. Raises RuntimeError
-    outside a transaction: an event that could be lost, or that could tell of a change that was rolled back, is
-    worse than none.
+    The bodies are rendered and fixed here, so that every attempt sends and signs the same bytes. A worker is woken
+    when the transaction is committed. Raises RuntimeError outside a transaction: an event that could be lost, or that
+    could tell of a change that was rolled back, is worse than none.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("events.publish must run in the transaction of the change that it tells of.")
-    Event.objects.bulk_create(
-        Event(
-            account_id=account_id,
-            kind=kind,
-            body=dump_json({"event": kind, "timestamp": at, "data": each}).decode(),
-            created_at=at,
+    events = [
+        {"id": uuid7(), "body": dump_json({"event": kind, "timestamp": at, "data": each}).decode()} for each in data
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _PUBLISH,
+            {"account_id": account_id, "kind": str(kind), "events": dump_json(events).decode(), "at": at},
         )
-        for each in data
-    )
+        if cursor.fetchone()[0]:
+            wakeup.after_commit()

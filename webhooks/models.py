@@ -1,7 +1,37 @@
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
+
+
+class Webhook(models.Model):
+    """A merchant's registered URL, and the kinds of events that are sent to it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="webhooks", db_index=False)
+    url = models.CharField("URL", max_length=2048, help_text="Normalised: what stands here is what is dialled.")
+    events = ArrayField(models.CharField(max_length=32))
+    is_active = models.BooleanField(default=True)
+    # Signing secrets, encrypted under ENCRYPTION_KEYS (`webhooks.secrets`), and the first characters to tell them apart.
+    secret = models.BinaryField()
+    secret_hint = models.CharField(max_length=11)
+    previous_secret = models.BinaryField(null=True, help_text="Signs too, until previous_secret_until.")
+    previous_secret_until = models.DateTimeField(null=True)
+    # While its last attempt failed it gets fewer attempts at once, so that it cannot hold what the others need.
+    is_failing = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    deleted_at = models.DateTimeField(null=True, help_text="Kept until retention ends, for its log.")
+
+    class Meta:
+        indexes = [
+            # A merchant's list, and who is told of an account's event.
+            models.Index(fields=["account", "created_at"], condition=Q(deleted_at=None), name="webhook_of_account"),
+        ]
+
+    def __str__(self) -> str:
+        return self.url
 
 
 class Event(models.Model):
@@ -12,11 +42,104 @@ class Event(models.Model):
         ORDER_CANCELLED = "order.cancelled"  # two l, as the customer spells it; the order's status has one
         INVENTORY_UPDATED = "inventory.updated"
 
+    PING = "ping"  # a test delivery that a merchant asks for; nothing can be subscribed to it
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
-    kind = models.CharField(max_length=32, choices=Kind)
+    kind = models.CharField(max_length=32)
     body = models.TextField(help_text="The JSON that is sent, to the byte.")
     created_at = models.DateTimeField(help_text="The time of the change.")
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
+
+
+class Delivery(models.Model):
+    """One event to one webhook. The pending ones are the queue; `next_attempt_at` is its clock (`webhooks.delivery`)."""
+
+    class Status(models.TextChoices):
+        PENDING = "pending"
+        DELIVERED = "delivered"
+        FAILED = "failed"
+        DROPPED = "dropped"  # the webhook was deleted
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
+    event = models.ForeignKey(Event, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
+    status = models.CharField(max_length=9, choices=Status, default=Status.PENDING)
+    attempt_count = models.PositiveSmallIntegerField(default=0)
+    retries_left = models.PositiveSmallIntegerField(default=3)
+    next_attempt_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["event", "webhook"], name="one_delivery_per_event_and_webhook"),
+            models.CheckConstraint(
+                condition=~Q(status="pending") | Q(next_attempt_at__isnull=False), name="pending_delivery_has_a_time"
+            ),
+        ]
+        indexes = [
+            # What is due, webhook by webhook, oldest first; the claim takes first attempts before retries.
+            models.Index(
+                fields=["webhook", "next_attempt_at"],
+                condition=Q(status="pending", attempt_count=0),
+                name="delivery_first_attempts",
+            ),
+            models.Index(
+                fields=["webhook", "next_attempt_at"],
+                condition=Q(status="pending", attempt_count__gt=0),
+                name="delivery_retries",
+            ),
+            # A webhook's log, newest first.
+            models.Index(fields=["webhook", "-created_at", "-id"], name="delivery_log"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.id}"
+
+
+class Claim(models.Model):
+    """An attempt that is under way, and until when its worker is believed to live.
+
+    A table of its own, with a row only while the attempt lasts: to write claims into the deliveries would add a
+    second update, with all its index entries, to each of them.
+    """
+
+    delivery = models.OneToOneField(Delivery, on_delete=models.CASCADE, primary_key=True, db_constraint=False)
+    webhook = models.ForeignKey(
+        Webhook, on_delete=models.CASCADE, related_name="+", db_index=False, db_constraint=False
+    )
+    token = models.UUIDField(help_text="The claimer's; a result counts only with it.")
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.delivery_id)
+
+
+class Attempt(models.Model):
+    """One HTTP POST of a delivery, as it went."""
+
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="attempts", db_index=False)
+    number = models.PositiveSmallIntegerField()
+    ended_at = models.DateTimeField()
+    milliseconds = models.PositiveIntegerField()
+    status_code = models.PositiveSmallIntegerField(null=True, help_text="Of the answer, when there was one.")
+    failure = models.CharField(max_length=32, blank=True, help_text="Why it does not count as acknowledged.")
+    response = models.BinaryField(help_text="The answer's first 2 KiB.")
+
+    class Meta:
+        indexes = [
+            # A delivery's attempts.
+            models.Index(fields=["delivery", "number"], name="attempt_of_delivery"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.status_code or self.failure}"

@@ -6,22 +6,44 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('order.confirmed', 'Order Confirmed'), ('order.cancelled', 'Order Cancelled'), ('inventory.updated', 'Inventory Updated')], max_length=32)),
-                ('body', models.TextField(help_text='The JSON that is sent, to the byte.')),
-                ('created_at', models.DateTimeField(help_text='The time of the change.')),
-                ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.account')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("order.confirmed", "Order Confirmed"),
+                            ("order.cancelled", "Order Cancelled"),
+                            ("inventory.updated", "Inventory Updated"),
+                        ],
+                        max_length=32,
+                    ),
+                ),
+                ("body", models.TextField(help_text="The JSON that is sent, to the byte.")),
+                ("created_at", models.DateTimeField(help_text="The time of the change.")),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounts.account",
+                    ),
+                ),
             ],
         ),
     ]

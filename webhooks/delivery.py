@@ -1,0 +1,279 @@
+"""The delivery engine: claim what is due, send it, settle how it went.
+
+Rows in PostgreSQL are the queue and the truth, its clock is the only one that due times are compared with. A claim
+takes a batch in one short statement and leaves it to this worker for LEASE; the posts go out in a sliding window,
+outside any transaction; results are settled in bulk by another short statement, which counts only those whose claim
+still stands. A worker that dies leaves claims that run out; whoever comes next takes them over.
+
+Any number of workers may drain at once. Nothing here waits for one receiver: `AT_ONCE` bounds what a webhook has
+under way, in the claim itself.
+"""
+
+import json
+import logging
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, connection
+
+from webhooks import secrets
+from webhooks.sender import Outcome, Post, Sender
+
+logger = logging.getLogger(__name__)
+
+# After a failed attempt, measured from its end (contract, section 9).
+SCHEDULE = (timedelta(minutes=10), timedelta(hours=2), timedelta(hours=12))
+LEASE = timedelta(seconds=30)  # ten times an attempt's deadline
+WINDOW = 400  # attempts under way in one worker
+AT_ONCE = 50  # attempts of one webhook under way, over all workers
+AT_ONCE_FAILING = 5  # the same while its last attempt failed
+SETTLE_AFTER = 0.02  # seconds that a result waits for others to be settled with
+
+
+def delay_before_retry(retries_left: int) -> timedelta | None:
+    """How long to wait after a failed attempt when `retries_left` remain; None when that was the last."""
+    return SCHEDULE[len(SCHEDULE) - retries_left] if retries_left else None
+
+
+# --- Claim -------------------------------------------------------------------------------------------------------
+
+# `waiting` hops through the indexes from webhook to webhook, so that its cost is theirs and not the rows'.
+_CLAIM = """
+WITH RECURSIVE first_attempts (webhook_id) AS (
+    (SELECT webhook_id FROM webhooks_delivery
+     WHERE status = 'pending' AND attempt_count = 0 ORDER BY webhook_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.webhook_id FROM webhooks_delivery d WHERE d.status = 'pending' AND d.attempt_count = 0
+            AND d.webhook_id > f.webhook_id ORDER BY d.webhook_id LIMIT 1)
+    FROM first_attempts f WHERE f.webhook_id IS NOT NULL
+), retries (webhook_id) AS (
+    (SELECT webhook_id FROM webhooks_delivery
+     WHERE status = 'pending' AND attempt_count > 0 ORDER BY webhook_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.webhook_id FROM webhooks_delivery d WHERE d.status = 'pending' AND d.attempt_count > 0
+            AND d.webhook_id > r.webhook_id ORDER BY d.webhook_id LIMIT 1)
+    FROM retries r WHERE r.webhook_id IS NOT NULL
+), busy AS (
+    SELECT webhook_id, count(*) AS n FROM webhooks_claim WHERE until > now() GROUP BY webhook_id
+), room AS (
+    SELECT w.id, CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
+    FROM (SELECT webhook_id FROM first_attempts UNION SELECT webhook_id FROM retries) AS waiting
+    JOIN webhooks_webhook w ON w.id = waiting.webhook_id AND w.deleted_at IS NULL
+    LEFT JOIN busy ON busy.webhook_id = w.id
+), due AS (
+    (SELECT d.id, d.webhook_id FROM room CROSS JOIN LATERAL (
+        SELECT d.id, d.webhook_id, d.next_attempt_at FROM webhooks_delivery d
+        WHERE d.webhook_id = room.id AND d.status = 'pending' AND d.attempt_count = 0 AND d.next_attempt_at <= now()
+          AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
+        ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0) FOR UPDATE OF d SKIP LOCKED) AS d
+     ORDER BY d.next_attempt_at LIMIT %(limit)s)
+    UNION ALL
+    (SELECT d.id, d.webhook_id FROM room CROSS JOIN LATERAL (
+        SELECT d.id, d.webhook_id, d.next_attempt_at FROM webhooks_delivery d
+        WHERE d.webhook_id = room.id AND d.status = 'pending' AND d.attempt_count > 0 AND d.next_attempt_at <= now()
+          AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
+        ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0) FOR UPDATE OF d SKIP LOCKED) AS d
+     ORDER BY d.next_attempt_at LIMIT %(limit)s)
+    LIMIT %(limit)s
+), claimed AS (
+    INSERT INTO webhooks_claim (delivery_id, webhook_id, token, until)
+    SELECT id, webhook_id, %(token)s, now() + %(lease)s FROM due
+    ON CONFLICT (delivery_id) DO UPDATE SET token = excluded.token, until = excluded.until
+    WHERE webhooks_claim.until <= now()
+    RETURNING delivery_id
+)
+SELECT d.id, w.url, e.kind, e.body, d.attempt_count, w.secret,
+    CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END
+FROM claimed JOIN webhooks_delivery d ON d.id = claimed.delivery_id
+JOIN webhooks_webhook w ON w.id = d.webhook_id
+JOIN webhooks_event e ON e.id = d.event_id
+"""
+
+
+def claim(token: UUID, limit: int) -> list[Post]:
+    """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries, by age."""
+    close_old_connections()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _CLAIM,
+            {
+                "token": token,
+                "limit": limit,
+                "lease": LEASE,
+                "at_once": AT_ONCE,
+                "at_once_failing": AT_ONCE_FAILING,
+            },
+        )
+        return [
+            Post(
+                delivery_id=id_,
+                url=url,
+                event=kind,
+                body=body.encode(),
+                secrets=[secrets.decrypt(bytes(secret)) for secret in (newest, previous) if secret is not None],
+                attempt=attempt_count + 1,
+            )
+            for id_, url, kind, body, attempt_count, newest, previous in cursor.fetchall()
+        ]
+
+
+def release(token: UUID) -> None:
+    """Give back what `token` has claimed and not sent, for others to take at once."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM webhooks_claim WHERE token = %s", [token])
+
+
+# --- Settle ------------------------------------------------------------------------------------------------------
+
+# Claims are locked before deliveries and deliveries by key, as the deletion of a webhook locks them.
+_SETTLE = """
+WITH result AS (
+    SELECT * FROM json_to_recordset(%(results)s::json) AS r(
+        delivery_id uuid, acknowledged boolean, milliseconds int, status_code int, failure text, response text)
+), ours AS (
+    DELETE FROM webhooks_claim c USING result r WHERE c.delivery_id = r.delivery_id AND c.token = %(token)s
+    RETURNING c.delivery_id, c.webhook_id
+), locked AS (
+    SELECT d.id, d.account_id, d.attempt_count, d.retries_left FROM webhooks_delivery d
+    WHERE d.id IN (SELECT delivery_id FROM ours) ORDER BY d.id FOR UPDATE
+), noted AS (
+    INSERT INTO webhooks_attempt (account_id, delivery_id, number, ended_at, milliseconds, status_code, failure, response)
+    SELECT d.account_id, d.id, d.attempt_count + 1, now(), r.milliseconds, r.status_code, r.failure,
+        decode(r.response, 'base64')
+    FROM locked d JOIN result r ON r.delivery_id = d.id
+), moved AS (
+    UPDATE webhooks_delivery d SET
+        attempt_count = d.attempt_count + 1,
+        retries_left = GREATEST(d.retries_left - 1, 0),
+        status = CASE WHEN r.acknowledged THEN 'delivered' WHEN locked.retries_left = 0 THEN 'failed' ELSE 'pending' END,
+        finished_at = CASE WHEN r.acknowledged OR locked.retries_left = 0 THEN now() END,
+        next_attempt_at = CASE WHEN NOT r.acknowledged
+            THEN now() + (%(schedule)s::interval[])[%(steps)s + 1 - locked.retries_left] END
+    FROM locked JOIN result r ON r.delivery_id = locked.id
+    WHERE d.id = locked.id AND d.status = 'pending'
+), health AS (
+    SELECT ours.webhook_id, NOT bool_or(r.acknowledged) AS is_failing
+    FROM ours JOIN result r ON r.delivery_id = ours.delivery_id GROUP BY ours.webhook_id
+), marked AS (
+    -- A mark that somebody else holds is let be: a deletion locks the webhook first and its deliveries then.
+    UPDATE webhooks_webhook w SET is_failing = changed.is_failing FROM (
+        SELECT w.id, health.is_failing FROM webhooks_webhook w JOIN health ON health.webhook_id = w.id
+        WHERE w.is_failing <> health.is_failing FOR NO KEY UPDATE OF w SKIP LOCKED
+    ) AS changed WHERE w.id = changed.id
+)
+SELECT count(*) FROM ours
+"""
+
+
+def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
+    """Write how attempts went; how many of them counted. One whose claim somebody else has by now does not."""
+    close_old_connections()
+    results = [
+        {
+            "delivery_id": str(outcome.post.delivery_id),
+            "acknowledged": not outcome.failure,
+            "milliseconds": outcome.milliseconds,
+            "status_code": outcome.status_code,
+            "failure": outcome.failure,
+            "response": b64encode(outcome.response).decode(),
+        }
+        for outcome in outcomes
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _SETTLE,
+            {"results": json.dumps(results), "token": token, "schedule": list(SCHEDULE), "steps": len(SCHEDULE)},
+        )
+        return cursor.fetchone()[0]
+
+
+# --- Drain -------------------------------------------------------------------------------------------------------
+
+
+class Engine:
+    """Drains the queue in one thread at a time; one per process, so that connections to receivers are kept."""
+
+    def __init__(self, *, window: int = WINDOW) -> None:
+        self.token = uuid4()
+        self._window = window
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._sender: Sender | None = None
+        # Two threads with a connection each: while one settles, the other claims.
+        self._database = ThreadPoolExecutor(2, thread_name_prefix="deliveries")
+
+    def wake_up(self) -> None:
+        """Let a drain that is running look again for what is due."""
+        self._woken.set()
+        if self._sender is not None:
+            self._sender.wake_up()
+
+    def stop(self) -> None:
+        """Claim nothing more; what is under way is finished and settled. For good."""
+        self._stopping.set()
+        self.wake_up()
+
+    def drain(self) -> int:
+        """Send until nothing is due; how many attempts. Returns at once (0) when another thread is at it: it is woken."""
+        self.wake_up()
+        sent = 0
+        # Tried again after each drain: a wake-up that came between its last look and its end is ours to follow.
+        while self._woken.is_set() and not self._stopping.is_set() and self._lock.acquire(blocking=False):
+            try:
+                sent += self._drain()
+            finally:
+                self._lock.release()
+        return sent
+
+    def _drain(self) -> int:
+        if self._sender is None:
+            self._sender = Sender(
+                width=self._window, allow_private=settings.WEBHOOK_ALLOW_PRIVATE, ca_file=settings.WEBHOOK_CA_FILE
+            )
+        sender = self._sender
+        claiming: Future[list[Post]] | None = None
+        settling: Future[int] | None = None
+        results: list[Outcome] = []
+        oldest_result = 0.0
+        sent = 0
+        while True:
+            if self._woken.is_set() and claiming is None and sender.room and not self._stopping.is_set():
+                self._woken.clear()
+                claiming = self._in_database(claim, self.token, sender.room)
+            is_over = sender.is_idle and claiming is None
+            if results and settling is None and (is_over or time.monotonic() - oldest_result >= SETTLE_AFTER):
+                settling, results = self._in_database(settle, self.token, results), []
+            if is_over and settling is None and not results:
+                return sent
+            outcomes = sender.finished(SETTLE_AFTER if results and settling is None else 1.0)
+            if outcomes and not results:
+                oldest_result = time.monotonic()
+            results += outcomes
+            if claiming is not None and claiming.done():
+                posts, claiming = claiming.result(), None
+                for post in posts:
+                    sender.start(post)
+                sent += len(posts)
+                if posts:  # there may be more
+                    self._woken.set()
+            if settling is not None and settling.done():
+                settling.result()
+                settling = None
+                self._woken.set()  # the webhooks whose attempts ended have room again
+
+    def _in_database(self, function: Any, *args: Any) -> Future[Any]:
+        future = self._database.submit(function, *args)
+        assert self._sender is not None
+        future.add_done_callback(lambda _: self._sender.wake_up())  # type: ignore[union-attr]
+        return future
+
+
+engine = Engine()

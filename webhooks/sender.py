@@ -1,0 +1,276 @@
+"""Sign and post deliveries, many at once from one thread. Knows no ORM.
+
+libcurl's multi interface carries the posts: its deadline covers name lookup, connecting, TLS, sending and waiting in
+one, and it asks us before it opens a socket, so that the address is checked that is really dialled.
+"""
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import selectors
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import pycurl
+
+from codservice import __version__
+from webhooks.addresses import is_public
+
+DEADLINE = 3000  # milliseconds for an attempt, all in all (contract, section 9)
+MAX_READ = 16 * 1024  # bytes of an answer, its head included
+KEPT = 2048  # bytes of its body for the log
+
+# Why an attempt is no acknowledgement, for the log. One word for all that the network did: to tell refused from
+# filtered would make us somebody's port scanner.
+TIMEOUT, UNREACHABLE, BLOCKED, TLS, BAD_ANSWER, STATUS = (
+    "timeout", "unreachable", "blocked_address", "tls", "bad_answer", "status")  # fmt: skip
+_FAILURES = {
+    pycurl.E_OPERATION_TIMEDOUT: TIMEOUT,
+    pycurl.E_SSL_CONNECT_ERROR: TLS,
+    pycurl.E_PEER_FAILED_VERIFICATION: TLS,
+    pycurl.E_SSL_CERTPROBLEM: TLS,
+    pycurl.E_SSL_CIPHER: TLS,
+    pycurl.E_SSL_ISSUER_ERROR: TLS,
+    pycurl.E_FTP_WEIRD_SERVER_REPLY: BAD_ANSWER,  # of HTTP servers too
+    pycurl.E_UNSUPPORTED_PROTOCOL: BAD_ANSWER,
+    pycurl.E_WRITE_ERROR: BAD_ANSWER,
+    pycurl.E_GOT_NOTHING: BAD_ANSWER,
+    pycurl.E_RECV_ERROR: BAD_ANSWER,
+    pycurl.E_PARTIAL_FILE: BAD_ANSWER,
+}
+
+
+_SELECTOR_EVENTS = {
+    pycurl.POLL_IN: selectors.EVENT_READ,
+    pycurl.POLL_OUT: selectors.EVENT_WRITE,
+    pycurl.POLL_INOUT: selectors.EVENT_READ | selectors.EVENT_WRITE,
+}
+_CURL_EVENTS = {
+    selectors.EVENT_READ: pycurl.CSELECT_IN,
+    selectors.EVENT_WRITE: pycurl.CSELECT_OUT,
+    selectors.EVENT_READ | selectors.EVENT_WRITE: pycurl.CSELECT_IN | pycurl.CSELECT_OUT,
+}
+
+
+@dataclass(slots=True)
+class Post:
+    """One attempt to be made: the delivery's id and event, the very bytes, the secrets that sign them."""
+
+    delivery_id: UUID
+    url: str
+    event: str
+    body: bytes
+    secrets: Sequence[str]  # as shown to the merchant; the newest first
+    attempt: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How an attempt went. `failure` is empty when it is acknowledged."""
+
+    post: Post
+    failure: str
+    status_code: int | None
+    milliseconds: int
+    response: bytes
+
+
+def signature(secret: str, body: bytes) -> str:
+    """`X-Service-Signature`: keyed with the bytes of the secret as it was shown."""
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def standard_signature(secret: str, delivery_id: str, timestamp: int, body: bytes) -> str:
+    """One value of `webhook-signature` as Standard Webhooks has it: keyed with what the secret's base64 encodes."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = hmac.digest(key, b"%s.%d." % (delivery_id.encode(), timestamp) + body, "sha256")
+    return "v1," + base64.b64encode(signed).decode()
+
+
+def headers(post: Post, now: float) -> list[str]:
+    """All headers of an attempt at `now` (seconds since 1970)."""
+    delivery_id, timestamp = str(post.delivery_id), int(now)
+    standard = " ".join(standard_signature(secret, delivery_id, timestamp, post.body) for secret in post.secrets)
+    lines = [
+        "Content-Type: application/json",
+        f"User-Agent: codservice/{__version__}",
+        f"X-Service-Event: {post.event}",
+        f"X-Service-Delivery: {delivery_id}",
+        f"X-Service-Attempt: {post.attempt}",
+        f"X-Service-Signature: {signature(post.secrets[0], post.body)}",
+        f"webhook-id: {delivery_id}",
+        f"webhook-timestamp: {timestamp}",
+        f"webhook-signature: {standard}",
+        "Accept: */*",
+        "Expect:",  # curl would wait for a 100 before a larger body
+    ]
+    lines += [f"X-Service-Signature-Previous: {signature(secret, post.body)}" for secret in post.secrets[1:]]
+    return lines
+
+
+@dataclass(slots=True)
+class _Transfer:
+    post: Post
+    started: float
+    is_blocked: bool = False
+    read: int = 0
+    response: bytearray = field(default_factory=bytearray)
+
+    def on_header(self, line: bytes) -> int | None:
+        self.read += len(line)
+        return None if self.read <= MAX_READ else -1
+
+    def on_body(self, data: bytes) -> int | None:
+        self.response += data[: KEPT - len(self.response)]
+        self.read += len(data)
+        return None if self.read <= MAX_READ else -1
+
+
+class Sender:
+    """Posts under way. `start` adds one, `finished` waits for some to end. For one thread."""
+
+    def __init__(self, *, width: int, allow_private: bool = False, ca_file: str | None = None) -> None:
+        self.width = width
+        self._allow_private = allow_private
+        self._ca_file = ca_file or ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
+        self._free: list[Any] = []
+        self._running: dict[Any, _Transfer] = {}
+        self._selector = selectors.DefaultSelector()
+        self._timer: float | None = None  # when libcurl wants to be called, in time.monotonic()
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_MAXCONNECTS, width)  # kept open for the next posts to the same receivers
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
+        self._bell, self._ear = socket.socketpair()
+        self._bell.setblocking(False)
+        self._ear.setblocking(False)
+        self._selector.register(self._ear, selectors.EVENT_READ)
+
+    @property
+    def room(self) -> int:
+        """How many more can be started."""
+        return self.width - len(self._running)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._running
+
+    def start(self, post: Post) -> None:
+        curl = self._free.pop() if self._free else self._new_handle()
+        transfer = _Transfer(post, time.monotonic())
+        curl.setopt(pycurl.URL, post.url)
+        curl.setopt(pycurl.HTTPHEADER, headers(post, time.time()))
+        curl.setopt(pycurl.POSTFIELDS, post.body)
+        curl.setopt(pycurl.HEADERFUNCTION, transfer.on_header)
+        curl.setopt(pycurl.WRITEFUNCTION, transfer.on_body)
+        if not self._allow_private:
+            curl.setopt(pycurl.OPENSOCKETFUNCTION, lambda purpose, address: _open(transfer, address))
+        self._running[curl] = transfer
+        self._multi.add_handle(curl)
+
+    def finished(self, timeout: float) -> list[Outcome]:
+        """What has ended; waits up to `timeout` seconds for the first to end or for `wake_up`."""
+        until = time.monotonic() + timeout
+        while True:
+            now = time.monotonic()
+            if self._timer is not None and self._timer <= now:
+                self._timer = None
+                self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+            next_call = until if self._timer is None else min(until, self._timer)
+            is_woken = False
+            for key, mask in self._selector.select(max(next_call - now, 0)):
+                if key.fileobj is self._ear:
+                    is_woken = True
+                    self._ear.recv(4096)
+                else:
+                    self._multi.socket_action(key.fd, _CURL_EVENTS[mask])
+            outcomes = self._collect()
+            if outcomes or is_woken or time.monotonic() >= until:
+                return outcomes
+
+    def wake_up(self) -> None:
+        """End a wait in `finished`; may be called from another thread."""
+        with contextlib.suppress(BlockingIOError):  # the bell is ringing already
+            self._bell.send(b"!")
+
+    def close(self) -> None:
+        for curl in self._running:
+            self._multi.remove_handle(curl)
+            curl.close()
+        for curl in self._free:
+            curl.close()
+        self._multi.close()
+        self._selector.close()
+        self._bell.close()
+        self._ear.close()
+
+    def _watch(self, what: int, fd: int, multi: Any, data: Any) -> None:
+        """libcurl's wish to be told of a socket's events, or no longer."""
+        if what == pycurl.POLL_REMOVE:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(fd)
+        elif fd in self._selector.get_map():
+            self._selector.modify(fd, _SELECTOR_EVENTS[what])
+        else:
+            self._selector.register(fd, _SELECTOR_EVENTS[what])
+
+    def _set_timer(self, milliseconds: int) -> None:
+        self._timer = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
+
+    def _collect(self) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        more = 1
+        while more:
+            more, good, bad = self._multi.info_read()
+            outcomes += [self._end(curl, 0) for curl in good]
+            outcomes += [self._end(curl, error) for curl, error, _ in bad]
+        return outcomes
+
+    def _end(self, curl: Any, error: int) -> Outcome:
+        transfer = self._running.pop(curl)
+        milliseconds = round((time.monotonic() - transfer.started) * 1000)
+        code = curl.getinfo(pycurl.RESPONSE_CODE)
+        self._multi.remove_handle(curl)
+        self._free.append(curl)
+        if transfer.is_blocked:
+            failure, code = BLOCKED, 0
+        elif 200 <= code < 300:
+            failure = ""  # the status line was in time; what came after it does not matter
+        elif error:
+            failure = _FAILURES.get(error, UNREACHABLE)
+        else:
+            failure = STATUS
+        return Outcome(transfer.post, failure, code or None, milliseconds, bytes(transfer.response))
+
+    def _new_handle(self) -> Any:
+        curl = pycurl.Curl()
+        curl.setopt(pycurl.POST, 1)
+        curl.setopt(pycurl.NOSIGNAL, 1)
+        curl.setopt(pycurl.TIMEOUT_MS, DEADLINE)
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, DEADLINE)
+        curl.setopt(pycurl.FOLLOWLOCATION, 0)
+        curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        curl.setopt(pycurl.BUFFERSIZE, MAX_READ)
+        curl.setopt(pycurl.PROXY, "")  # none, whatever the environment says
+        curl.setopt(pycurl.NETRC, 0)
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTPS | (pycurl.PROTO_HTTP if self._allow_private else 0))
+        curl.setopt(pycurl.CAINFO, self._ca_file)
+        curl.setopt(pycurl.SSL_VERIFYPEER, 1)
+        curl.setopt(pycurl.SSL_VERIFYHOST, 2)
+        curl.setopt(pycurl.TCP_NODELAY, 1)
+        return curl
+
+
+def _open(transfer: _Transfer, address: Any) -> Any:
+    """libcurl's question before it dials: a socket for `address`, or no. One bad address ends the attempt."""
+    family, kind, protocol, peer = address
+    if transfer.is_blocked or not is_public(peer[0]):
+        transfer.is_blocked = True
+        return pycurl.SOCKET_BAD
+    return socket.socket(family, kind, protocol)

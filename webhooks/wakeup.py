@@ -1,0 +1,55 @@
+"""Waking a worker when a change has been committed: bounded, and never the request's problem.
+
+A wake-up may be lost, doubled or late: the rows are the queue, and beat looks every few seconds. So many commits share
+one: whoever finds the bell rung already does not ring it again until a worker has heard it.
+"""
+
+import logging
+import time
+
+import redis
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+logger = logging.getLogger(__name__)
+
+_BELL = "codservice:deliveries:bell"
+_RINGS_FOR = 1000  # milliseconds after which it may be rung again, heard or not
+_PAUSE = 2.0  # seconds that Redis is left alone after it has not answered
+
+_redis = redis.Redis.from_url(
+    settings.REDIS_URL,
+    socket_timeout=settings.REDIS_TIMEOUT,
+    socket_connect_timeout=settings.REDIS_TIMEOUT,
+    retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+)
+_paused_until = 0.0
+
+
+def after_commit() -> None:
+    """Wake a worker once the running transaction is committed; not at all when it is rolled back."""
+    transaction.on_commit(ring, robust=True)
+
+
+def ring() -> None:
+    """Wake a worker now. Never raises, and takes no longer than Redis' timeout."""
+    global _paused_until
+    if time.monotonic() < _paused_until:
+        return
+    try:
+        if _redis.set(_BELL, 1, nx=True, px=_RINGS_FOR):
+            current_app.send_task("webhooks.tasks.deliver", retry=False, expires=30)
+    except Exception as error:  # noqa: BLE001  (kombu raises what its transports raise)
+        _paused_until = time.monotonic() + _PAUSE
+        logger.warning("no worker could be woken, beat will: %s", error)
+
+
+def hear() -> None:
+    """A worker is awake and about to look: whoever commits from now on has to ring again."""
+    try:
+        _redis.delete(_BELL)
+    except redis.RedisError:
+        logger.debug("the bell could not be taken down; it falls by itself")
