@@ -26,7 +26,9 @@ from benchmarks import load, service  # noqa: E402
 from codservice.embedded import database_url  # noqa: E402
 from codservice.embedded.binaries import ServerUser, find_postgres  # noqa: E402
 
-PROGRAMS = find_postgres(major=None, user=ServerUser(os.getuid(), os.getgid()), copies=Path(tempfile.gettempdir())).folder
+PROGRAMS = find_postgres(
+    major=None, user=ServerUser(os.getuid(), os.getgid()), copies=Path(tempfile.gettempdir())
+).folder
 CLIENTS = 8
 SECONDS = 8.0
 TURNS = 5

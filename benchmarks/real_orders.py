@@ -89,7 +89,11 @@ def carts(path: Path) -> tuple[list[dict[str, Any]], int]:
             number = row["invoice_no"]
             if number not in invoices:
                 invoices[number] = {**demo.customer(chance), "external_id": number, "items": []}
-            item = {"quantity": int(row["quantity"]), "unit_price": row["unit_price"], "attributes": {"code": row["stock_code"]}}
+            item = {
+                "quantity": int(row["quantity"]),
+                "unit_price": row["unit_price"],
+                "attributes": {"code": row["stock_code"]},
+            }
             if row["description"].strip():
                 item["product_name"] = row["description"]
             invoices[number]["items"].append(item)
@@ -132,8 +136,11 @@ def read_back(shop: Shop) -> tuple[int, int, Decimal]:
                 order = json.loads(session.get(f"{shop.url}/{row['id']}").text, parse_float=Decimal)
                 sent = shop.orders[row["id"]]
                 assert order["total_amount"] == row["total_amount"] == Decimal(sent["total_amount"])
-                assert [(item["quantity"], item["unit_price"], item["attributes"]["code"]) for item in order["items"]] == [
-                    (item["quantity"], Decimal(item["unit_price"]), item["attributes"]["code"]) for item in sent["items"]
+                assert [
+                    (item["quantity"], item["unit_price"], item["attributes"]["code"]) for item in order["items"]
+                ] == [
+                    (item["quantity"], Decimal(item["unit_price"]), item["attributes"]["code"])
+                    for item in sent["items"]
                 ]
                 assert sum(item["unit_price"] * item["quantity"] for item in order["items"]) == order["total_amount"]
                 count, lines, total = count + 1, lines + len(order["items"]), total + order["total_amount"]

@@ -6,13 +6,61 @@ from typing import Any
 
 from orders import regions
 
-MEN = "Mohamed Ahmed Amine Yacine Karim Sofiane Walid Bilal Abdelkader Rachid Nassim Samir Hichem Omar".split()
-WOMEN = "Fatima Amina Yasmine Khadija Meriem Nadia Sarah Lynda Imane Asma Houria Chaima Sabrina Zohra".split()
+MEN = [
+    "Mohamed",
+    "Ahmed",
+    "Amine",
+    "Yacine",
+    "Karim",
+    "Sofiane",
+    "Walid",
+    "Bilal",
+    "Abdelkader",
+    "Rachid",
+    "Nassim",
+    "Samir",
+    "Hichem",
+    "Omar",
+]
+WOMEN = [
+    "Fatima",
+    "Amina",
+    "Yasmine",
+    "Khadija",
+    "Meriem",
+    "Nadia",
+    "Sarah",
+    "Lynda",
+    "Imane",
+    "Asma",
+    "Houria",
+    "Chaima",
+    "Sabrina",
+    "Zohra",
+]
 ARABIC = ["محمد أمين", "فاطمة الزهراء", "عبد القادر", "خديجة", "ياسين", "مريم", "سارة", "إسلام"]
-FAMILIES = (
-    "Benali Bouzid Haddad Mansouri Belkacem Cherif Hamidi Saadi Boudiaf Meziane Khelifi Brahimi Zerrouki Ait-Ahmed "
-    "Lounis Rahmani Toumi Guerroudj Slimani Ouali"
-).split()
+FAMILIES = [
+    "Benali",
+    "Bouzid",
+    "Haddad",
+    "Mansouri",
+    "Belkacem",
+    "Cherif",
+    "Hamidi",
+    "Saadi",
+    "Boudiaf",
+    "Meziane",
+    "Khelifi",
+    "Brahimi",
+    "Zerrouki",
+    "Ait-Ahmed",
+    "Lounis",
+    "Rahmani",
+    "Toumi",
+    "Guerroudj",
+    "Slimani",
+    "Ouali",
+]
 STREETS = [
     "Cité 200 logements, bât. {n}",
     "{n} rue Didouche Mourad",

@@ -11,12 +11,15 @@ from celery import Celery
 
 from codservice import embedded
 
+from .process import return_memory_soon
+
 app = Celery("codservice", fixups=[])
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
     app.config_from_object("django.conf:settings", namespace="CELERY")
+    return_memory_soon()
     app.Beat(schedule=str(embedded.data_dir() / "celerybeat-schedule"), quiet=True).run()
 
 

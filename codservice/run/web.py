@@ -14,7 +14,7 @@ from typing import Any
 
 from codservice.embedded.layout import CannotStart
 
-from .process import die_with_parent
+from .process import die_with_parent, return_memory
 
 APPLICATION = "codservice.wsgi:application"
 HEADER_MILLISECONDS = 10_000
@@ -86,9 +86,8 @@ def _preload(application: str) -> None:
     _load(application)
     if settings.configured:
         get_resolver().url_patterns  # noqa: B018 - imports every view, which requests would do in each process
-    # What is frozen is not written to by the garbage collector, which would copy it.
-    gc.collect()
-    gc.freeze()
+    return_memory()
+    gc.freeze()  # what is frozen is not written to by the garbage collector, which would copy it
 
 
 def _allow_connections(count: int) -> None:

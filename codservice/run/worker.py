@@ -9,6 +9,8 @@ import warnings
 
 from celery.platforms import SecurityWarning
 
+from .process import return_memory_soon
+
 THREADS = 2
 
 
@@ -27,6 +29,7 @@ def main() -> int:
         without_mingle=True,
         without_heartbeat=True,
     )
+    return_memory_soon()
     worker.start()
     return int(worker.exitcode or 0)
 

@@ -133,4 +133,3 @@ def _item(row: dict[str, str]) -> dict[str, Any]:
         except ValueError:
             pass  # a text is refused with the field's own sentence
     return item
-
