@@ -1,5 +1,6 @@
 """The filters of `GET /api/v1/orders`. A value that cannot be used is refused, never replaced (contract, section 1)."""
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,6 +18,10 @@ from orders.serializers import WILAYA_TEXTS
 
 DAYS_ARE_OF = ZoneInfo("Africa/Algiers")
 SORTS = ("created_at", "-created_at", "updated_at", "-updated_at")
+
+
+# Python would read a date into a Unix timestamp: 1773100800 as the 8th of October 1773.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
 class TextField(forms.CharField):
@@ -54,13 +59,13 @@ class MomentField(forms.Field):
         if not value:
             return None
         try:
-            if "T" not in value and len(value) == 10:
+            if _DATE.fullmatch(value):
                 day = date.fromisoformat(value)
                 if self.ends and day == date.max:
                     return datetime.max.replace(tzinfo=UTC)
                 return datetime.combine(day + timedelta(days=1 if self.ends else 0), time(), DAYS_ARE_OF)
             # A `+` that was not escaped arrives as a space.
-            moment = datetime.fromisoformat(value.replace(" ", "+"))
+            moment = datetime.fromisoformat(value.replace(" ", "+")) if _DATE.match(value) else None
         except (ValueError, OverflowError):
             moment = None
         if moment is None or moment.tzinfo is None:
@@ -120,14 +125,20 @@ class WilayaFilter(django_filters.Filter):
 class OrderFilter(django_filters.FilterSet):
     status = StatusesFilter(lookup_expr="in", label="One or several statuses, comma separated.")
     created_from = MomentFilter(field_name="created_at", lookup_expr="gte", label="At or after this time or date.")
-    created_to = MomentFilter(field_name="created_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date.")  # fmt: skip
+    created_to = MomentFilter(
+        field_name="created_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date."
+    )
     updated_from = MomentFilter(field_name="updated_at", lookup_expr="gte", label="At or after this time or date.")
-    updated_to = MomentFilter(field_name="updated_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date.")  # fmt: skip
+    updated_to = MomentFilter(
+        field_name="updated_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date."
+    )
     phone = PhoneFilter(field_name="phone_e164", label="A phone number in any usual form.")
     wilaya = WilayaFilter(field_name="wilaya_code", label="A wilaya's code or name.")
     external_id = TextFilter(max_length=64, label="The shop's own order number.")
-    q = TextFilter(method="search", max_length=100, label="A part of the customer's name, phone or address.")  # fmt: skip
-    sort = django_filters.ChoiceFilter(method="order", choices=[(sort, sort) for sort in SORTS], label="Newest first unless said otherwise.")  # fmt: skip
+    q = TextFilter(method="search", max_length=100, label="A part of the customer's name, phone or address.")
+    sort = django_filters.ChoiceFilter(
+        method="order", choices=[(sort, sort) for sort in SORTS], label="Newest first unless said otherwise."
+    )
 
     class Meta:
         model = Order

@@ -1,0 +1,103 @@
+"""Algerian phone numbers: every usual way of writing one is one number; what is none is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orders import phones
+from tests.factories import order_body
+
+ORDERS = "/api/v1/orders"
+
+mobile = st.from_regex(r"[567][0-9]{8}", fullmatch=True).filter(str.isascii)
+landline = st.from_regex(r"[1-4][0-9]{7}", fullmatch=True).filter(str.isascii)
+national = mobile | landline
+SCRIPTS = ["0123456789", "٠١٢٣٤٥٦٧٨٩", "۰۱۲۳۴۵۶۷۸۹", "０１２３４５６７８９"]
+separator = st.sampled_from(["", " ", "-", ".", "/", "\u00a0", "\u202f", "\u2011", " - "])
+prefix = st.sampled_from(["0", "+213", "+213 ", "00213", "00 213 ", "(0)", "+213 (0)", "(+213) ", "213"])
+mark = st.sampled_from(["", "\u200e", "\u200f", "\u202a", " "])
+
+
+@given(national, prefix, separator, st.sampled_from(SCRIPTS), mark, st.integers(1, 3))
+def test_every_way_of_writing_a_number_is_that_number(number, prefix, separator, digits, mark, group):
+    groups = [number[0], *(number[start : start + group] for start in range(1, len(number), group))]
+    written = mark + (prefix + separator.join(groups)).translate(str.maketrans("0123456789", digits)) + mark
+    if len(written) <= phones.MAX_LENGTH:
+        assert phones.to_e164(written) == f"+213{number}"
+
+
+@given(national)
+def test_a_number_in_e164_stays_what_it_is(number):
+    assert phones.to_e164(phones.to_e164(f"0{number}")) == f"+213{number}"
+
+
+@given(st.from_regex(phones.PATTERN, fullmatch=True).filter(lambda text: text.isascii() and "\n" not in text))
+def test_the_forms_that_are_promised_are_taken(text):
+    assert phones.to_e164(text).endswith(text[-9:])
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_number_or_refused_and_never_a_crash(text):
+    try:
+        number = phones.to_e164(text)
+    except phones.NotAPhone:
+        return
+    assert number.startswith("+213")
+    assert len(number) in (12, 13)
+    assert not any(character.isalpha() for character in text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0",
+        "055012345",
+        "05501234567",
+        "0150123456",
+        "0450123456",
+        "+33612345678",
+        "+1 650 253 0000",
+        "+21655012345",
+        "+212550123456",
+        "1548",
+        "0550 DOG 456",
+        "0550 12 34 5O",
+        "0550 12 34 56 ext 5",
+        "0550123456;ext=5",
+        "0550123456x1",
+        "call 0550123456",
+        "tel:0550123456",
+        "0550123456#",
+        "*0550123456",
+        "0550*123456",
+        "0550,12,34,56",
+        "0550 12 34 56 / 0661 11 22 33",
+        "0550_12_34_56",
+        "+213+550123456",
+        "00000550123456",
+        "²550123456",
+        "0550123456" * 5,
+    ],
+)
+def test_what_is_no_algerian_number_is_refused(text):
+    with pytest.raises(phones.NotAPhone):
+        phones.to_e164(text)
+
+
+@pytest.mark.django_db
+def test_a_number_is_shown_as_it_was_sent_and_found_in_any_form(api):
+    for written in ("0550 12 34 56", "+213 550-12-34-56", "٠٥٥٠١٢٣٤٥٦", "021 55 66 77"):
+        answer = api.post(ORDERS, order_body(customer_phone=f"  {written} "))
+        assert answer.json()["customer"]["phone"] == written
+    for form in ("0550123456", "%2B213550123456", "00213 550 12 34 56", "٠٥٥٠-١٢-٣٤-٥٦", "+213 550 123 456"):
+        answer = api.get(f"{ORDERS}?phone={form}")
+        assert answer.json()["meta"]["total"] == 3, form
+    assert api.get(f"{ORDERS}?phone=021556677").json()["meta"]["total"] == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("phone", ["12", "0550 DOG 456", "+33612345678", "0550123456" * 5, 550123456, None, ""])
+def test_an_impossible_number_is_422(api, phone):
+    answer = api.post(ORDERS, order_body(customer_phone=phone))
+    assert list(answer.json()["errors"]) == ["customer_phone"]
