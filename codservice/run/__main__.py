@@ -13,7 +13,7 @@ from typing import IO
 from codservice import embedded
 from codservice.embedded.layout import CannotStart, Layout, make_data_folder
 
-from .process import Process, die_with_parent
+from .process import Process, die_with_parent, return_memory
 from .service import STOP_ORDER, is_set, processes
 from .supervisor import Supervisor
 from .web import Web
@@ -101,6 +101,7 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
                 f"  Data      {layout.data}",
                 flush=True,
             )
+            return_memory()
             return True
         if time.monotonic() - started > patience:
             patience = float("inf")

