@@ -2,9 +2,11 @@
 
 from decimal import Decimal
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import factory
+from django.apps import apps
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group
 
@@ -37,6 +39,9 @@ class AgentFactory(UserFactory):
 
     @factory.post_generation
     def role(self, create: bool, extracted: str | None, **kwargs: Any) -> None:
+        if not Group.objects.exists():
+            # A test with transactions of its own has emptied all tables, what migrations wrote included.
+            import_module("agents.migrations.0001_roles").make_groups(apps, None)
         self.groups.add(Group.objects.get(name=extracted or "Agents"))
 
 

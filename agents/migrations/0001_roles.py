@@ -14,9 +14,9 @@ GROUPS = {
 
 def make_groups(apps, schema_editor):
     """On a new database the permissions do not exist yet: Django makes them after all migrations."""
-    content_types = apps.get_model("contenttypes", "ContentType").objects.using(schema_editor.connection.alias)
-    permissions = apps.get_model("auth", "Permission").objects.using(schema_editor.connection.alias)
-    groups = apps.get_model("auth", "Group").objects.using(schema_editor.connection.alias)
+    content_types = apps.get_model("contenttypes", "ContentType").objects
+    permissions = apps.get_model("auth", "Permission").objects
+    groups = apps.get_model("auth", "Group").objects
     order, _ = content_types.get_or_create(app_label="orders", model="order")
     rows = {
         codename: permissions.get_or_create(content_type=order, codename=codename, defaults={"name": name})[0]
@@ -29,7 +29,7 @@ def make_groups(apps, schema_editor):
 
 def remove_groups(apps, schema_editor):
     """The permissions stay: they belong to the model."""
-    groups = apps.get_model("auth", "Group").objects.using(schema_editor.connection.alias)
+    groups = apps.get_model("auth", "Group").objects
     groups.filter(name__in=GROUPS).delete()
 
 

@@ -191,7 +191,7 @@ def test_without_a_usable_version_nothing_happens(
     assert order.version == 1
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.django_db(transaction=True)
 def test_many_at_once_have_one_winner(
     agent: User, supervisor: User, alice: Account, browser_of: Any, api: Client
 ) -> None:
