@@ -1,0 +1,239 @@
+"""Every way an order moves, by whom, and what is said to those who may not: the contract's table, row by row."""
+
+import json
+from datetime import timedelta
+from itertools import product
+from uuid import uuid4
+
+import pytest
+from django.db import transaction
+from django.db.models import F
+
+from codservice.accounts.actor import Actor, Role
+from codservice.errors import Refused
+from orders import lifecycle
+from orders.models import CallNote, Order, Status, StatusChange
+from tests.factories import AccountFactory, UserFactory, make_order
+from webhooks import events
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db
+MOVES = {
+    "confirm": lifecycle.confirm,
+    "cancel": lifecycle.cancel,
+    "ship": lifecycle.ship,
+    "deliver": lifecycle.deliver,
+    "return": lifecycle.return_order,
+}
+# The contract's table (section 5): (from, move) → to, by whom, event.
+TABLE = {
+    ("pending_confirmation", "confirm"): ("confirmed", {"agent", "supervisor"}, "order.confirmed"),
+    ("pending_confirmation", "cancel"): ("canceled", {"agent", "supervisor", "api"}, "order.cancelled"),
+    ("confirmed", "cancel"): ("canceled", {"supervisor", "api"}, "order.cancelled"),
+    ("confirmed", "ship"): ("shipped", {"supervisor", "command"}, None),
+    ("shipped", "deliver"): ("delivered", {"supervisor", "command"}, None),
+    ("shipped", "return"): ("returned", {"supervisor", "command"}, None),
+}
+PATHS = {
+    "pending_confirmation": (),
+    "confirmed": ("confirm",),
+    "canceled": ("cancel",),
+    "shipped": ("confirm", "ship"),
+    "delivered": ("confirm", "ship", "deliver"),
+    "returned": ("confirm", "ship", "return"),
+}
+
+
+def actor(role, name="Samira"):
+    return Actor(Role(role), name)
+
+
+def order_in(status, account=None):
+    order = make_order(account or AccountFactory())
+    for move in PATHS[status]:
+        MOVES[move](order.id, actor=actor("supervisor"))
+    order.refresh_from_db()
+    assert order.status == status
+    return order
+
+
+def state(order):
+    """All that a move could change."""
+    (row,) = Order.objects.filter(id=order.id).values()
+    return row, list(StatusChange.objects.values()), list(Event.objects.order_by("id").values())
+
+
+def test_the_statuses_are_those_of_the_contract():
+    assert set(Status.values) == set(PATHS)
+    assert {(str(status), move) for status, move in Order.MOVES} == set(TABLE)
+
+
+@pytest.mark.parametrize(("status", "move", "role"), list(product(PATHS, MOVES, [role.value for role in Role])))
+def test_every_status_move_and_role(status, move, role):
+    order = order_in(status)
+    before = state(order)
+    to, by, event = TABLE.get((status, move), (None, set(), None))
+    if (status, move, role) == ("canceled", "cancel", "api"):
+        assert MOVES[move](order.id, actor=actor(role)).status == "canceled"
+        assert state(order) == before, "a shop's retry is safe, and changes nothing"
+    elif role in by:
+        moved = MOVES[move](order.id, actor=actor(role, "Amel"))
+        assert moved.status == to
+        assert_moved(order, before, to, event)
+    else:
+        with pytest.raises(Refused) as refusal:
+            MOVES[move](order.id, actor=actor(role))
+        assert state(order) == before
+        expected = (
+            lifecycle.NotCancellable
+            if move == "cancel" and status in ("shipped", "delivered", "returned")
+            else (lifecycle.NotAllowed if (status, move) in TABLE else lifecycle.AlreadyDecided)
+        )
+        assert type(refusal.value) is expected
+        assert refusal.value.message.endswith(".")
+
+
+def assert_moved(order, before, to, event):
+    row, changes, all_events = state(order)
+    old, old_changes, old_events = before
+    assert (row["status"], row["version"]) == (to, old["version"] + 1)
+    assert row["updated_at"] > old["updated_at"]
+    assert row["confirmed_at"] == (row["updated_at"] if to == "confirmed" else old["confirmed_at"])
+    assert row["canceled_at"] == (row["updated_at"] if to == "canceled" else old["canceled_at"])
+    assert changes[:-1] == old_changes
+    change = changes[-1]
+    assert (change["from_status"], change["to_status"], change["actor"]) == (old["status"], to, "Amel")
+    assert (change["at"], change["order_id"]) == (row["updated_at"], order.id)
+    new_events = all_events[len(old_events) :]
+    assert [new["kind"] for new in new_events] == ([event] if event else [])
+    for new in new_events:
+        body = json.loads(new["body"])
+        assert (body["event"], body["data"]["status"]) == (event, to)
+        assert new["created_at"] == row["updated_at"]
+
+
+# --- What is said ---------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_names_who_was_faster_and_when():
+    order = order_in("pending_confirmation")
+    moved = lifecycle.confirm(order.id, actor=actor("agent", "Amel B."))
+    with pytest.raises(lifecycle.AlreadyDecided) as refusal:
+        lifecycle.confirm(order.id, actor=actor("agent", "Walid"))
+    assert refusal.value.message == f"Already confirmed by Amel B. at {moved.confirmed_at:%H:%M UTC on %Y-%m-%d}."
+
+
+@pytest.mark.parametrize("status", ["shipped", "delivered", "returned"])
+def test_an_order_that_has_left_can_no_longer_be_canceled(status):
+    with pytest.raises(lifecycle.NotCancellable) as refusal:
+        lifecycle.cancel(order_in(status).id, actor=actor("api"))
+    assert (refusal.value.code, refusal.value.status) == ("order_not_cancellable", 422)
+    assert refusal.value.message == f"The order is {status}; it can no longer be canceled."
+
+
+def test_an_agent_is_told_to_ask_a_supervisor():
+    with pytest.raises(lifecycle.NotAllowed) as refusal:
+        lifecycle.cancel(order_in("confirmed").id, actor=actor("agent"))
+    assert "supervisor" in refusal.value.message
+
+
+def test_nothing_is_decided_on_a_version_that_was_not_seen():
+    order = order_in("pending_confirmation")
+    before = state(order)
+    for move in (lifecycle.confirm, lifecycle.cancel):
+        with pytest.raises(lifecycle.Changed):
+            move(order.id, actor=actor("agent"), seen_version=order.version + 1)
+    assert state(order) == before
+    assert lifecycle.confirm(order.id, actor=actor("agent"), seen_version=order.version).status == "confirmed"
+
+
+def test_another_accounts_order_does_not_exist():
+    order = order_in("pending_confirmation")
+    for move in (lifecycle.cancel, lifecycle.ship, lifecycle.deliver, lifecycle.return_order):
+        with pytest.raises(Order.DoesNotExist):
+            move(order.id, actor=actor("supervisor"), account_id=AccountFactory().id)
+    with pytest.raises(Order.DoesNotExist):
+        lifecycle.confirm(uuid4(), actor=actor("agent"))
+
+
+def test_the_reason_and_the_person_are_kept():
+    agent = UserFactory(first_name="Amel")
+    order = order_in("pending_confirmation")
+    lifecycle.cancel(order.id, actor=Actor(Role.AGENT, "Amel", agent.id), reason="wrong number")
+    change = order.status_changes.get(to_status="canceled")
+    assert (change.user, change.actor, change.reason) == (agent, "Amel", "wrong number")
+    order.refresh_from_db()
+    assert order.cancel_reason == "wrong number"
+    agent.delete()
+    change.refresh_from_db()
+    assert (change.user, change.actor) == (None, "Amel")
+
+
+# --- Time -----------------------------------------------------------------------------------------------------------
+
+
+def test_times_never_run_backwards_even_when_the_clock_does():
+    order = order_in("pending_confirmation")
+    Order.objects.update(
+        created_at=F("created_at") + timedelta(hours=1), updated_at=F("updated_at") + timedelta(hours=1)
+    )
+    StatusChange.objects.update(at=F("at") + timedelta(hours=1))
+    lifecycle.confirm(order.id, actor=actor("agent"))
+    lifecycle.cancel(order.id, actor=actor("supervisor"))
+    moments = list(StatusChange.objects.order_by("id").values_list("at", flat=True))
+    assert moments == sorted(moments)
+    order.refresh_from_db()
+    assert order.created_at <= order.confirmed_at <= order.canceled_at == order.updated_at
+
+
+# --- Calls ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", CallNote.Outcome.values)
+@pytest.mark.parametrize("status", PATHS)
+def test_a_call_decides_nothing(status, outcome):
+    order = order_in(status)
+    before = state(order)
+    note = lifecycle.add_call_note(order.id, agent=UserFactory(first_name="Amel"), outcome=outcome, note="…")
+    assert (note.agent_name, note.outcome, note.order_id, note.account_id) == (
+        "Amel",
+        outcome,
+        order.id,
+        order.account_id,
+    )
+    assert state(order) == before
+
+
+# --- Events ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_event_needs_the_transaction_of_its_change():
+    order = order_in("pending_confirmation")
+    with pytest.raises(RuntimeError):
+        events.publish(order.account_id, Event.Kind.ORDER_CONFIRMED, data={}, at=order.created_at)
+    assert not Event.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_rolled_back_is_told_to_nobody():
+    order = order_in("pending_confirmation")
+    before = state(order)
+    with transaction.atomic():
+        lifecycle.confirm(order.id, actor=actor("agent"))
+        transaction.set_rollback(True)
+    assert state(order) == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_whose_event_fails_does_not_happen(monkeypatch):
+    order = order_in("pending_confirmation")
+    before = state(order)
+
+    def fail(*args, **kwargs):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(events, "publish", fail)
+    with pytest.raises(ZeroDivisionError):
+        lifecycle.confirm(order.id, actor=actor("agent"))
+    assert state(order) == before
