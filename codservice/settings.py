@@ -64,6 +64,9 @@ if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
 if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
     raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
 
+if "EMAIL_BACKEND" not in _email:
+    raise ImproperlyConfigured("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
+
 # A connection for each request would cost more than half the throughput; the health check mends a connection
 # that a restart of PostgreSQL broke. Locks are waited for 2 s at most (contract, section 4: then 503).
 DATABASES["default"] |= {
