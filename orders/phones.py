@@ -10,9 +10,8 @@ PATTERN = r"^(0|\+213|00213)[567][0-9]{8}$"
 
 # The outline of Algeria's numbering plan as libphonenumber knows it: what a number could be, landlines included,
 # whether or not that block has been handed out yet.
-_POSSIBLE = re.compile(
-    phonenumbers.PhoneMetadata.metadata_for_region("DZ").general_desc.national_number_pattern  # type: ignore[union-attr]
-)
+_plan = phonenumbers.PhoneMetadata.metadata_for_region("DZ")
+_POSSIBLE = re.compile(_plan.general_desc.national_number_pattern)  # type: ignore[union-attr, type-var]
 
 # Digits of any script with what people write between them. libphonenumber alone would read letters as keys
 # (`0550 DOG 456`), drop `x12` and look for a number inside a sentence: each a guess.

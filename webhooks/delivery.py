@@ -101,16 +101,8 @@ def claim(token: UUID, limit: int) -> list[Post]:
     """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries, by age."""
     close_old_connections()
     with connection.cursor() as cursor:
-        cursor.execute(
-            _CLAIM,
-            {
-                "token": token,
-                "limit": limit,
-                "lease": LEASE,
-                "at_once": AT_ONCE,
-                "at_once_failing": AT_ONCE_FAILING,
-            },
-        )
+        limits = {"limit": limit, "at_once": AT_ONCE, "at_once_failing": AT_ONCE_FAILING}
+        cursor.execute(_CLAIM, {"token": token, "lease": LEASE, **limits})  # type: ignore[dict-item]
         return [
             Post(
                 delivery_id=id_,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any
 
@@ -115,7 +116,9 @@ class StrictJSONParser(BaseParser):
 
     media_type = "application/json"
 
-    def parse(self, stream: IO, media_type: str | None = None, parser_context: dict | None = None) -> dict[str, Any]:
+    def parse(
+        self, stream: IO, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         body = stream.read(MAX_BODY + 1)
         if len(body) > MAX_BODY:
             raise PayloadTooLarge
@@ -127,7 +130,9 @@ class ExactJSONRenderer(BaseRenderer):
     format = "json"
     charset = None  # JSON is UTF-8 by its own rule
 
-    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: dict | None = None) -> bytes:
+    def render(
+        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
+    ) -> bytes:
         if data is None:
             return b""
         return dump_json(data)

@@ -30,7 +30,7 @@ MESSAGES = {
 
 
 def error_body(code: str, message: str = "", errors: dict[str, list[str]] | None = None) -> dict:
-    body = {"error": code, "message": message or MESSAGES[code]}
+    body: dict[str, object] = {"error": code, "message": message or MESSAGES[code]}
     return body if errors is None else {**body, "errors": errors}
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from uuid import UUID
 from typing import cast
 
 from django.db import IntegrityError, connection, transaction
@@ -82,7 +83,7 @@ def _fingerprint(request: Request) -> bytes:
     return hashlib.sha256(f"{request.method} {request.path}\n{body}".encode()).digest()
 
 
-def _claim(account_id: object, key: str) -> IdempotencyRecord | None:
+def _claim(account_id: UUID, key: str) -> IdempotencyRecord | None:
     """The kept answer; else the right to make one, held by an advisory lock until the transaction ends."""
     number = int.from_bytes(hashlib.sha256(f"{account_id} {key}".encode()).digest()[:8], signed=True)
     kept = IdempotencyRecord.objects.raw(
@@ -108,7 +109,7 @@ def _answer(handle: Callable[[], Response]) -> Response:
         return cast(Response, exception_handler(error, {}))
 
 
-def _keep(account_id: object, key: str, fingerprint: bytes, response: Response) -> None:
+def _keep(account_id: UUID, key: str, fingerprint: bytes, response: Response) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO api_idempotencyrecord (account_id, key, fingerprint, status, body, created_at)"
