@@ -9,6 +9,7 @@ urlpatterns = [
     path("api/schema", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api-docs"),
     path("api/v1/", include("orders.urls")),
+    path("api/v1/", include("inventory.urls")),
     path("console/", include("agents.urls")),
     path("i18n/", include("django.conf.urls.i18n")),
     path("", include("codservice.accounts.urls")),

@@ -1,11 +1,35 @@
 from django.db import models
+from django.db.models import Count, Func, Q, Sum
 from uuid_utils.compat import uuid7
 
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, User
+
+MAX_QUANTITY = 1_000_000_000  # contract, section 7
+
+
+class ProductQuerySet(models.QuerySet["Product"]):
+    def state(self) -> tuple[int, str]:
+        """How many products these are, and a text that is another one after any change of any of them.
+
+        PostgreSQL writes each version of a row with the number (`xmin`) of the transaction that it comes from: so two
+        changes at one time, and a change that is taken back, tell too. A counter for each account, which each change
+        of stock had to raise, would make them wait for each other; this sum costs a look at each row, about a
+        hundredth of sending it, and only those that ask for the list pay for it.
+        """
+        version = Func(
+            template="hash_record_extended(ROW(inventory_product.id, inventory_product.xmin), 0)",
+            output_field=models.BigIntegerField(),
+        )
+        found = self.order_by().aggregate(count=Count("*"), sum=Sum(version, default=0))
+        return found["count"], f"{found['count']}.{found['sum']}"
 
 
 class Product(models.Model):
-    """One thing that a merchant sells."""
+    """One thing that a merchant sells. Its stock is changed by `inventory.stock` alone.
+
+    The sku is what the merchant's systems call it, and nothing changes it: an answer that lists all products goes on
+    where its last page ended, by sku.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="products", db_index=False)
@@ -15,14 +39,49 @@ class Product(models.Model):
     stock_quantity = models.PositiveIntegerField(default=0)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    # Not indexed on purpose: it changes with every change of stock, and PostgreSQL spares such an update all indexes
+    # when none holds a changed column. `updated_from` reads the account's products by sku instead.
     updated_at = models.DateTimeField(auto_now=True)
+
+    objects = ProductQuerySet.as_manager()
 
     class Meta:
         constraints = [
             # Also the index of the list, which is sorted by sku.
             models.UniqueConstraint(fields=["account", "sku"], name="one_product_per_sku"),
-            models.CheckConstraint(condition=models.Q(price__gte=0), name="product_price_not_negative"),
+            models.CheckConstraint(condition=Q(price__gte=0), name="product_price_not_negative"),
+            models.CheckConstraint(
+                condition=Q(stock_quantity__gte=0, stock_quantity__lte=MAX_QUANTITY), name="product_stock_in_bounds"
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.sku} {self.name}"
+
+
+class StockMovement(models.Model):
+    """One change of one product's stock, never changed itself.
+
+    A product's movements in the order of their ids are a chain: each starts at the number where the one before it
+    ended. (Ids are given out while the product's row is locked.)
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="movements", db_index=False)
+    old_quantity = models.PositiveIntegerField()
+    new_quantity = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=255, help_text="Who made it, as people read it.")
+    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False)
+
+    class Meta:
+        indexes = [
+            # A product's chain; and its last movement, which the next one may not precede.
+            models.Index(fields=["product", "id"], name="stock_movement_chain"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.old_quantity} → {self.new_quantity}"

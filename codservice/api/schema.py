@@ -73,6 +73,7 @@ def describe(
     errors: Iterable[int] = (),
     filters: Any = None,
     is_paged: bool = False,
+    max_per_page: int = 100,
     is_idempotent: bool = False,
     has_etag: bool = False,
 ) -> Callable:
@@ -90,7 +91,7 @@ def describe(
     if is_paged:
         parameters += [
             OpenApiParameter("page", {"type": "integer", "minimum": 1, "maximum": 1_000_000_000, "default": 1}),
-            OpenApiParameter("per_page", {"type": "integer", "minimum": 1, "maximum": 100, "default": 15}),
+            OpenApiParameter("per_page", {"type": "integer", "minimum": 1, "maximum": max_per_page, "default": 15}),
         ]
     if is_idempotent:
         parameters += [

@@ -6,29 +6,44 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Product',
+            name="Product",
             fields=[
-                ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('sku', models.CharField(max_length=64, verbose_name='SKU')),
-                ('name', models.CharField(max_length=255)),
-                ('price', models.DecimalField(decimal_places=2, help_text='DZD', max_digits=10)),
-                ('stock_quantity', models.PositiveIntegerField(default=0)),
-                ('is_active', models.BooleanField(default=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='products', to='accounts.account')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("sku", models.CharField(max_length=64, verbose_name="SKU")),
+                ("name", models.CharField(max_length=255)),
+                ("price", models.DecimalField(decimal_places=2, help_text="DZD", max_digits=10)),
+                ("stock_quantity", models.PositiveIntegerField(default=0)),
+                ("is_active", models.BooleanField(default=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="products",
+                        to="accounts.account",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('account', 'sku'), name='one_product_per_sku'), models.CheckConstraint(condition=models.Q(('price__gte', 0)), name='product_price_not_negative')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("account", "sku"), name="one_product_per_sku"),
+                    models.CheckConstraint(condition=models.Q(("price__gte", 0)), name="product_price_not_negative"),
+                ],
             },
         ),
     ]
