@@ -82,6 +82,8 @@ def describe(
     for code in sorted({*errors, *_ALWAYS}):
         error, description = ERRORS[code]
         responses[code] = OpenApiResponse(ValidationError if code == 422 else Error, f"`{error}`: {description}")
+    if has_etag:
+        responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
     parameters = _gate_headers(sorted(responses))
     if filters is not None:
         parameters += [
@@ -106,7 +108,6 @@ def describe(
             ),
         ]
     if has_etag:
-        responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
         parameters += [
             OpenApiParameter("If-None-Match", {"type": "string"}, HEADER, description="An `ETag` that was received."),
             OpenApiParameter("ETag", {"type": "string"}, HEADER, response=[200, 304]),

@@ -1,0 +1,198 @@
+"""The OpenAPI description is valid, is what the service really does, and schemathesis finds nothing against it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import jsonschema_rs
+import pytest
+import yaml
+from django.conf import settings
+from django.db import OperationalError
+from django.urls import get_resolver
+from drf_spectacular.validation import validate_schema
+
+from codservice.accounts.actor import Actor, Role
+from orders import lifecycle
+from tests.api.conftest import new_key
+from tests.factories import AccountFactory, ProductFactory, UserFactory, make_order, order_body
+
+ORDERS = "/api/v1/orders"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def description(client):
+    answer = client.get("/api/schema")
+    assert answer.status_code == 200
+    return yaml.safe_load(answer.content)
+
+
+def operations(description):
+    return {
+        (method.upper(), path): operation
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+        if method != "parameters"
+    }
+
+
+def test_the_description_is_valid_openapi(description):
+    validate_schema(description)
+    assert description["openapi"].startswith("3.1.")
+
+
+def test_every_route_of_the_api_is_described(description):
+    described = {re.sub(r"{.*?}", "{}", path) for path in description["paths"]}
+    (api,) = [pattern for pattern in get_resolver().url_patterns if str(pattern.pattern) == "api/v1/"][:1]
+    routes = {f"/api/v1/{re.sub(r'<.*?>', '{}', str(route.pattern))}" for route in api.url_patterns}
+    assert routes <= described
+
+
+def test_every_operation_tells_of_the_gates_answers(description):
+    for (method, path), operation in operations(description).items():
+        assert {"401", "403", "429", "500", "503"} <= operation["responses"].keys(), (method, path)
+        assert operation["security"] == [{"apiKey": []}]
+        assert operation["summary"]
+        assert "WWW-Authenticate" in operation["responses"]["401"]["headers"]
+        for status in ("429", "503"):
+            assert "Retry-After" in operation["responses"][status]["headers"]
+        for response in operation["responses"].values():
+            assert "X-Request-Id" in response["headers"]
+
+
+class Checker:
+    """Holds real answers against the description, and remembers which statuses were seen."""
+
+    def __init__(self, description):
+        self.description, self.seen = description, set()
+
+    def check(self, path, answer, headers_of=None):
+        method = answer.request["REQUEST_METHOD"]
+        responses = self.description["paths"][path][method.lower()]["responses"]
+        status = str(answer.status_code)
+        assert status in responses, (method, path, status, answer.content)
+        response = responses[status]
+        for name, header in response["headers"].items():
+            if name == "Idempotent-Replayed" and name not in answer.headers:
+                continue
+            assert name in answer.headers, (method, path, status, name)
+            value = answer.headers[name]
+            self.validate(header["schema"], int(value) if header["schema"]["type"] == "integer" else value)
+        if "content" in response:
+            assert list(response["content"]) == [answer.headers["Content-Type"]] == ["application/json"]
+            self.validate(response["content"]["application/json"]["schema"], json.loads(answer.content))
+        else:
+            assert answer.content == b""
+        self.seen.add((method, path, answer.status_code))
+
+    def validate(self, schema, instance):
+        whole = {"components": self.description["components"], **schema}
+        jsonschema_rs.validator_for(closed(whole), validate_formats=True).validate(instance)
+
+
+def closed(schema):
+    """The schema with no room for fields that it does not name, so that none goes undescribed."""
+    if isinstance(schema, list):
+        return [closed(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {name: closed(value) for name, value in schema.items()}
+    if "properties" in schema and schema.get("type") == "object":
+        schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def test_real_answers_are_as_described(description, alice, api, api_for, stranger, monkeypatch):
+    alice.rate_limit = 1000
+    alice.save()
+    check = Checker(description).check
+    product = ProductFactory(account=alice)
+    body = order_body(
+        external_id="1", notes="x", items=[*order_body()["items"], {"product_id": str(product.id), "quantity": 1}]
+    )
+    imported = api.post(ORDERS, body, headers={"Idempotency-Key": "1"})
+    order, one, cancel = imported.json()["id"], ORDERS + "/{id}", ORDERS + "/{id}/cancel"
+    check(ORDERS, imported)
+    check(ORDERS, api.post(ORDERS, body, headers={"Idempotency-Key": "1"}))
+    lifecycle.add_call_note(order, agent=UserFactory(), outcome="callback", callback_at=product.created_at)
+    lifecycle.confirm(order, actor=Actor(Role.SUPERVISOR, "Samira"))
+    make_order(alice)
+    for query in ("", "?page=9", "?status=confirmed"):
+        check(ORDERS, api.get(f"{ORDERS}{query}"))
+    detail = api.get(f"{ORDERS}/{order}")
+    check(one, detail)
+    check(one, api.get(f"{ORDERS}/{order}", headers={"If-None-Match": detail.headers["ETag"]}))
+    check(cancel, api.post(f"{ORDERS}/{order}/cancel"))
+    shipped = make_order(alice)
+    for move in (lifecycle.confirm, lifecycle.ship):
+        move(shipped.id, actor=Actor(Role.SUPERVISOR, "Samira"))
+    check(cancel, api.post(f"{ORDERS}/{shipped.id}/cancel"))
+    check(one, api.get(f"{ORDERS}/{uuid4()}"))
+    check(cancel, api.post(f"{ORDERS}/{uuid4()}/cancel"))
+    calls = [
+        (ORDERS, "GET", ORDERS),
+        (ORDERS, "POST", ORDERS),
+        (one, "GET", f"{ORDERS}/{order}"),
+        (cancel, "POST", f"{ORDERS}/{order}/cancel"),
+    ]
+    poor = api_for(alice, scopes=[])
+    for path, method, url in calls:
+        check(path, stranger.generic(method, url))
+        check(path, poor.generic(method, url))
+        if method == "POST":
+            for content in (b"[", b" " * 1_048_577, b'{"reason":5}'):
+                check(path, api.generic(method, url, content, content_type="application/json"))
+            check(path, api.generic(method, url, b"x", content_type="text/plain"))
+    check(ORDERS, api.get(f"{ORDERS}?page=0&status=x&created_from=x"))
+
+
+def test_what_is_described_as_limited_crashed_and_away_is_so(description, alice, api_for, api, monkeypatch):
+    check = Checker(description).check
+    alice.rate_limit = 1
+    alice.save()
+    limited = api_for(alice)
+    limited.get(ORDERS)
+    check(ORDERS, limited.get(ORDERS))
+    monkeypatch.setattr("orders.views.OrderViewSet.get_queryset", lambda view: 1 / 0)
+    alice.rate_limit = 100
+    alice.save()
+    check(ORDERS, api.get(ORDERS))
+
+    def away(view):
+        raise OperationalError("gone")
+
+    monkeypatch.setattr("orders.views.OrderViewSet.get_queryset", away)
+    check(ORDERS, api.get(ORDERS))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_schemathesis_finds_nothing(service, tmp_path):
+    """All its checks, against the running service; `tests/schemathesis_hooks.py` says how to run more of it by hand."""
+    account = AccountFactory(rate_limit=1_000_000)
+    ids = {
+        "CODSERVICE_ORDERS": ",".join(str(make_order(account).id) for _ in range(5)),
+        "CODSERVICE_PRODUCTS": ",".join(str(ProductFactory(account=account).id) for _ in range(3)),
+    }
+    command = [
+        str(Path(sys.executable).with_name("schemathesis")),
+        "run",
+        f"{service.url}/api/schema",
+        "--checks=all",
+        "--max-examples=15",
+        "--seed=1",
+        "--no-color",
+        "--generation-database=none",
+        f"--header=Authorization: Bearer {new_key(account)}",
+    ]
+    hooks = {"SCHEMATHESIS_HOOKS": "tests.schemathesis_hooks", "PYTHONPATH": str(settings.BASE_DIR)}
+    result = subprocess.run(
+        command, env=os.environ | hooks | ids, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stdout[-8000:]
+    assert re.search(r"Tested: [1-9]", result.stdout), result.stdout[-3000:]
+    assert "No issues found" in result.stdout

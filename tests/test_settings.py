@@ -1,0 +1,93 @@
+"""Settings come from the environment alone; a wrong one stops the start with a sentence that names it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from cryptography.fernet import Fernet
+from django.conf import settings
+
+PRODUCTION = {
+    "SECRET_KEY": "".join(map(chr, range(48, 110))),
+    "ENCRYPTION_KEYS": Fernet.generate_key().decode(),
+    "ALLOWED_HOSTS": "shop.example",
+    "DATABASE_URL": "postgresql://codservice@localhost/codservice",
+    "REDIS_URL": "redis://localhost/0",
+}
+
+
+def manage(*args, env=None, unset=()):
+    """`manage.py …` in an environment that holds nothing of ours but `env`."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    environ = {name: value for name, value in (kept | PRODUCTION | (env or {})).items() if name not in unset}
+    command = [sys.executable, "manage.py", *args]
+    return subprocess.run(command, env=environ, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
+
+
+def test_production_settings_pass_djangos_own_check():
+    result = manage("check", "--deploy", "--fail-level", "WARNING")
+    assert result.returncode == 0, result.stderr
+    assert "no issues" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "mysql://localhost/x"),
+        ("DATABASE_URL", "sqlite:///x"),
+        ("DATABASE_URL", "nonsense"),
+        ("REDIS_URL", "memcached://localhost"),
+        ("API_RATE_LIMIT", "many"),
+        ("API_RATE_LIMIT", "0"),
+        ("API_RATE_LIMIT", "1.5"),
+        ("TRUSTED_PROXIES", "-1"),
+        ("TRUSTED_PROXIES", "*"),
+        ("DEBUG", "maybe"),
+        ("HTTPS", "sometimes"),
+        ("DATABASE_PGBOUNCER", "perhaps"),
+        ("DATABASE_STATEMENT_TIMEOUT", "long"),
+        ("LOG_LEVEL", "LOUD"),
+        ("EMAIL_URL", "carrier-pigeon://x"),
+        ("ENCRYPTION_KEYS", ""),
+    ],
+)
+def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value):
+    result = manage("check", env={name: value})
+    assert result.returncode != 0
+    assert name in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 2
+
+
+def test_a_production_without_secrets_does_not_start(tmp_path):
+    result = manage("check", env={"DATA_DIR": str(tmp_path)}, unset=["SECRET_KEY", "ENCRYPTION_KEYS"])
+    assert result.returncode != 0
+    assert "SECRET_KEY" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == [], "and makes up none"
+
+
+def test_a_value_may_stand_in_a_file(tmp_path):
+    (tmp_path / "limit").write_text("77\n")
+    show = "from django.conf import settings; print(settings.API_RATE_LIMIT)"
+    result = manage("shell", "--no-imports", "-c", show, env={"API_RATE_LIMIT_FILE": str(tmp_path / "limit")})
+    assert result.stdout.strip() == "77", result.stderr
+
+
+def test_locks_and_statements_have_a_limit_and_connections_are_kept():
+    database = settings.DATABASES["default"]
+    assert "lock_timeout=2s" in database["OPTIONS"]["options"]
+    assert "statement_timeout=30s" in database["OPTIONS"]["options"]
+    assert database["CONN_HEALTH_CHECKS"] is True
+    assert database["CONN_MAX_AGE"] is None
+
+
+def test_behind_pgbouncer_nothing_is_kept_in_the_session():
+    show = (
+        "from django.conf import settings; d = settings.DATABASES['default'];"
+        "print(d['CONN_MAX_AGE'], d['OPTIONS'].get('options'), d['OPTIONS']['prepare_threshold'],"
+        " d['DISABLE_SERVER_SIDE_CURSORS'])"
+    )
+    result = manage("shell", "--no-imports", "-c", show, env={"DATABASE_PGBOUNCER": "true"})
+    assert result.stdout.strip() == "0 None None True", result.stderr
