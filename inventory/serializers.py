@@ -76,6 +76,9 @@ def _is_quantity(value: object) -> bool:
 class StockUpdate(serializers.Serializer):
     """An entry as OpenAPI describes it; `read_updates` reads it, because one bad entry does not spoil the others."""
 
+    openapi_extra = {
+        "anyOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in ("sku", "id")],
+    }
     sku = Text(max_length=64, required=False, allow_null=True, help_text="Or `id`; with both, they name one product.")
     id = serializers.UUIDField(required=False, allow_null=True)
     quantity = Integer(min_value=0, max_value=MAX_QUANTITY, help_text="The stock from now on.")
@@ -215,8 +218,8 @@ class UpdatedStockBody(serializers.Serializer):
 
 class StockErrorBody(serializers.Serializer):
     index = serializers.IntegerField(min_value=0, max_value=MAX_UPDATES - 1, help_text="Of the entry in `updates`.")
-    sku = serializers.JSONField(required=False, allow_null=True, help_text="As it was sent.")
-    id = serializers.JSONField(required=False, allow_null=True, help_text="As it was sent.")
+    sku = serializers.JSONField(required=False, help_text="As it was sent.")
+    id = serializers.JSONField(required=False, help_text="As it was sent.")
     error = serializers.ChoiceField([reason.value for reason in Reason])
     message = serializers.CharField()
 

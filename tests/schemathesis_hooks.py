@@ -4,7 +4,8 @@
         -H "Authorization: Bearer $KEY"
 
 Data that keeps to the description is completed so that it also fits the database; data that breaks it on purpose is
-left alone, and so is every check. CODSERVICE_ORDERS and CODSERVICE_PRODUCTS are ids that exist, comma separated.
+left alone, and so is every check. CODSERVICE_ORDERS are ids and CODSERVICE_PRODUCTS pairs `id=sku` of what exists, comma
+separated.
 """
 
 import os
@@ -15,7 +16,7 @@ from uuid import uuid4
 import schemathesis
 
 ORDERS = cycle([*os.environ.get("CODSERVICE_ORDERS", "").split(","), str(uuid4())])
-PRODUCTS = cycle(os.environ.get("CODSERVICE_PRODUCTS", "").split(","))
+PRODUCTS = cycle([pair.split("=") for pair in os.environ.get("CODSERVICE_PRODUCTS", "=").split(",")])
 NUMBERS = count()
 
 
@@ -25,8 +26,11 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
         return
     if "id" in case.path_parameters and case.meta.phase.name.value != "stateful":
         case.path_parameters["id"] = next(ORDERS)
+    if case.operation.label == "PUT /api/v1/inventory" and isinstance(case.body, dict):
+        for entry in case.body["updates"]:
+            complete_entry(entry)
     if case.operation.label == "POST /api/v1/orders" and isinstance(case.body, dict):
-        complete(case.body)
+        complete_order(case.body)
         if key := (case.headers or {}).get("Idempotency-Key"):
             case.headers["Idempotency-Key"] = new_from(key)
 
@@ -40,7 +44,7 @@ def new_from(text: str) -> str:
     return f"{text[:32]}{os.getpid()}-{next(NUMBERS)}"
 
 
-def complete(body: dict[str, Any]) -> None:
+def complete_order(body: dict[str, Any]) -> None:
     """A commune that lies in the wilaya, products that exist, an `external_id` that is new."""
     if body.get("customer_commune"):
         body["customer_wilaya"], body["customer_commune"] = "16", "1601"
@@ -51,4 +55,16 @@ def complete(body: dict[str, Any]) -> None:
     for item in body.get("items", []):
         item["quantity"] = as_integer(item["quantity"])
         if item.get("product_id"):
-            item["product_id"] = next(PRODUCTS)
+            item["product_id"] = next(PRODUCTS)[0]
+
+
+def complete_entry(entry: dict[str, Any]) -> None:
+    """A product that exists, whatever its stock is until now."""
+    id_, sku = next(PRODUCTS)
+    if entry.get("id"):
+        entry["id"] = id_
+    if entry.get("sku"):
+        entry["sku"] = sku
+    entry["quantity"] = as_integer(entry["quantity"])
+    if "expected_quantity" in entry:
+        entry["expected_quantity"] = None

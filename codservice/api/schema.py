@@ -160,6 +160,16 @@ class StringMapSchema(_StrictField):
     target_class = "codservice.api.fields.StringMap"
 
 
+class UUIDSchema(OpenApiSerializerFieldExtension):
+    """`format` alone is a hint to many readers; the length is not."""
+
+    target_class = "rest_framework.fields.UUIDField"
+    match_subclasses = True
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
+        return {"type": "string", "format": "uuid", "minLength": 36, "maxLength": 36}
+
+
 class ListSchema(OpenApiSerializerFieldExtension):
     """Lists with their bounds, which drf-spectacular leaves out."""
 

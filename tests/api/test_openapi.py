@@ -174,9 +174,10 @@ def test_what_is_described_as_limited_crashed_and_away_is_so(description, alice,
 def test_schemathesis_finds_nothing(service, tmp_path):
     """All its checks, against the running service; `tests/schemathesis_hooks.py` says how to run more of it by hand."""
     account = AccountFactory(rate_limit=1_000_000)
+    products = [ProductFactory(account=account) for _ in range(3)]
     ids = {
         "CODSERVICE_ORDERS": ",".join(str(make_order(account).id) for _ in range(5)),
-        "CODSERVICE_PRODUCTS": ",".join(str(ProductFactory(account=account).id) for _ in range(3)),
+        "CODSERVICE_PRODUCTS": ",".join(f"{product.id}={product.sku}" for product in products),
     }
     command = [
         str(Path(sys.executable).with_name("schemathesis")),
