@@ -50,6 +50,15 @@ def test_what_was_sent_is_not_repeated_when_it_says_the_same(alice: Account, age
     assert "Sent as" not in browser_of(agent).get(page_of(order)).content.decode()
 
 
+def test_the_latest_call_and_change_stand_first(order: Order, agent: User, browser_of: Any) -> None:
+    for note in ("First call", "Second call"):
+        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY, note=note)
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    text = browser_of(agent).get(page_of(order)).content.decode()
+    assert text.index("Second call") < text.index("First call")
+    assert text.index("<strong>Confirmed") < text.index("<strong>Imported")
+
+
 def test_times_are_algerias(order: Order, agent: User, browser_of: Any) -> None:
     Order.objects.update(created_at="2026-07-01T22:30:00Z")
     assert "1 Jul 2026, 23:30" in browser_of(agent).get(page_of(order)).content.decode()
