@@ -8,11 +8,12 @@ import logging
 import time
 
 import redis
-from celery import current_app
 from django.conf import settings
 from django.db import transaction
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from codservice.celery import app
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +42,8 @@ def ring() -> None:
         return
     try:
         if _redis.set(_BELL, 1, nx=True, px=_RINGS_FOR):
-            current_app.send_task("webhooks.tasks.deliver", retry=False, expires=30)
-    except Exception as error:  # noqa: BLE001  (kombu raises what its transports raise)
+            app.send_task("webhooks.tasks.deliver", retry=False, expires=30)
+    except Exception as error:  # kombu raises what its transports raise
         _paused_until = time.monotonic() + _PAUSE
         logger.warning("no worker could be woken, beat will: %s", error)
 
