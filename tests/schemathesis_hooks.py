@@ -4,8 +4,8 @@
         -H "Authorization: Bearer $KEY"
 
 Data that keeps to the description is completed so that it also fits the database; data that breaks it on purpose is
-left alone, and so is every check. CODSERVICE_ORDERS are ids and CODSERVICE_PRODUCTS pairs `id=sku` of what exists, comma
-separated.
+left alone, and so is every check. CODSERVICE_ORDERS are ids and CODSERVICE_PRODUCTS pairs `id=sku` of what exists,
+comma separated.
 """
 
 import os

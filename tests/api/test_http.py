@@ -5,7 +5,8 @@ import json
 import pytest
 
 from orders.models import Order
-from tests.factories import order_body
+from tests.api.conftest import new_key
+from tests.factories import AccountFactory, order_body
 
 ORDERS = "/api/v1/orders"
 BODY = json.dumps(order_body()).encode()
@@ -53,12 +54,15 @@ def test_head_is_get_without_the_body(service, key):
     assert head.headers.keys() == get.headers.keys()
 
 
-@pytest.mark.parametrize("charset", ["idna", "zlib", "punycode", "utf-16", "bogus", "utf-7"])
+@pytest.mark.parametrize("charset", ["idna", "zlib", "punycode", "utf-16", "bogus", "utf-7", "latin-1"])
 def test_the_query_is_utf8_whatever_charset_the_body_names(service, key, charset):
     service.send("POST", ORDERS, order_body(external_id="é1"), key=key)
     headers = {"Content-Type": f"application/json; charset={charset}"}
     answer = service.send("GET", f"{ORDERS}?external_id=%C3%A91", headers=headers, key=key)
     assert (answer.status, answer.json()["meta"]["total"]) == (200, 1)
+    assert (
+        service.send("POST", f"{ORDERS}?a=%C3%A9", BODY, headers, key=key).json()["error"] == "unsupported_media_type"
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,9 +102,6 @@ def test_an_escaped_path_is_the_same_path_in_the_same_window(service, charlies_k
 
 @pytest.fixture
 def charlies_key(transactional_db):
-    from tests.api.conftest import new_key
-    from tests.factories import AccountFactory
-
     return new_key(AccountFactory(rate_limit=3))
 
 

@@ -184,7 +184,7 @@ def test_schemathesis_finds_nothing(service, tmp_path):
         "run",
         f"{service.url}/api/schema",
         "--checks=all",
-        "--max-examples=15",
+        "--max-examples=10",
         "--seed=1",
         "--no-color",
         "--generation-database=none",
