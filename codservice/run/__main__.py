@@ -15,7 +15,7 @@ from codservice.embedded.layout import CannotStart, Layout, make_data_folder
 
 from .process import Process, die_with_parent, return_memory
 from .service import STOP_ORDER, is_set, processes
-from .supervisor import Supervisor
+from .supervisor import SaidWhy, Supervisor, say
 from .web import Web
 
 # An orphan of a killed predecessor may need a moment to let go of the port.
@@ -38,17 +38,15 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
         with lock:
             try:
                 listed = list_processes(layout, web)
-                return Supervisor(listed, stop_order=STOP_ORDER, is_up=_announce(web, layout), say=_say).run()
+                return Supervisor(listed, stop_order=STOP_ORDER, is_up=_announce(web, layout), say=say).run()
             finally:
                 # Nothing but sockets that nobody listens on any more, and copies of programs.
                 shutil.rmtree(layout.runtime, ignore_errors=True)
-    except CannotStart as error:
-        _say(str(error))
+    except SaidWhy:
         return 1
-
-
-def _say(sentence: str) -> None:
-    print(f"codservice: {sentence}", file=sys.stderr, flush=True)
+    except CannotStart as error:
+        say(str(error))
+        return 1
 
 
 def _lock(layout: Layout) -> IO[str]:
@@ -105,7 +103,7 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
             return True
         if time.monotonic() - started > patience:
             patience = float("inf")
-            _say(f"Not ready yet: {web.url}/readyz answers {status or 'nothing'} {body}")
+            say(f"Not ready yet: {web.url}/readyz answers {status or 'nothing'} {body}")
         return False
 
     return is_up

@@ -13,7 +13,8 @@ from codservice import embedded
 
 from .process import return_memory_soon
 
-app = Celery("codservice", fixups=[])
+# Never the current application of a process that also has the real one.
+app = Celery("codservice", fixups=[], set_as_current=False)
 
 
 def main() -> None:

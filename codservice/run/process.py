@@ -8,15 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 LOG_BYTES = 8 << 20
 SETTLED_SECONDS = 15.0
 
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -27,7 +29,9 @@ class Process:
     """What is to run. Plain data, so that a test can supervise processes of its own."""
 
     name: str
-    command: Sequence[str]
+    command: Sequence[str] = ()
+    target: Callable[[], int | None] | None = None
+    """Run in a fork of the supervisor, in place of a command: shares the memory of what is loaded already."""
     before_start: Callable[[], None] | None = None
     """Called before every start; may raise `CannotStart`."""
     is_ready: Callable[[], bool] | None = None
@@ -48,8 +52,22 @@ class Process:
     """File that gets its output, started anew (the old one kept) when it has grown; None: the terminal."""
 
 
-def spawn(process: Process) -> subprocess.Popen[bytes]:
-    """Start it in a session of its own (Ctrl-C reaches only the supervisor), bound to our life."""
+class Child(Protocol):
+    """What the supervisor needs of a running child; `subprocess.Popen` has it."""
+
+    pid: int
+    returncode: Any
+
+    def poll(self) -> int | None: ...
+    def wait(self) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+
+
+def spawn(process: Process) -> Child:
+    """Start it where Ctrl-C does not reach it, and bound to our life."""
+    bind = _bind(process.orphan_signal, os.getpid())
+    if process.target is not None:
+        return _Fork(process.name, process.target, bind)
     if process.log and process.log.exists() and process.log.stat().st_size > LOG_BYTES:
         process.log.replace(process.log.with_name(process.log.name + ".1"))
     output = process.log.open("ab") if process.log else None
@@ -62,12 +80,73 @@ def spawn(process: Process) -> subprocess.Popen[bytes]:
             env={**os.environ, **process.environment},
             start_new_session=True,
             # Runs after the change of user, which would clear the setting again.
-            preexec_fn=_bind(process.orphan_signal, os.getpid()),
+            preexec_fn=bind,
             **process.options,
         )
     finally:
         if output:
             output.close()
+
+
+class _Fork:
+    """A forked child that runs a function and ends with its status."""
+
+    def __init__(self, name: str, target: Callable[[], int | None], bind: Callable[[], None]) -> None:
+        self.returncode: int | None = None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os._exit(_run(name, target, bind))
+
+    def poll(self) -> int | None:
+        return self._collect(os.WNOHANG)
+
+    def wait(self) -> int:
+        self._collect(0)
+        assert self.returncode is not None  # noqa: S101 - it has ended
+        return self.returncode
+
+    def send_signal(self, sig: int, /) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+    def _collect(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+
+def _run(name: str, target: Callable[[], int | None], bind: Callable[[], None]) -> int:
+    """The whole life of a forked child; its exit status."""
+    try:
+        os.setsid()
+        bind()
+        name_process(name)
+        signal.set_wakeup_fd(-1)
+        for signum in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
+            signal.signal(signum, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        return target() or 0
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return end.code or 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def name_process(name: str) -> None:
+    """Have `ps -o comm` and `pgrep` show what we are. Linux only; elsewhere nothing."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_NAME, f"cod-{name}"[:15].encode(), 0, 0, 0)
 
 
 def _bind(signum: int, parent: int) -> Callable[[], None]:

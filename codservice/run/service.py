@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from codservice import embedded
 from codservice.embedded.postgres import postgres
@@ -15,7 +14,14 @@ from .process import Process
 from .web import STOP_SECONDS, Web
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
-STOP_ORDER = ("prepare", "web", "worker", "beat", "broker", "database")
+STOP_ORDER = ("application", "broker", "database")
+
+WEB_STOP = ((signal.SIGTERM, STOP_SECONDS + 5.0),)
+# Warm shutdown, then a cold one: what a task leaves undone is still a row that is due.
+WORKER_STOP = ((signal.SIGTERM, 15.0), (signal.SIGQUIT, 5.0))
+BEAT_STOP = ((signal.SIGTERM, 5.0),)
+# One after the other, and a little more.
+APPLICATION_STOP = ((signal.SIGTERM, sum(seconds for _, seconds in (*WEB_STOP, *WORKER_STOP, *BEAT_STOP)) + 5.0),)
 
 
 def is_set(environ: Mapping[str, str], name: str) -> bool:
@@ -30,27 +36,23 @@ def processes(layout: embedded.Layout, web: Web, environ: Mapping[str, str] = os
         listed.append(postgres(layout))
     if not is_set(environ, "REDIS_URL"):
         listed.append(valkey(layout))
-    return [*listed, *application_processes(layout, web)]
+    return [*listed, application(layout, web)]
 
 
-def application_processes(layout: embedded.Layout, web: Web) -> list[Process]:
-    """The parts that are ours. Each gets our environment unchanged, with the data folder spelled out."""
-    environment = {
-        "DATA_DIR": str(layout.data),
-        # Few threads need no memory arena of their own for each core.
-        "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
-        # Checks load every page and form into the worker; `manage.py check` and the tests run them.
-        "CELERY_SKIP_CHECKS": os.environ.get("CELERY_SKIP_CHECKS", "true"),
-    }
-
-    def ours(name: str, **more: Any) -> Process:
-        command = [sys.executable, "-m", f"codservice.run.{name}"]
-        return Process(name, command, options={"cwd": CHECKOUT}, environment=environment, **more)
-
-    return [
-        ours("prepare", once=True, start_seconds=None),
-        ours("web", is_ready=web.answers, stop=((signal.SIGTERM, STOP_SECONDS + 5.0),)),
-        # Warm shutdown, then a cold one: what a task leaves undone is still a row that is due.
-        ours("worker", stop=((signal.SIGTERM, 15.0), (signal.SIGQUIT, 5.0))),
-        ours("beat", stop=((signal.SIGTERM, 5.0),)),
-    ]
+def application(layout: embedded.Layout, web: Web) -> Process:
+    """The parts that are ours, below one process that loads them. It gets our environment unchanged and some more."""
+    return Process(
+        "application",
+        [sys.executable, "-m", "codservice.run.application"],
+        is_ready=web.answers,
+        start_seconds=None,  # migrations take as long as they take
+        stop=APPLICATION_STOP,
+        options={"cwd": CHECKOUT},
+        environment={
+            "DATA_DIR": str(layout.data),
+            # Few threads need no memory arena of their own for each core.
+            "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
+            # `manage.py check` and the tests run the checks, a worker need not.
+            "CELERY_SKIP_CHECKS": os.environ.get("CELERY_SKIP_CHECKS", "true"),
+        },
+    )

@@ -5,6 +5,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from types import FrameType
 
 from codservice.embedded.layout import CannotStart
 
-from .process import Process, adopt_orphans, signal_group, spawn
+from .process import Child, Process, adopt_orphans, signal_group, spawn
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 5.0
@@ -25,10 +26,23 @@ UNTESTED_STABLE_SECONDS = 5.0
 POLL_SECONDS = 0.05
 
 
+# The status of a process that has said in a sentence why it cannot run: trying again helps nobody.
+SAID_WHY = os.EX_CONFIG
+
+
+def say(sentence: str) -> None:
+    """One sentence for the person at the terminal."""
+    print(f"codservice: {sentence}", file=sys.stderr, flush=True)
+
+
+class SaidWhy(CannotStart):
+    """The service cannot start, and one of its processes has already said why."""
+
+
 @dataclass
-class _Child:
+class _Slot:
     process: Process
-    popen: subprocess.Popen[bytes] | None = None
+    popen: Child | None = None
     started_at: float = 0.0
     ready_at: float | None = None
     is_done: bool = False
@@ -62,9 +76,9 @@ class Supervisor:
         *,
         stop_order: Sequence[str],
         is_up: Callable[[], bool] = lambda: True,
-        say: Callable[[str], None] = print,
+        say: Callable[[str], None] = say,
     ) -> None:
-        self._children = [_Child(process) for process in processes]
+        self._children = [_Slot(process) for process in processes]
         self._stop_order = stop_order
         self._is_up = is_up
         self._say = say
@@ -129,7 +143,7 @@ class Supervisor:
         if not self._announced:
             self._announced = self._is_up()
 
-    def _start(self, child: _Child) -> None:
+    def _start(self, child: _Slot) -> None:
         try:
             if child.process.before_start:
                 child.process.before_start()
@@ -143,7 +157,7 @@ class Supervisor:
         child.started_at = time.monotonic()
         child.ready_at = None
 
-    def _check(self, child: _Child) -> None:
+    def _check(self, child: _Slot) -> None:
         """Note that a running child is ready, or end a start that takes too long."""
         process, now = child.process, time.monotonic()
         if child.popen is None or process.once:
@@ -160,11 +174,13 @@ class Supervisor:
                 self._ended(child, child.popen)
         _reap_strangers({child.popen.pid for child in self._children if child.popen})
 
-    def _ended(self, child: _Child, popen: subprocess.Popen[bytes]) -> None:
+    def _ended(self, child: _Slot, popen: Child) -> None:
         name, how = child.process.name, _how(popen.returncode)
         # What it left running (a web server's workers) would hold its port.
         signal_group(popen.pid, signal.SIGKILL)
         child.popen = None
+        if popen.returncode == SAID_WHY:
+            raise SaidWhy(f"{name} has said why")
         if child.process.once:
             if popen.returncode != 0:
                 raise CannotStart(f"{name} {how}; its output above says why.{_log_hint(child.process)}")
@@ -174,7 +190,7 @@ class Supervisor:
             child.failed_starts = 0
         self._failed(child, how)
 
-    def _failed(self, child: _Child, how: str) -> None:
+    def _failed(self, child: _Slot, how: str) -> None:
         child.failed_starts += 1
         if child.failed_starts >= FAILED_STARTS:
             raise CannotStart(
@@ -193,7 +209,7 @@ class Supervisor:
                 self._stop(child.process, child.popen)
                 child.popen = None
 
-    def _stop(self, process: Process, popen: subprocess.Popen[bytes]) -> None:
+    def _stop(self, process: Process, popen: Child) -> None:
         """Each of its signals in turn, to the process alone; then SIGKILL to all that it has left."""
         before = self._stop_signals
         for signum, seconds in process.stop:

@@ -78,7 +78,7 @@ def _load(application: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _preload(application: str) -> None:
+def preload(application: str = APPLICATION) -> None:
     """Load everything once, before the web processes are forked, so that they share the memory of it."""
     from django.conf import settings
     from django.urls import get_resolver
@@ -116,7 +116,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
 
     _allow_connections(2 * CONNECTIONS)
     if sys.platform == "linux":  # elsewhere processes are not forked
-        _preload(application)
+        preload(application)
     server = Server(
         application,
         address=web.host,

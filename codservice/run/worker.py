@@ -14,6 +14,17 @@ from .process import return_memory_soon
 THREADS = 2
 
 
+def preload() -> None:
+    """Import what a worker needs, so that it need not when it is forked."""
+    import celery.apps.worker
+    import celery.concurrency.thread
+    import celery.worker.consumer  # noqa: F401
+
+    from codservice.celery import app
+
+    app.loader.import_default_modules()
+
+
 def main() -> int:
     from codservice.celery import app
 

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import shutil
 import signal
@@ -41,10 +42,11 @@ def descendants(pid: int) -> dict[int, str]:
     """Process ids below `pid`, with their command lines."""
     found: dict[int, str] = {}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            if is_alive(child):
-                found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
-                found |= descendants(child)
+        with contextlib.suppress(OSError):  # it may end while we look
+            for child in map(int, task.read_text().split()):
+                if is_alive(child):
+                    found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+                    found |= descendants(child)
     return found
 
 

@@ -1,12 +1,13 @@
 """The supervisor alone, over small scripts."""
 
+import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 
-from .conftest import CHECKOUT, eventually
+from .conftest import CHECKOUT, descendants, eventually
 
 NOTED = """
 import signal, sys, time
@@ -36,7 +37,7 @@ def supervise(tmp_path, processes: str, stop_order: str = "()") -> subprocess.Po
             return os.path.exists(notes + "." + name)
         processes = {processes}
         try:
-            sys.exit(supervisor.Supervisor(processes, stop_order={stop_order}).run())
+            sys.exit(supervisor.Supervisor(processes, stop_order={stop_order}, say=print).run())
         except CannotStart as error:
             print(error)
             sys.exit(1)
@@ -102,3 +103,36 @@ def test_many_accidents_after_good_starts_are_not_a_crash_loop(tmp_path):
     assert running.poll() is None
     running.send_signal(signal.SIGTERM)
     assert running.wait(10) == 0
+
+
+def test_functions_run_in_forks_and_are_treated_alike(tmp_path):
+    running = supervise(
+        tmp_path,
+        """[Process("task", target=lambda: open(notes, "w").close(), once=True),
+            Process("web", target=lambda: exec(NOTED.format(name="web", notes=notes, before_exit="pass"), {}),
+                is_ready=lambda: seen("web"))]""".replace("NOTED", repr(NOTED)),
+    )
+    eventually(lambda: (tmp_path / "notes.web").exists())
+    (tmp_path / "notes.web").unlink()
+    (forked,) = descendants(running.pid)
+    os.kill(forked, signal.SIGKILL)
+    eventually(lambda: (tmp_path / "notes.web").exists())
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(10) == 0
+    assert (tmp_path / "notes").read_text() == "web\n"
+
+
+def test_function_that_raises_ends_with_its_traceback(tmp_path):
+    running = supervise(tmp_path, """[Process("task", target=lambda: 1 / 0, once=True)]""")
+    assert running.wait(10) == 1
+    assert "task ended with status 1" in running.stdout.read()
+
+
+def test_sentence_of_a_process_is_not_followed_by_another(tmp_path):
+    running = supervise(
+        tmp_path,
+        """[Process("web", [python, "-c", "import os; print('the reason', flush=True); os._exit(os.EX_CONFIG)"],
+            is_ready=lambda: False)]""",
+    )
+    assert running.wait(10) == 1
+    assert "again" not in running.stdout.read()

@@ -1,0 +1,63 @@
+"""The real service, as `make run` starts it."""
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from .conftest import descendants, eventually, is_alive
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def status(service, path: str) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{service.port}{path}", timeout=5) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def named(service, name: str) -> int:
+    """The first process that `ps` shows as `name`."""
+    for pid in descendants(service.popen.pid):
+        with contextlib.suppress(OSError):  # it may have ended since
+            if Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                return pid
+    return 0
+
+
+def test_service_from_nothing_to_its_second_start(run):
+    service = run(module="codservice.run").wait_until_up()
+    assert len(re.findall("password", service.said())) == 1
+    assert status(service, "/readyz") == 200
+    assert status(service, "/api/v1/orders") == 401
+
+    for name in ("cod-web", "cod-worker", "cod-beat", "cod-application"):
+        killed = named(service, name)
+        os.kill(killed, signal.SIGKILL)
+        eventually(lambda name=name, killed=killed: named(service, name) not in (0, killed), 30)
+        eventually(lambda: status(service, "/readyz") == 200, 30)
+
+    below = descendants(service.popen.pid)
+    assert service.stop() == 0
+    assert not [line for pid, line in below.items() if is_alive(pid)]
+
+    service = run(module="codservice.run").wait_until_up()
+    assert "password" not in service.said()
+    assert service.stop() == 0
+
+
+def test_wrong_setting_is_one_sentence(run):
+    service = run(module="codservice.run", API_RATE_LIMIT="many")
+    assert service.wait() == 1
+    assert "API_RATE_LIMIT" in service.said()
+    assert service.said().count("\n") == 1
