@@ -3,6 +3,7 @@
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 from types import SimpleNamespace
 
 import pytest
@@ -176,19 +177,20 @@ def timed(call):
 def test_without_redis_the_api_serves_and_the_next_requests_are_fast(away, api, caplog):
     answer, seconds = timed(lambda: api.post(ORDERS, order_body()))
     assert (answer.status_code, standing(answer)) == (201, (60, 60))
-    assert seconds < 0.6
-    for _ in range(70):
-        answer, seconds = timed(lambda: api.get(ORDERS))
-        assert answer.status_code == 200
-        assert seconds < 0.15
+    assert seconds < 0.8
+    answers = [timed(lambda: api.get(ORDERS)) for _ in range(70)]
+    assert {answer.status_code for answer, _ in answers} == {200}
+    assert median(seconds for _, seconds in answers) < settings.REDIS_TIMEOUT / 2
     assert "rate limit is open, Redis does not answer" in caplog.text
 
 
 def test_without_redis_a_stranger_still_gets_401(away, stranger):
-    for bound in (1.0, 0.15):
-        answer, seconds = timed(lambda: stranger.get(ORDERS))
-        assert answer.status_code == 401
-        assert seconds < bound
+    answer, seconds = timed(lambda: stranger.get(ORDERS))
+    assert answer.status_code == 401
+    assert seconds < 0.8
+    answers = [timed(lambda: stranger.get(ORDERS)) for _ in range(20)]
+    assert {answer.status_code for answer, _ in answers} == {401}
+    assert median(seconds for _, seconds in answers) < settings.REDIS_TIMEOUT / 2
 
 
 def test_counting_goes_on_when_redis_is_back(refused_redis, api, monkeypatch):

@@ -1,0 +1,61 @@
+"""`/healthz` says that the process is up, `/readyz` whether it can do its work; neither takes long to say so."""
+
+import socket
+import time
+
+import pytest
+import redis
+from django.db import connection
+
+from codservice import health
+
+pytestmark = pytest.mark.django_db
+
+
+def timed_get(client, path):
+    started = time.monotonic()
+    answer = client.get(path)
+    return answer, time.monotonic() - started
+
+
+def test_the_process_is_up(client):
+    assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_with_database_and_broker_it_is_ready(client):
+    answer = client.get("/readyz")
+    assert answer.status_code == 200
+    assert (answer.json()["database"], answer.json()["broker"]) == ("ok", "ok")
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch, hangs):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        if not hangs:
+            listener.close()
+            port = 1
+        else:
+            port = listener.getsockname()[1]
+        pool = redis.ConnectionPool.from_url(
+            f"redis://127.0.0.1:{port}/0",
+            **{name: value for name, value in health._broker.connection_pool.connection_kwargs.items()
+               if name in ("socket_timeout", "socket_connect_timeout", "retry")},
+        )  # fmt: skip
+        monkeypatch.setattr(health._broker, "connection_pool", pool)
+        answer, seconds = timed_get(client, "/readyz")
+    assert answer.status_code == 503
+    assert (answer.json()["database"], answer.json()["broker"]) == ("ok", "does not answer")
+    assert seconds < 1.5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_the_database_it_is_up_but_not_ready(client, monkeypatch):
+    connection.close()
+    with monkeypatch.context() as away:
+        away.setitem(connection.settings_dict, "HOST", "/nowhere")
+        answer, seconds = timed_get(client, "/readyz")
+        assert answer.status_code == 503
+        assert answer.json()["database"] != "ok"
+        assert seconds < 3
+        assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 200
