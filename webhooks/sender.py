@@ -1,30 +1,40 @@
 """Sign and post deliveries, many at once from one thread. Knows no ORM.
 
-libcurl's multi interface carries the posts: its deadline covers name lookup, connecting, TLS, sending and waiting in
-one, and it asks us before it opens a socket, so that the address is checked that is really dialled.
+libcurl's multi interface carries the posts: its deadline covers connecting, TLS, sending and waiting in one, and it
+asks us before it opens a socket, so that the address is checked that is really dialled. Names are looked up before
+(`webhooks.names`), within the same deadline.
 """
 
 import base64
 import contextlib
 import hashlib
 import hmac
+import logging
 import selectors
 import socket
 import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pycurl
 
 from codservice import __version__
 from webhooks.addresses import is_public
+from webhooks.names import KEPT as NAMES_KEPT
+from webhooks.names import Names
+
+logger = logging.getLogger(__name__)
 
 DEADLINE = 3000  # milliseconds for an attempt, all in all (contract, section 9)
 MAX_READ = 16 * 1024  # bytes of an answer, its head included
 KEPT = 2048  # bytes of its body for the log
+MANY_NAMES = 10_000
 
 # Why an attempt is no acknowledgement, for the log. One word for all that the network did: to tell refused from
 # filtered would make us somebody's port scanner.
@@ -40,6 +50,8 @@ _FAILURES = {
     pycurl.E_FTP_WEIRD_SERVER_REPLY: BAD_ANSWER,  # of HTTP servers too
     pycurl.E_UNSUPPORTED_PROTOCOL: BAD_ANSWER,
     pycurl.E_WRITE_ERROR: BAD_ANSWER,
+    100: BAD_ANSWER,  # CURLE_TOO_LARGE: a line of the head without end
+    pycurl.E_OUT_OF_MEMORY: BAD_ANSWER,  # the same in other releases
     pycurl.E_GOT_NOTHING: BAD_ANSWER,
     pycurl.E_RECV_ERROR: BAD_ANSWER,
     pycurl.E_PARTIAL_FILE: BAD_ANSWER,
@@ -122,6 +134,10 @@ class _Transfer:
     read: int = 0
     response: bytearray = field(default_factory=bytearray)
 
+    @property
+    def deadline(self) -> float:
+        return self.started + DEADLINE / 1000
+
     def on_header(self, line: bytes) -> int | None:
         self.read += len(line)
         return None if self.read <= MAX_READ else -1
@@ -141,6 +157,10 @@ class Sender:
         self._ca_file = ca_file or ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
         self._free: list[Any] = []
         self._running: dict[Any, _Transfer] = {}
+        self._waiting: dict[int, _Transfer] = {}  # for their name, in the order in which their time is over
+        self._waiting_for: dict[str, list[_Transfer]] = {}
+        self._told: dict[tuple[str, int], float] = {}  # when libcurl was told a name's addresses
+        self._ended: list[Outcome] = []  # without libcurl
         self._selector = selectors.DefaultSelector()
         self._timer: float | None = None  # when libcurl wants to be called, in time.monotonic()
         self._multi = pycurl.CurlMulti()
@@ -151,19 +171,44 @@ class Sender:
         self._bell.setblocking(False)
         self._ear.setblocking(False)
         self._selector.register(self._ear, selectors.EVENT_READ)
+        self._names = Names(self.wake_up)
 
     @property
     def room(self) -> int:
         """How many more can be started."""
-        return self.width - len(self._running)
+        return self.width - len(self._running) - len(self._waiting)
 
     @property
     def is_idle(self) -> bool:
-        return not self._running
+        return not (self._running or self._waiting or self._ended)
 
     def start(self, post: Post) -> None:
-        curl = self._free.pop() if self._free else self._new_handle()
+        """Begin an attempt. It ends in an outcome whatever is wrong with it."""
         transfer = _Transfer(post, time.monotonic())
+        try:
+            name, _ = _name_and_port(post.url)
+            if not name or self._names.known(name):
+                self._send(transfer)
+            else:
+                self._waiting[id(transfer)] = transfer
+                self._waiting_for.setdefault(name, []).append(transfer)
+                self._names.ask(name)
+        except ValueError:  # no URL that urllib can take apart
+            self._end_unsent(transfer, UNREACHABLE)
+
+    def _send(self, transfer: _Transfer) -> None:
+        try:
+            self._give_to_curl(transfer)
+        except Exception:  # one that cannot be sent shall not stop the others
+            logger.exception("delivery %s cannot be posted", transfer.post.delivery_id)
+            self._end_unsent(transfer, UNREACHABLE)
+
+    def _give_to_curl(self, transfer: _Transfer) -> None:
+        post = transfer.post
+        curl = self._free.pop() if self._free else self._new_handle()
+        if address := self._address_to_tell(post.url):
+            curl.setopt(pycurl.RESOLVE, [address])
+        curl.setopt(pycurl.TIMEOUT_MS, max(DEADLINE - round((time.monotonic() - transfer.started) * 1000), 1))
         curl.setopt(pycurl.URL, post.url)
         curl.setopt(pycurl.HTTPHEADER, headers(post, time.time()))
         curl.setopt(pycurl.POSTFIELDS, post.body)
@@ -171,8 +216,44 @@ class Sender:
         curl.setopt(pycurl.WRITEFUNCTION, transfer.on_body)
         if not self._allow_private:
             curl.setopt(pycurl.OPENSOCKETFUNCTION, lambda purpose, address: _open(transfer, address))
-        self._running[curl] = transfer
         self._multi.add_handle(curl)
+        self._running[curl] = transfer
+
+    def _address_to_tell(self, url: str) -> str:
+        """A name's addresses as libcurl takes them, unless it has them already."""
+        name, port = _name_and_port(url)
+        if not name or not (answer := self._names.known(name)):
+            return ""
+        looked_up, addresses = answer
+        now, told = time.monotonic(), self._told.get((name, port), 0.0)
+        if told < looked_up:
+            if len(self._told) >= MANY_NAMES:
+                self._told = {key: at for key, at in self._told.items() if now - at < NAMES_KEPT}
+            self._told[name, port] = now
+        elif now - told > 1.0:  # by then the first post has begun
+            return ""
+        return f"+{name}:{port}:" + ",".join(f"[{each}]" if ":" in each else each for each in addresses)
+
+    def _send_named(self) -> None:
+        """Send what has waited for a name that is known by now; end what has waited too long."""
+        for name, addresses in self._names.answers():
+            is_allowed = self._allow_private or all(map(is_public, addresses))
+            for transfer in self._waiting_for.pop(name):
+                if self._waiting.pop(id(transfer), None) is None:
+                    continue  # its time was over
+                if not addresses:
+                    self._end_unsent(transfer, UNREACHABLE)
+                elif not is_allowed:
+                    self._end_unsent(transfer, BLOCKED)
+                else:
+                    self._send(transfer)
+        while self._waiting and (first := next(iter(self._waiting.values()))).deadline <= time.monotonic():
+            del self._waiting[id(first)]
+            self._end_unsent(first, TIMEOUT)
+
+    def _end_unsent(self, transfer: _Transfer, failure: str) -> None:
+        milliseconds = round((time.monotonic() - transfer.started) * 1000)
+        self._ended.append(Outcome(transfer.post, failure, None, milliseconds, b""))
 
     def finished(self, timeout: float) -> list[Outcome]:
         """What has ended; waits up to `timeout` seconds for the first to end or for `wake_up`."""
@@ -183,6 +264,10 @@ class Sender:
                 self._timer = None
                 self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
             next_call = until if self._timer is None else min(until, self._timer)
+            if self._waiting:
+                next_call = min(next_call, next(iter(self._waiting.values())).deadline)
+            if self._ended:
+                next_call = now
             is_woken = False
             for key, mask in self._selector.select(max(next_call - now, 0)):
                 if key.fileobj is self._ear:
@@ -190,6 +275,7 @@ class Sender:
                     self._ear.recv(4096)
                 else:
                     self._multi.socket_action(key.fd, _CURL_EVENTS[mask])
+            self._send_named()
             outcomes = self._collect()
             if outcomes or is_woken or time.monotonic() >= until:
                 return outcomes
@@ -224,7 +310,7 @@ class Sender:
         self._timer = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
 
     def _collect(self) -> list[Outcome]:
-        outcomes: list[Outcome] = []
+        outcomes, self._ended = self._ended, []
         more = 1
         while more:
             more, good, bad = self._multi.info_read()
@@ -252,8 +338,8 @@ class Sender:
         curl = pycurl.Curl()
         curl.setopt(pycurl.POST, 1)
         curl.setopt(pycurl.NOSIGNAL, 1)
-        curl.setopt(pycurl.TIMEOUT_MS, DEADLINE)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, DEADLINE)
+        curl.setopt(pycurl.DNS_CACHE_TIMEOUT, 2 * round(NAMES_KEPT))  # it is told anew before that
         curl.setopt(pycurl.FOLLOWLOCATION, 0)
         curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         curl.setopt(pycurl.BUFFERSIZE, MAX_READ)
@@ -265,6 +351,18 @@ class Sender:
         curl.setopt(pycurl.SSL_VERIFYHOST, 2)
         curl.setopt(pycurl.TCP_NODELAY, 1)
         return curl
+
+
+@lru_cache(maxsize=10_000)
+def _name_and_port(url: str) -> tuple[str, int]:
+    """The name that has to be looked up for `url`, empty when it is an address, and the port."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        ip_address(host)
+    except ValueError:
+        return host, port
+    return "", port
 
 
 def _open(transfer: _Transfer, address: Any) -> Any:

@@ -1,0 +1,79 @@
+"""Looking names up, so that a name server that never answers holds up nobody but its own names.
+
+libcurl looks up in threads too, twenty at most; lookups that hang would make all others wait until these have failed
+as well. Here each name has a thread of its own, however many posts wait for it, and there may be many.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+KEPT = 60.0  # seconds that an answer is believed
+AT_ONCE = 512  # threads, more than posts are under way; a name beyond waits for its turn
+_MANY = 10_000  # names after which those that are not believed any more are forgotten
+
+
+class Names:
+    """Answers by name. `ask` and everything else is for one thread; `ring` is called in another when one has come."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        # A lookup that takes longer than an attempt may is of no use; glibc would try for ten seconds and more.
+        os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:2")
+        self._ring = ring
+        self._known: dict[str, tuple[float, list[str]]] = {}
+        self._under_way: set[str] = set()
+        self._queued: deque[str] = deque()
+        self._threads = 0
+        self._answers: deque[tuple[str, list[str]]] = deque()
+
+    def known(self, name: str) -> tuple[float, list[str]] | None:
+        """When the name was looked up, by `time.monotonic`, and its addresses; None when it has to be asked for."""
+        answer = self._known.get(name)
+        return answer if answer and time.monotonic() - answer[0] < KEPT else None
+
+    def ask(self, name: str) -> None:
+        """Have the name looked up, unless that is under way."""
+        if name not in self._under_way:
+            self._under_way.add(name)
+            self._queued.append(name)
+            self._start()
+
+    def answers(self) -> list[tuple[str, list[str]]]:
+        """Names whose lookup has ended, with their addresses: none when there is no such name or no answer."""
+        found = []
+        while self._answers:
+            name, addresses = self._answers.popleft()
+            self._threads -= 1
+            self._under_way.discard(name)
+            if addresses:
+                if len(self._known) >= _MANY:
+                    self._known = {name: answer for name, answer in self._known.items() if self.known(name)}
+                self._known[name] = (time.monotonic(), addresses)
+            found.append((name, addresses))
+        self._start()
+        return found
+
+    def _start(self) -> None:
+        while self._queued and self._threads < AT_ONCE:
+            name = self._queued.popleft()
+            self._threads += 1
+            try:
+                threading.Thread(target=self._look_up, args=(name,), daemon=True).start()
+            except RuntimeError:  # the system has no thread to give
+                self._end(name, [])
+
+    def _look_up(self, name: str) -> None:
+        addresses: list[str] = []
+        try:
+            found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(peer[0]) for *_, peer in found))
+        except (OSError, UnicodeError):
+            pass
+        self._end(name, addresses)
+
+    def _end(self, name: str, addresses: list[str]) -> None:
+        self._answers.append((name, addresses))
+        self._ring()
