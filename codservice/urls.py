@@ -10,6 +10,7 @@ urlpatterns = [
     path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api-docs"),
     path("api/v1/", include("orders.urls")),
     path("api/v1/", include("inventory.urls")),
+    path("api/v1/", include("webhooks.urls")),
     path("console/", include("agents.urls")),
     path("i18n/", include("django.conf.urls.i18n")),
     path("", include("codservice.accounts.urls")),

@@ -3,16 +3,22 @@
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 
-# What `is_global` lets through although it leads elsewhere: multicast, and IPv6 forms that carry an IPv4 address
-# (NAT64, 6to4, Teredo, IPv4-compatible), which gateways turn into that address. IANA's special-purpose registries.
+# IANA's special-purpose registries, where `is_global` differs between Python's releases or lets through what leads
+# elsewhere: multicast and reserved space, and IPv6 forms that carry an IPv4 address, which gateways turn into that
+# address (6to4, Teredo and the other protocol assignments of 2001::/23).
 _REFUSED = [
     ip_network(network)
     for network in (
-        "0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "224.0.0.0/3",
-        "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23",
-        "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+        "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+        "224.0.0.0/3",
+        "168.63.129.16/32",  # of the public space, but inside every machine at Azure its host
+        "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
     )
 ]  # fmt: skip
+# All that is handed out for the public internet. Outside lie loopback, IPv4-mapped and -compatible forms, NAT64,
+# unique local, link-local, site-local, segment routing, dummy prefixes and multicast.
+_GLOBAL_UNICAST = ip_network("2000::/3")
 
 
 @lru_cache(maxsize=10_000)
@@ -22,6 +28,6 @@ def is_public(address: str) -> bool:
         ip = ip_address(address)
     except ValueError:
         return False
-    if isinstance(ip, IPv6Address) and ip.scope_id:
+    if isinstance(ip, IPv6Address) and (ip.scope_id or ip not in _GLOBAL_UNICAST):
         return False
     return ip.is_global and not any(ip in network for network in _REFUSED if network.version == ip.version)

@@ -23,7 +23,7 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection
 
-from webhooks import secrets
+from webhooks import secrets, wakeup
 from webhooks.sender import Outcome, Post, Sender
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ LEASE = timedelta(seconds=30)  # ten times an attempt's deadline
 WINDOW = 400  # attempts under way in one worker
 AT_ONCE = 50  # attempts of one webhook under way, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
+MOST_ATTEMPTS = 100  # of one delivery, resends included
 SETTLE_AFTER = 0.02  # seconds that a result waits for others to be settled with
 
 
@@ -184,6 +185,41 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
             {"results": json.dumps(results), "token": token, "schedule": list(SCHEDULE), "steps": len(SCHEDULE)},
         )
         return cursor.fetchone()[0]
+
+
+# --- Resend ------------------------------------------------------------------------------------------------------
+
+# The webhook's key is held so that it cannot be deleted in between: nothing comes back into a queue that was dropped.
+_RESEND = """
+WITH locked AS (
+    SELECT d.id, d.status FROM webhooks_delivery d JOIN webhooks_webhook w ON w.id = d.webhook_id
+    WHERE d.id = ANY(%(ids)s) AND d.status IN ('pending', 'delivered', 'failed') AND d.attempt_count < %(most)s
+      AND w.deleted_at IS NULL
+    ORDER BY d.id FOR UPDATE OF d FOR KEY SHARE OF w
+)
+UPDATE webhooks_delivery d SET
+    status = 'pending',
+    retries_left = CASE WHEN locked.status = 'pending' THEN d.retries_left ELSE 0 END,
+    next_attempt_at = LEAST(d.next_attempt_at, now()),
+    finished_at = NULL
+FROM locked WHERE d.id = locked.id
+RETURNING d.id
+"""
+
+
+def resend(ids: Sequence[UUID]) -> list[UUID]:
+    """Let each of these deliveries be sent again at once, with the same id and body; gives those that will be.
+
+    A finished one gets one more attempt, whose outcome is its new status. One that waits for its next attempt gets
+    that now, and its schedule goes on from there; one whose attempt is under way, or whose turn has come already,
+    keeps it. Those of a deleted webhook, and those with MOST_ATTEMPTS, are left alone.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_RESEND, {"ids": list(ids), "most": MOST_ATTEMPTS})
+        resent = [id_ for (id_,) in cursor.fetchall()]
+    if resent:
+        wakeup.after_commit()
+    return resent
 
 
 # --- Drain -------------------------------------------------------------------------------------------------------

@@ -10,14 +10,15 @@ from uuid_utils.compat import uuid7
 
 from codservice.api.bodies import dump_json
 from webhooks import wakeup
-from webhooks.models import Event
+from webhooks.models import Event, Webhook
 
 # One statement, however many events and webhooks. A webhook that is being deleted meanwhile
 # (FOR UPDATE) waits for this transaction and then finds these deliveries, or is no longer seen here.
 _PUBLISH = """
 WITH event AS (
     INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
-    SELECT e.id, %(account_id)s, %(kind)s, e.body, %(at)s FROM json_to_recordset(%(events)s::json) AS e(id uuid, body text)
+    SELECT e.id, %(account_id)s, %(kind)s, e.body, %(at)s
+    FROM json_to_recordset(%(events)s::json) AS e(id uuid, body text)
     RETURNING id
 ), subscribed AS (
     SELECT id FROM webhooks_webhook
@@ -31,6 +32,24 @@ WITH event AS (
     RETURNING 1
 )
 SELECT count(*) FROM delivery
+"""
+
+
+# One attempt and no retry: it answers whether the receiver works now.
+_PING = """
+WITH webhook AS (
+    SELECT id, account_id FROM webhooks_webhook
+    WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL FOR KEY SHARE
+), event AS (
+    INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
+    SELECT %(event_id)s, account_id, %(kind)s, %(body)s, %(at)s FROM webhook
+    RETURNING id
+)
+INSERT INTO webhooks_delivery
+    (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
+SELECT gen_random_uuid(), webhook.account_id, webhook.id, event.id, 'pending', 0, 0, now(), %(at)s
+FROM webhook CROSS JOIN event
+RETURNING id
 """
 
 
@@ -58,3 +77,28 @@ def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[dict[str, 
         )
         if cursor.fetchone()[0]:
             wakeup.after_commit()
+
+
+def ping(account_id: UUID, webhook_id: UUID, *, at: datetime) -> UUID:
+    """Write a test delivery to one webhook of the account, whatever it subscribes to; the delivery's id.
+
+    Raises Webhook.DoesNotExist.
+    """
+    body = dump_json({"event": Event.PING, "timestamp": at, "data": {"webhook_id": webhook_id}}).decode()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _PING,
+            {
+                "account_id": account_id,
+                "webhook_id": webhook_id,
+                "event_id": uuid7(),
+                "kind": Event.PING,
+                "body": body,
+                "at": at,
+            },
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise Webhook.DoesNotExist
+    wakeup.after_commit()
+    return row[0]

@@ -5,15 +5,20 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('webhooks', '0002_deliveries'),
+        ("webhooks", "0002_deliveries"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='attempt',
-            name='delivery',
-            field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='attempts', to='webhooks.delivery'),
+            model_name="attempt",
+            name="delivery",
+            field=models.ForeignKey(
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="attempts",
+                to="webhooks.delivery",
+            ),
         ),
     ]

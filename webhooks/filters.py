@@ -1,0 +1,47 @@
+"""The filters of a webhook's log. A value that cannot be used is refused, never replaced (contract, section 1)."""
+
+from typing import Any
+
+import django_filters
+from django import forms
+
+from codservice.api.filters import Filters
+from webhooks.models import Delivery, Event
+
+EVENTS = (*Event.Kind.values, Event.PING)
+
+
+class WordsField(forms.CharField):
+    """One or several of `words`, comma separated."""
+
+    def __init__(self, *, words: tuple[str, ...], **kwargs: Any) -> None:
+        self.words = words
+        super().__init__(**kwargs)
+
+    def to_python(self, value: str | None) -> list[str]:
+        chosen = [word.strip() for word in super().to_python(value).split(",")] if value else []
+        if unknown := [word for word in chosen if word not in self.words]:
+            raise forms.ValidationError(f"“{unknown[0][:50]}” is none of: {', '.join(self.words)}.")
+        return sorted(set(chosen))
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        word = "|".join(self.words).replace(".", "\\.")
+        return {"type": "string", "pattern": f"^({word})(,({word}))*$"}
+
+
+class WordsFilter(django_filters.Filter):
+    field_class = WordsField
+
+
+class DeliveryFilter(Filters):
+    status = WordsFilter(
+        lookup_expr="in", words=tuple(Delivery.Status.values), label="One or several statuses, comma separated."
+    )
+    event = WordsFilter(
+        field_name="event__kind", lookup_expr="in", words=EVENTS, label="One or several kinds, comma separated."
+    )
+
+    class Meta:
+        model = Delivery
+        fields: list[str] = []

@@ -1,0 +1,102 @@
+"""Which URLs may be registered, in the one form in which they are stored, shown and dialled (contract, section 8).
+
+One parser decides: Ada, after the WHATWG standard. What it gives back is plain ASCII with the host spelled out (an
+address in its usual digits, a name in its DNS form), so that libcurl, which reads it again, cannot read another host.
+A name is looked up here only to tell a merchant early; what counts is the address that is dialled (`webhooks.sender`).
+"""
+
+import re
+import socket
+import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as LookupTimeout
+
+import ada_url
+from django.conf import settings
+
+from webhooks.addresses import is_public
+
+MAX_LENGTH = 2048  # characters, as sent and as stored
+LOOKUP_SECONDS = 1.0  # what a registration waits for a name's addresses
+_LOOKUPS = threading.BoundedSemaphore(8)  # at once in this process; a slow resolver shall not collect threads
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_AUTHORITY = re.compile(r"[a-z]+:[/\\]*([^/\\?#]*)", re.IGNORECASE)
+# The names that DNS carries. The standard allows more, of which libcurl refuses a part.
+_NAME = re.compile(r"(?=.{1,253}\.?$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
+# Names that lead nowhere public, by RFC 6761, 6762, 8375, 7686 and ICANN's reservation of `internal`.
+_LOCAL_NAME = re.compile(r"(.*\.)?(localhost|localdomain|local|internal|home\.arpa|onion)|ip6-(localhost|loopback)")
+
+
+class Unusable(ValueError):  # noqa: N818 - reads with its module: receivers.Unusable
+    """The URL may not be registered; the message is a sentence that says why."""
+
+
+def normalise(text: str) -> str:
+    """`text` as it is to be stored. Raises Unusable.
+
+    With the setting WEBHOOK_ALLOW_PRIVATE `http:` and hosts that are not public pass too. May wait LOOKUP_SECONDS
+    for the resolver, so it has no place in a transaction.
+    """
+    text = text.strip(" ")
+    if len(text) > MAX_LENGTH:
+        raise Unusable(f"Must have at most {MAX_LENGTH} characters.")
+    if _CONTROL.search(text):
+        raise Unusable("Must not hold control characters or broken Unicode.")
+    try:
+        url = ada_url.URL(text)
+    except ValueError:
+        raise Unusable("Must be a complete URL, such as https://shop.example/hooks.") from None
+    if url.protocol != "https:" and not (url.protocol == "http:" and settings.WEBHOOK_ALLOW_PRIVATE):
+        raise Unusable("Must start with https://.")
+    authority = _AUTHORITY.match(text)
+    if url.username or url.password or (authority and "@" in authority[1]):
+        raise Unusable("Must not hold a user name or password.")
+    if "#" in text:
+        raise Unusable("Must not have a fragment (#…).")
+    port = int(url.port) if url.port else {"https:": 443, "http:": 80}[url.protocol]
+    if not (1024 <= port <= 65535 or port == 443 or (port == 80 and url.protocol == "http:")):
+        raise Unusable("The port must be 443 or from 1024 to 65535.")
+    _check_host(url)
+    if len(url.href) > MAX_LENGTH:
+        raise Unusable(f"Must have at most {MAX_LENGTH} characters once its special characters are encoded.")
+    return url.href
+
+
+def _check_host(url: ada_url.URL) -> None:
+    if url.host_type != ada_url.HostType.DEFAULT:
+        if not settings.WEBHOOK_ALLOW_PRIVATE and not is_public(url.hostname.strip("[]")):
+            raise Unusable("The host's address must be a public one.")
+        return
+    if not _NAME.fullmatch(url.hostname):
+        raise Unusable("The host's name is none that DNS could carry.")
+    if settings.WEBHOOK_ALLOW_PRIVATE:
+        return
+    if _LOCAL_NAME.fullmatch(url.hostname.removesuffix(".")):
+        raise Unusable("The host must be a public one.")
+    addresses = _look_up(url.hostname)
+    if addresses and not any(is_public(address) for address in addresses):
+        raise Unusable("The host's name leads only to addresses that are not public.")
+
+
+def _look_up(name: str) -> list[str]:
+    """The addresses that `name` has; none when it has none or the resolver does not answer in time."""
+    if not _LOOKUPS.acquire(blocking=False):
+        return []
+    future: Future[list[str]] = Future()
+    # A daemon: a resolver that never answers holds up neither the request nor the end of the process.
+    threading.Thread(target=_resolve, args=(name, future), daemon=True).start()
+    try:
+        return future.result(LOOKUP_SECONDS)
+    except LookupTimeout:
+        return []
+
+
+def _resolve(name: str, future: "Future[list[str]]") -> None:
+    try:
+        found = socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        found = []
+    finally:
+        _LOOKUPS.release()
+    future.set_result([str(address[0]) for *_, address in found])

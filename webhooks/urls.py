@@ -1,0 +1,17 @@
+from django.urls import path
+
+from codservice.api import paths  # noqa: F401  (registers <id:…>)
+from webhooks.views import DeliveryViewSet, WebhookViewSet
+
+urlpatterns = [
+    path("webhooks", WebhookViewSet.as_view({"get": "list", "post": "create"}), name="webhooks"),
+    path("webhooks/<id:id>", WebhookViewSet.as_view({"get": "retrieve", "delete": "destroy"}), name="webhook"),
+    path("webhooks/<id:id>/ping", WebhookViewSet.as_view({"post": "ping"}), name="webhook-ping"),
+    path(
+        "webhooks/<id:id>/rotate-secret",
+        WebhookViewSet.as_view({"post": "rotate_secret"}),
+        name="webhook-rotate-secret",
+    ),
+    path("webhooks/<id:id>/deliveries", WebhookViewSet.as_view({"get": "deliveries"}), name="webhook-deliveries"),
+    path("deliveries/<id:id>/resend", DeliveryViewSet.as_view({"post": "resend"}), name="delivery-resend"),
+]
