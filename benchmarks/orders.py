@@ -22,9 +22,9 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-from benchmarks import load, service  # noqa: E402
-from codservice.embedded import database_url  # noqa: E402
-from codservice.embedded.binaries import ServerUser, find_postgres  # noqa: E402
+from benchmarks import load, service
+from codservice.embedded import database_url
+from codservice.embedded.binaries import ServerUser, find_postgres
 
 PROGRAMS = find_postgres(
     major=None, user=ServerUser(os.getuid(), os.getgid()), copies=Path(tempfile.gettempdir())
@@ -56,7 +56,8 @@ INSERT INTO orders_order (id, account_id, status, version, customer_name, custom
     customer_address, customer_wilaya, wilaya_code, customer_commune, commune_code, total_amount, shipping_fee, notes,
     cancel_reason, created_at, updated_at)
 SELECT gen_random_uuid(), accounts.id, (ARRAY['pending_confirmation', 'confirmed', 'canceled', 'delivered'])[1 + n % 4],
-    1, 'Customer ' || n, '0550' || n, '+2135' || lpad(n::text, 8, '0'), 'rue ' || n, '16', '16', '', NULL, 1000 + n % 9000,
+    1, 'Customer ' || n, '0550' || n, '+2135' || lpad(n::text, 8, '0'), 'rue ' || n, '16', '16', '', NULL,
+    1000 + n % 9000,
     400, '', '', now() - n * interval '1 second', now() - n * interval '1 second'
 FROM generate_series({first}, {last}) AS n
 JOIN (SELECT id, row_number() OVER (ORDER BY id) AS number FROM accounts_account WHERE name LIKE 'list%') AS accounts

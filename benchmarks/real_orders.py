@@ -24,10 +24,10 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-import requests  # noqa: E402
+import requests
 
-from benchmarks import service  # noqa: E402
-from orders import demo  # noqa: E402
+from benchmarks import service
+from orders import demo
 
 MAX_ITEMS = 100
 
@@ -67,7 +67,8 @@ class Shop:
             return [{**body, "external_id": f"{number}/{n}", "items": part} for n, part in enumerate(parts, start=1)]
         bad = {int(path.split(".")[1]): path.split(".")[2] for path in errors if path.startswith("items.")}
         unexplained = set(errors) - {path for path in errors if path.startswith("items.")} - {"total_amount"}
-        assert bad and not unexplained, errors
+        assert bad, errors
+        assert not unexplained, errors
         with self.lock:
             self.refused.update(bad.values())
         good = [item for position, item in enumerate(items) if position not in bad]

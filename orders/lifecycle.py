@@ -166,9 +166,7 @@ def _new_order(account_id: UUID, draft: Draft, catalog: dict[UUID, Product]) -> 
         shipping_fee=draft.shipping_fee,
         notes=draft.notes,
     )
-    order.imported_items = [
-        _new_item(order, position, item, catalog) for position, item in enumerate(draft.items)
-    ]
+    order.imported_items = [_new_item(order, position, item, catalog) for position, item in enumerate(draft.items)]
     return order
 
 
@@ -225,7 +223,8 @@ _ITEM_COLUMNS = {
 _INSERT = """
 WITH new_order AS (
     INSERT INTO orders_order ({order_names}, status, version, cancel_reason, created_at, updated_at)
-    SELECT {order_names}, 'pending_confirmation', 1, '', now(), now() FROM json_to_recordset(%s::json) AS o({order_columns})
+    SELECT {order_names}, 'pending_confirmation', 1, '', now(), now()
+    FROM json_to_recordset(%s::json) AS o({order_columns})
     ON CONFLICT (account_id, external_id) WHERE external_id IS NOT NULL DO NOTHING
     RETURNING id, account_id, created_at
 ), new_item AS (
@@ -237,7 +236,7 @@ WITH new_order AS (
     SELECT account_id, id, 'pending_confirmation', created_at, %s, %s::uuid, '' FROM new_order
 )
 SELECT id, created_at FROM new_order
-""".format(
+""".format(  # noqa: S608  (our own column names)
     order_names=", ".join(_ORDER_COLUMNS),
     order_columns=", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items()),
     item_names=", ".join(_ITEM_COLUMNS),

@@ -60,9 +60,7 @@ class OrderQuerySet(models.QuerySet["Order"]):
                 )
             ),
             detail_history=ArraySubquery(
-                history.values(
-                    json=JSONObject(**{f: f for f in ("from_status", "to_status", "at", "actor", "reason")})
-                )
+                history.values(json=JSONObject(**{f: f for f in ("from_status", "to_status", "at", "actor", "reason")}))
             ),
         )
 
@@ -111,10 +109,15 @@ class Order(models.Model):
     imported_items: list["OrderItem"]  # of an order that `lifecycle.import_orders` has just made
 
     class Meta:
-        permissions = [("work_order", "Can call customers and decide orders"), ("supervise_order", "Can see all orders")]
+        permissions = [
+            ("work_order", "Can call customers and decide orders"),
+            ("supervise_order", "Can see all orders"),
+        ]
         constraints = [
             models.UniqueConstraint(
-                fields=["account", "external_id"], condition=Q(external_id__isnull=False), name="one_order_per_external_id"
+                fields=["account", "external_id"],
+                condition=Q(external_id__isnull=False),
+                name="one_order_per_external_id",
             ),
             models.CheckConstraint(condition=Q(status__in=Status.values), name="order_status_known"),
             models.CheckConstraint(condition=Q(total_amount__gte=0), name="order_total_not_negative"),
@@ -124,7 +127,9 @@ class Order(models.Model):
             # A merchant's list, newest first.
             models.Index(F("account"), F("created_at").desc(), F("id").desc(), name="order_list"),
             # The same with `status`; and the desk's oldest pending ones of an account.
-            models.Index(F("account"), F("status"), F("created_at").desc(), F("id").desc(), name="order_list_by_status"),
+            models.Index(
+                F("account"), F("status"), F("created_at").desc(), F("id").desc(), name="order_list_by_status"
+            ),
             # What has changed since: `updated_from`, `sort=updated_at`.
             models.Index(F("account"), F("updated_at").desc(), F("id").desc(), name="order_list_by_update"),
             # All orders of one customer, of any merchant: the console, and the list's `phone`.
@@ -142,7 +147,9 @@ class OrderItem(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     # Every table carries its account, so that rows can be divided by it; the order's key vouches for it.
-    account = models.ForeignKey(Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="items", db_index=False)
     position = models.PositiveSmallIntegerField()
     product = models.ForeignKey(Product, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
@@ -167,7 +174,9 @@ class OrderItem(models.Model):
 class StatusChange(models.Model):
     """One move of one order: the order's history, never changed."""
 
-    account = models.ForeignKey(Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="status_changes", db_index=False)
     from_status = models.CharField(max_length=20, choices=Status, null=True)
     to_status = models.CharField(max_length=20, choices=Status)
@@ -199,7 +208,9 @@ class CallNote(models.Model):
         NOTE = "note", "Note only"
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    account = models.ForeignKey(Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="call_notes", db_index=False)
     outcome = models.CharField(max_length=20, choices=Outcome)
     note = models.CharField(max_length=2000, blank=True)
@@ -226,7 +237,9 @@ class OrderCount(models.Model):
     all imports of an account wait for each other; counting the rows would take longer with each order.
     """
 
-    account = models.ForeignKey(Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
     status = models.CharField(max_length=20, choices=Status)
     delta = models.IntegerField()
 

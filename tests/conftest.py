@@ -1,6 +1,6 @@
 """What every test can ask for: two merchants, their API clients, and a clean slate beside the database."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,18 +18,19 @@ settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)
-def _no_memory() -> Iterator[None]:
+def _no_memory() -> None:
     """Keys that were believed and requests that were counted do not outlive their test."""
     authentication.forget_believed()
     redis.Redis.from_url(settings.REDIS_URL).flushdb()
-    yield
 
 
 class ApiClient(Client):
     """A merchant's client: sends JSON with the key's header, and lets a crash become a 500 as in production."""
 
     def __init__(self, key: str = "", **kwargs: Any) -> None:
-        super().__init__(raise_request_exception=False, headers={"Authorization": f"Bearer {key}"} if key else {}, **kwargs)
+        super().__init__(
+            raise_request_exception=False, headers={"Authorization": f"Bearer {key}"} if key else {}, **kwargs
+        )
 
     def post(self, path: str, data: Any = None, content_type: str = "application/json", **kwargs: Any) -> Any:  # type: ignore[override]
         return super().post(path, data if data is not None else "", content_type=content_type, **kwargs)

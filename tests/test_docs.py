@@ -18,9 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 MERCHANTS = (ROOT / "docs/merchants.md").read_text()
 OPERATORS = (ROOT / "docs/operators.md").read_text()
-OUR_COMMANDS = {
-    name for name, app in get_commands().items() if str(app).split(".")[0] in {"codservice", "orders", "inventory", "webhooks", "agents"}
-}  # fmt: skip
+OUR_APPS = {"codservice", "orders", "inventory", "webhooks", "agents"}
+OUR_COMMANDS = {name for name, app in get_commands().items() if str(app).split(".")[0] in OUR_APPS}
 # Read by `make run` before there are settings.
 OF_MAKE_RUN = {"HOST", "PORT", "WEB_WORKERS", "WEB_THREADS", "DEMO", "DATA_DIR"}
 
@@ -32,10 +31,12 @@ def blocks(text: str) -> list[str]:
 def run_as_written(script: str, live_server: Any, **environment: str) -> list[str]:
     """Run the lines in a shell against the live server; what they print."""
     database = connection.settings_dict
-    url = f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
+    url = (
+        f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
+    )
     script = script.replace("http://localhost:8000", live_server.url).replace(".venv/bin/python", sys.executable)
     # curl says nothing of a 4xx by itself.
-    script = "curl() { command curl --fail-with-body \"$@\"; echo; }\n" + script
+    script = 'curl() { command curl --fail-with-body "$@"; echo; }\n' + script
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=ROOT,

@@ -21,7 +21,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import close_old_connections, connection
 
 from webhooks import secrets, wakeup
 from webhooks.sender import Outcome, Post, Sender
@@ -137,7 +137,8 @@ WITH result AS (
     SELECT d.id, d.account_id, d.attempt_count, d.retries_left FROM webhooks_delivery d
     WHERE d.id IN (SELECT delivery_id FROM ours) ORDER BY d.id FOR UPDATE
 ), noted AS (
-    INSERT INTO webhooks_attempt (account_id, delivery_id, number, ended_at, milliseconds, status_code, failure, response)
+    INSERT INTO webhooks_attempt
+        (account_id, delivery_id, number, ended_at, milliseconds, status_code, failure, response)
     SELECT d.account_id, d.id, d.attempt_count + 1, now(), r.milliseconds, r.status_code, r.failure,
         decode(r.response, 'base64')
     FROM locked d JOIN result r ON r.delivery_id = d.id
@@ -145,7 +146,8 @@ WITH result AS (
     UPDATE webhooks_delivery d SET
         attempt_count = d.attempt_count + 1,
         retries_left = GREATEST(d.retries_left - 1, 0),
-        status = CASE WHEN r.acknowledged THEN 'delivered' WHEN locked.retries_left = 0 THEN 'failed' ELSE 'pending' END,
+        status = CASE WHEN r.acknowledged THEN 'delivered'
+            WHEN locked.retries_left = 0 THEN 'failed' ELSE 'pending' END,
         finished_at = CASE WHEN r.acknowledged OR locked.retries_left = 0 THEN now() END,
         next_attempt_at = CASE WHEN NOT r.acknowledged
             THEN now() + (%(schedule)s::interval[])[%(steps)s + 1 - locked.retries_left] END
@@ -250,7 +252,7 @@ class Engine:
         self.wake_up()
 
     def drain(self) -> int:
-        """Send until nothing is due; how many attempts. Returns at once (0) when another thread is at it: it is woken."""
+        """Send until nothing is due; how many attempts. 0 at once when another thread is at it, which is then woken."""
         self.wake_up()
         sent = 0
         # Tried again after each drain: a wake-up that came between its last look and its end is ours to follow.
@@ -299,8 +301,7 @@ class Engine:
 
     def _in_database(self, function: Any, *args: Any) -> Future[Any]:
         future = self._database.submit(function, *args)
-        assert self._sender is not None
-        future.add_done_callback(lambda _: self._sender.wake_up())  # type: ignore[union-attr]
+        future.add_done_callback(lambda _: self._sender and self._sender.wake_up())
         return future
 
 

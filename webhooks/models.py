@@ -14,7 +14,7 @@ class Webhook(models.Model):
     url = models.CharField("URL", max_length=2048, help_text="Normalised: what stands here is what is dialled.")
     events = ArrayField(models.CharField(max_length=32))
     is_active = models.BooleanField(default=True)
-    # Signing secrets, encrypted under ENCRYPTION_KEYS (`webhooks.secrets`), and the first characters to tell them apart.
+    # Signing secrets, encrypted under ENCRYPTION_KEYS (`webhooks.secrets`); the hint tells them apart.
     secret = models.BinaryField()
     secret_hint = models.CharField(max_length=11)
     previous_secret = models.BinaryField(null=True, help_text="Signs too, until previous_secret_until.")
@@ -55,7 +55,7 @@ class Event(models.Model):
 
 
 class Delivery(models.Model):
-    """One event to one webhook. The pending ones are the queue; `next_attempt_at` is its clock (`webhooks.delivery`)."""
+    """One event to one webhook. The pending ones are the queue, `next_attempt_at` its clock (`webhooks.delivery`)."""
 
     class Status(models.TextChoices):
         PENDING = "pending"
@@ -127,7 +127,7 @@ class Attempt(models.Model):
     account = models.ForeignKey(
         Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
     )
-    # Written while the delivery's row is locked: to have the database check the key again would cost a third of settling.
+    # Written while the delivery's row is locked; to have the database check the key again would only cost time.
     delivery = models.ForeignKey(
         Delivery, on_delete=models.CASCADE, related_name="attempts", db_index=False, db_constraint=False
     )

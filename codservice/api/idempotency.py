@@ -5,8 +5,8 @@ import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from uuid import UUID
 from typing import cast
+from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
 from django.http import HttpResponse

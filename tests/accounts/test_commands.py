@@ -20,7 +20,16 @@ def run(*arguments: str, **options: Any) -> tuple[str, str]:
 
 
 def test_an_account_and_a_key_let_a_merchant_in() -> None:
-    run("create_account", "Boutique", "--email", "Yasmine@Example.dz", "--password", "s3cret-s3cret", "--rate-limit", "90")
+    run(
+        "create_account",
+        "Boutique",
+        "--email",
+        "Yasmine@Example.dz",
+        "--password",
+        "s3cret-s3cret",
+        "--rate-limit",
+        "90",
+    )
     key, _ = run("create_api_key", "--account", "yasmine@example.dz")
 
     answer = ApiClient(key).get("/api/v1/orders")

@@ -49,7 +49,8 @@ def run(path: Path, account: Account, *options: str) -> tuple[dict[str, Any], in
     """What the command prints as JSON, and its exit status."""
     out = StringIO()
     try:
-        call_command("import_orders", str(path), "--account", account.holder.email, "--json", *options, stdout=out, stderr=StringIO())  # fmt: skip
+        arguments = ["import_orders", str(path), "--account", account.holder.email, "--json", *options]
+        call_command(*arguments, stdout=out, stderr=StringIO())
     except CommandError as error:
         return json.loads(out.getvalue()), error.returncode
     return json.loads(out.getvalue()), 0
@@ -57,7 +58,8 @@ def run(path: Path, account: Account, *options: str) -> tuple[dict[str, Any], in
 
 @pytest.mark.parametrize(("delimiter", "encoding"), [(",", "utf-8"), (";", "utf-8-sig"), ("\t", "utf-8")])
 def test_rows_of_one_number_become_one_order(alice: Account, write: Any, delimiter: str, encoding: str) -> None:
-    second = {name: "" for name in COLUMNS} | {"external_id": "A1", "product_name": "Foulard", "quantity": "1", "unit_price": "0"}  # fmt: skip
+    item = {"external_id": "A1", "product_name": "Foulard", "quantity": "1", "unit_price": "0"}
+    second = dict.fromkeys(COLUMNS, "") | item
     path = write(
         [row(attributes='{"taille": "M"}'), second, row(external_id="A2", customer_name="فاطمة")],
         delimiter=delimiter,

@@ -1,6 +1,6 @@
 from argparse import ArgumentParser
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth.models import Group
 from django.core.management.base import CommandError
@@ -44,8 +44,7 @@ class Command(commands.Command):
             for batch in self.progress(batches, total=len(batches), unit="batches of orders"):
                 drafts = [serializers.read_order(body, account.id) for body in batch]
                 for order in lifecycle.import_orders(account.id, drafts, actor=Actor.of_command("seed_demo")):
-                    assert isinstance(order, Order)
-                    self.live(order, chance, agents)
+                    self.live(cast(Order, order), chance, agents)
             self.spread_over_time(account)
         users = [user.username for user in agents]
         if options["json"]:

@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 import json
 import re
@@ -128,8 +129,6 @@ def _item(row: dict[str, str]) -> dict[str, Any]:
     if _INTEGER.fullmatch(item.get("quantity", "")):
         item["quantity"] = int(item["quantity"])
     if "attributes" in item:
-        try:
+        with contextlib.suppress(ValueError):  # a text is refused with the field's own sentence
             item["attributes"] = json.loads(item["attributes"])
-        except ValueError:
-            pass  # a text is refused with the field's own sentence
     return item
