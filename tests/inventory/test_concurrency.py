@@ -1,0 +1,261 @@
+"""Many at once on the same products: one unbroken chain for each, nobody lost, nobody deadlocked.
+
+Clients are threads with connections of their own. What is checked is what they were answered and what is in the
+tables afterwards.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, ApiKey
+from inventory import stock
+from inventory.models import Product
+from orders import lifecycle
+from tests.at_once import at_once
+from tests.conftest import ApiClient
+from tests.factories import ProductFactory, make_order
+from tests.inventory.conftest import INVENTORY, movements, stock_of, told
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def shop(alice: Account) -> Account:
+    """Alice's account without a limit of requests that a test could reach."""
+    Account.objects.filter(id=alice.id).update(rate_limit=1_000_000)
+    return alice
+
+
+@pytest.fixture
+def deadlocks() -> Any:
+    """How many deadlocks PostgreSQL has broken since the test began."""
+
+    def count() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()")
+            cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+            return cursor.fetchone()[0]
+
+    before = count()
+    return lambda: count() - before
+
+
+def client_of(account: Account) -> ApiClient:
+    return ApiClient(ApiKey.issue(account, name="Test")[1])
+
+
+@contextmanager
+def another_transaction() -> Iterator[BaseDatabaseWrapper]:
+    """A connection beside the threads' own, in a transaction; any thread may use it."""
+    other = connection.copy()
+    other.inc_thread_sharing()
+    other.set_autocommit(False)
+    try:
+        yield other
+    finally:
+        other.close()
+
+
+def commit_when_awaited(other: BaseDatabaseWrapper) -> None:
+    """Commit as soon as somebody waits for a lock."""
+    cursor = other.cursor()
+    for _ in range(1500):
+        cursor.execute("SELECT pg_sleep(0.001), count(*) FROM pg_locks WHERE NOT granted")
+        if cursor.fetchone()[1]:
+            other.commit()
+            return
+    raise AssertionError("nobody waits for the lock")
+
+
+def put(client: ApiClient, entries: list[dict[str, Any]]) -> Any:
+    return client.put(INVENTORY, {"updates": entries}, content_type="application/json")
+
+
+def assert_chain(product: Product, start: int, length: int) -> None:
+    """`length` movements, each from where the last one ended, from `start` to what is in stock; and so the events."""
+    chain = movements(product)
+    assert len(chain) == length
+    assert [old for old, _ in chain] == [start, *(new for _, new in chain)][:-1]
+    assert stock_of(product) == (chain[-1][1] if chain else start)
+    assert Counter(told(product)) == Counter(chain)
+
+
+def test_numbers_form_one_chain_per_product(shop: Account, deadlocks: Any) -> None:
+    products = [ProductFactory(account=shop) for _ in range(5)]
+    clients = [client_of(shop) for _ in range(8)]
+
+    def use(number: int) -> Counter[str]:
+        chance, applied = random.Random(number), Counter[str]()
+        for _ in range(25):
+            names = chance.sample([product.sku for product in products], chance.randint(1, 5))
+            entries = [{"sku": name, "quantity": chance.randint(0, 99)} for name in names]
+            if chance.random() < 0.3:
+                entries[0]["expected_quantity"] = chance.randint(0, 99)  # mostly stale
+            answer = put(clients[number], entries)
+            assert answer.status_code in (200, 207, 422), answer.content
+            applied.update(done["sku"] for done in answer.json().get("updated", []))
+        return applied
+
+    applied = sum(at_once(8, use), Counter[str]())
+
+    assert deadlocks() == 0
+    assert sum(applied.values()) > 300
+    for product in products:
+        assert_chain(product, 10, applied[product.sku])
+
+
+def test_opposite_orders_do_not_deadlock(shop: Account, deadlocks: Any) -> None:
+    products = [ProductFactory(account=shop) for _ in range(100)]
+    clients = [client_of(shop) for _ in range(4)]
+
+    def use(number: int) -> set[int]:
+        order = products[:: -1 if number % 2 else 1]
+        by_id = [{"id": str(product.id), "quantity": number} for product in order]
+        by_sku = [{"sku": product.sku, "quantity": number} for product in order]
+        return {put(clients[number], entries).status_code for _ in range(6) for entries in (by_id, by_sku)}
+
+    assert at_once(4, use) == [{200}] * 4
+    assert deadlocks() == 0
+    assert_chain(products[0], 10, 48)
+    assert_chain(products[-1], 10, 48)
+
+
+def test_of_many_who_expect_the_same_number_one_wins(shop: Account) -> None:
+    product = ProductFactory(account=shop)
+    clients = [client_of(shop) for _ in range(8)]
+
+    answers = at_once(
+        8, lambda n: put(clients[n], [{"sku": product.sku, "quantity": 20 + n, "expected_quantity": 10}]).status_code
+    )
+
+    assert sorted(answers) == [200, *[422] * 7]
+    assert_chain(product, 10, 1)
+
+
+def test_importing_orders_of_the_same_products_neither_waits_nor_deadlocks(shop: Account, deadlocks: Any) -> None:
+    """An order's line holds its product's key until the commit; lines come in any order."""
+    products = [ProductFactory(account=shop) for _ in range(20)]
+    client = client_of(shop)
+
+    def use(number: int) -> None:
+        order = products[:: -1 if number % 2 else 1]
+        for round_ in range(10):
+            if number < 2:
+                assert put(client, [{"sku": p.sku, "quantity": round_} for p in order]).status_code == 200
+            else:
+                lines = [lifecycle.DraftItem(quantity=1, product_id=p.id) for p in order]
+                make_order(shop, items=lines)
+
+    at_once(4, use)
+
+    assert deadlocks() == 0
+    assert_chain(products[0], 10, 20)
+
+
+def test_an_update_does_not_wait_for_an_order_that_is_being_imported(shop: Account) -> None:
+    product = ProductFactory(account=shop)
+    with another_transaction() as importing:
+        importing.cursor().execute("SELECT FROM inventory_product FOR KEY SHARE")
+        assert put(client_of(shop), [{"sku": product.sku, "quantity": 1}]).status_code == 200
+
+
+def test_who_waits_too_long_for_a_product_is_told_to_come_back(shop: Account) -> None:
+    product = ProductFactory(account=shop)
+    with another_transaction() as hanging:
+        hanging.cursor().execute("SELECT FROM inventory_product FOR UPDATE")
+        answer = put(client_of(shop), [{"sku": product.sku, "quantity": 1}])
+
+    assert (answer.status_code, answer["Retry-After"]) == (503, "1")
+    assert_chain(product, 10, 0)
+
+
+def test_a_product_that_changes_while_its_lock_is_waited_for_is_seen_as_it_is_then(shop: Account) -> None:
+    """Who waits decides on the committed numbers: the other's product was renamed, deleted, sold meanwhile."""
+    renamed, deleted, sold = (ProductFactory(account=shop, sku=sku) for sku in ("RENAMED", "DELETED", "SOLD"))
+    client = client_of(shop)
+    entries = [{"sku": sku, "quantity": 1} for sku in ("RENAMED", "DELETED")]
+    entries.append({"sku": "SOLD", "quantity": 1, "expected_quantity": 4})
+
+    with another_transaction() as other:
+        cursor = other.cursor()
+        cursor.execute("UPDATE inventory_product SET sku = 'NEW' WHERE sku = 'RENAMED'")
+        cursor.execute("DELETE FROM inventory_product WHERE sku = 'DELETED'")
+        cursor.execute("UPDATE inventory_product SET stock_quantity = 4 WHERE sku = 'SOLD'")
+        answer = at_once(2, lambda n: commit_when_awaited(other) if n else put(client, entries).json())[0]
+
+    assert [done["sku"] for done in answer["updated"]] == ["SOLD"]
+    assert [error["error"] for error in answer["errors"]] == ["not_found", "not_found"]
+    assert movements(sold) == [(4, 1)]
+    assert stock_of(renamed) == 10
+    assert not Product.objects.filter(id=deleted.id).exists()
+
+
+def test_imports_and_updates_at_once(shop: Account, deadlocks: Any) -> None:
+    """Imports in any order of rows, of products that are there and of ones that both make."""
+    products = [ProductFactory(account=shop, sku=f"P{number:03}") for number in range(0, 200, 2)]
+    names = [f"P{number:03}" for number in range(200)]
+    client = client_of(shop)
+
+    def use(number: int) -> int:
+        chance = random.Random(number)
+        for round_ in range(6):
+            chosen = chance.sample(names, 80)
+            if number < 2:
+                drafts = [stock.Draft(sku, sku, Decimal(1), stock_quantity=chance.randint(0, 9)) for sku in chosen]
+                stock.import_products(shop.id, drafts, actor=Actor.of_command("test"))
+            else:
+                assert put(client, [{"sku": sku, "quantity": round_} for sku in chosen]).status_code in (200, 207)
+        return number
+
+    at_once(4, use)
+
+    assert deadlocks() == 0
+    for product in Product.objects.filter(account=shop)[:60]:
+        chain = movements(product)
+        assert_chain(product, 10 if product.sku in {p.sku for p in products} else 0, len(chain))
+
+
+def test_two_imports_that_make_the_same_products_make_each_once(shop: Account, deadlocks: Any) -> None:
+    def use(number: int) -> stock.Imported:
+        order = range(300)[:: -1 if number % 2 else 1]
+        drafts = [stock.Draft(f"P{n}", "Robe", Decimal(1), stock_quantity=5) for n in order]
+        return stock.import_products(shop.id, drafts, actor=Actor.of_command("test"))
+
+    imported = at_once(4, use)
+
+    assert deadlocks() == 0
+    assert sum(done.created for done in imported) == Product.objects.count() == 300
+    assert sum(done.unchanged for done in imported) == 900
+
+
+def test_products_that_somebody_else_makes_during_an_import_are_changed_like_others(shop: Account) -> None:
+    """The back-office knows nothing of the imports' order: its product appears between look and insert."""
+    drafts = [stock.Draft(f"P{n}", "Import", Decimal(1), stock_quantity=5) for n in range(3)]
+    actor = Actor.of_command("test")
+
+    with another_transaction() as other:
+        other.cursor().execute(
+            """
+            INSERT INTO inventory_product
+                (id, account_id, sku, name, price, stock_quantity, is_active, created_at, updated_at)
+            VALUES (gen_random_uuid(), %s, 'P1', 'Back-office', 1, 3, true, now(), now())
+            """,
+            [shop.id],
+        )
+        imported = at_once(
+            2, lambda n: commit_when_awaited(other) if n else stock.import_products(shop.id, drafts, actor=actor)
+        )[0]
+
+    assert imported == stock.Imported(created=2, updated=1, unchanged=0)
+    product = Product.objects.get(sku="P1")
+    assert (product.name, movements(product)) == ("Import", [(3, 5)])
+    assert_chain(product, 3, 1)
