@@ -4,6 +4,8 @@ A wrong or missing value stops the start with a sentence that names the variable
 as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets).
 """
 
+import os
+import re
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -56,9 +58,14 @@ try:
     _email = env.dj_email_url("EMAIL_URL", "console:")
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
-except (EnvError, ValueError) as error:
+except (EnvError, ValueError, embedded.CannotStart) as error:
     raise ImproperlyConfigured(str(error)) from None
 
+ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
+if not all(re.fullmatch(r"[A-Za-z0-9_+/-]{43}=", key, re.ASCII) for key in ENCRYPTION_KEYS):
+    raise ImproperlyConfigured("ENCRYPTION_KEYS must be Fernet keys (32 bytes as URL-safe base64), comma separated.")
+if WEBHOOK_CA_FILE and not os.access(WEBHOOK_CA_FILE, os.R_OK):
+    raise ImproperlyConfigured("WEBHOOK_CA_FILE names no file that can be read.")
 if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
     raise ImproperlyConfigured("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
 if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
@@ -113,6 +120,7 @@ INSTALLED_APPS = [
     "agents.apps.AgentsConfig",
 ]
 MIDDLEWARE = [
+    "codservice.health.HealthChecks",
     "codservice.api.middleware.RequestId",
     "codservice.api.middleware.ApiGate",
     "django.middleware.security.SecurityMiddleware",
@@ -170,7 +178,7 @@ EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
 
 # --- What browsers are told ----------------------------------------------------------------------------------
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]  # asked by machines from inside
+SECURE_REDIRECT_EXEMPT = [r"^metrics$"]  # asked by machines from inside
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS and TRUSTED_PROXIES else None
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS

