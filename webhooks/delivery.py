@@ -11,6 +11,7 @@ under way, in the claim itself.
 
 import json
 import logging
+import resource
 import threading
 import time
 from base64 import b64encode
@@ -20,8 +21,16 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from cryptography.fernet import InvalidToken
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    close_old_connections,
+    connection,
+)
 
 from webhooks import secrets, wakeup
 from webhooks.sender import Outcome, Post, Sender
@@ -36,6 +45,8 @@ AT_ONCE = 50  # attempts of one webhook under way, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
 MOST_ATTEMPTS = 100  # of one delivery, resends included
 SETTLE_AFTER = 0.02  # seconds that a result waits for others to be settled with
+SETTLE_AGAIN_AFTER = 1.0  # seconds, when the database was away
+SETTLE_TRIES_AT_STOP = 10
 
 
 def delay_before_retry(retries_left: int) -> timedelta | None:
@@ -44,6 +55,8 @@ def delay_before_retry(retries_left: int) -> timedelta | None:
 
 
 # --- Claim -------------------------------------------------------------------------------------------------------
+
+_CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 
 # `waiting` hops through the indexes from webhook to webhook, so that its cost is theirs and not the rows'.
 _CLAIM = """
@@ -64,7 +77,8 @@ WITH RECURSIVE first_attempts (webhook_id) AS (
 ), busy AS (
     SELECT webhook_id, count(*) AS n FROM webhooks_claim WHERE until > now() GROUP BY webhook_id
 ), room AS (
-    SELECT w.id, CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
+    SELECT w.id, w.is_failing,
+        CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
     FROM (SELECT webhook_id FROM first_attempts UNION SELECT webhook_id FROM retries) AS waiting
     JOIN webhooks_webhook w ON w.id = waiting.webhook_id AND w.deleted_at IS NULL
     LEFT JOIN busy ON busy.webhook_id = w.id
@@ -74,14 +88,14 @@ WITH RECURSIVE first_attempts (webhook_id) AS (
         WHERE d.webhook_id = room.id AND d.status = 'pending' AND d.attempt_count = 0 AND d.next_attempt_at <= now()
           AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
         ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0) FOR UPDATE OF d SKIP LOCKED) AS d
-     ORDER BY d.next_attempt_at LIMIT %(limit)s)
+     ORDER BY room.is_failing, d.next_attempt_at LIMIT %(limit)s)
     UNION ALL
     (SELECT d.id, d.webhook_id FROM room CROSS JOIN LATERAL (
         SELECT d.id, d.webhook_id, d.next_attempt_at FROM webhooks_delivery d
         WHERE d.webhook_id = room.id AND d.status = 'pending' AND d.attempt_count > 0 AND d.next_attempt_at <= now()
           AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
         ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0) FOR UPDATE OF d SKIP LOCKED) AS d
-     ORDER BY d.next_attempt_at LIMIT %(limit)s)
+     ORDER BY room.is_failing, d.next_attempt_at LIMIT %(limit)s)
     LIMIT %(limit)s
 ), claimed AS (
     INSERT INTO webhooks_claim (delivery_id, webhook_id, token, until)
@@ -99,28 +113,51 @@ JOIN webhooks_event e ON e.id = d.event_id
 
 
 def claim(token: UUID, limit: int) -> list[Post]:
-    """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries, by age."""
+    """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries, by age.
+
+    Those to webhooks whose last attempt failed come after the others. One claims at a time: a snapshot that does not
+    show the claims of another would let both fill the same webhook. Lock and claim travel in one pipeline, which is
+    one transaction without a pause that a stalled worker could hold the lock in.
+    """
     close_old_connections()
-    with connection.cursor() as cursor:
+    with connection.cursor() as cursor, connection.wrap_database_errors, connection.connection.pipeline():
+        connection.connection.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIMING])
         limits = {"limit": limit, "at_once": AT_ONCE, "at_once_failing": AT_ONCE_FAILING}
         cursor.execute(_CLAIM, {"token": token, "lease": LEASE, **limits})  # type: ignore[dict-item]
-        return [
-            Post(
-                delivery_id=id_,
-                url=url,
-                event=kind,
-                body=body.encode(),
-                secrets=[secrets.decrypt(bytes(secret)) for secret in (newest, previous) if secret is not None],
-                attempt=attempt_count + 1,
-            )
-            for id_, url, kind, body, attempt_count, newest, previous in cursor.fetchall()
-        ]
+        rows = cursor.fetchall()
+    return [
+        Post(
+            delivery_id=id_,
+            url=url,
+            event=kind,
+            body=body.encode(),
+            secrets=_readable(newest, previous),
+            attempt=attempt_count + 1,
+        )
+        for id_, url, kind, body, attempt_count, newest, previous in rows
+    ]
 
 
-def release(token: UUID) -> None:
+def _readable(newest: bytes, previous: bytes | None) -> list[str]:
+    """The secrets to sign with; none (a failed attempt) when the newest is under a key that we do not have."""
+    found = []
+    for encrypted in (newest, previous):
+        if encrypted is not None:
+            try:
+                found.append(secrets.decrypt(bytes(encrypted)))
+            except (InvalidToken, ValueError):
+                if encrypted is newest:
+                    return []
+    return found
+
+
+def release(token: UUID, delivery_ids: Sequence[UUID]) -> None:
     """Give back what `token` has claimed and not sent, for others to take at once."""
+    close_old_connections()
     with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM webhooks_claim WHERE token = %s", [token])
+        cursor.execute(
+            "DELETE FROM webhooks_claim WHERE token = %s AND delivery_id = ANY(%s)", [token, list(delivery_ids)]
+        )
 
 
 # --- Settle ------------------------------------------------------------------------------------------------------
@@ -265,44 +302,100 @@ class Engine:
 
     def _drain(self) -> int:
         if self._sender is None:
+            _allow_connections(3 * self._window)
+            self.token = uuid4()  # not that of the process that this one was forked from
             self._sender = Sender(
                 width=self._window, allow_private=settings.WEBHOOK_ALLOW_PRIVATE, ca_file=settings.WEBHOOK_CA_FILE
             )
         sender = self._sender
         claiming: Future[list[Post]] | None = None
         settling: Future[int] | None = None
+        under_way: set[UUID] = set()  # claimed and not settled
         results: list[Outcome] = []
-        oldest_result = 0.0
+        being_settled: list[Outcome] = []
+        settle_at = 0.0
+        failed_settles = 0
         sent = 0
         while True:
-            if self._woken.is_set() and claiming is None and sender.room and not self._stopping.is_set():
+            # Nothing new while results cannot be written: a claim could take over what they belong to.
+            may_claim = not self._stopping.is_set() and not failed_settles
+            if self._woken.is_set() and claiming is None and sender.room and may_claim:
                 self._woken.clear()
                 claiming = self._in_database(claim, self.token, sender.room)
             is_over = sender.is_idle and claiming is None
-            if results and settling is None and (is_over or time.monotonic() - oldest_result >= SETTLE_AFTER):
-                settling, results = self._in_database(settle, self.token, results), []
+            is_time = time.monotonic() >= settle_at or (is_over and not failed_settles)
+            if results and settling is None and is_time:
+                settling = self._in_database(settle, self.token, results)
+                being_settled, results = results, []
             if is_over and settling is None and not results:
                 return sent
-            outcomes = sender.finished(SETTLE_AFTER if results and settling is None else 1.0)
+            wait = max(settle_at - time.monotonic(), 0.0) if results and settling is None else 1.0
+            outcomes = sender.finished(wait)
             if outcomes and not results:
-                oldest_result = time.monotonic()
+                settle_at = time.monotonic() + SETTLE_AFTER
             results += outcomes
             if claiming is not None and claiming.done():
-                posts, claiming = claiming.result(), None
+                posts, claiming = self._claimed(claiming), None
+                # One that is under way here was claimed anew because its claim had run out, after a long pause of
+                # this process; that is as good as a longer claim.
+                posts = [post for post in posts if post.delivery_id not in under_way]
                 for post in posts:
+                    under_way.add(post.delivery_id)
                     sender.start(post)
                 sent += len(posts)
                 if posts:  # there may be more
                     self._woken.set()
             if settling is not None and settling.done():
-                settling.result()
+                if self._has_settled(settling, being_settled, failed_settles):
+                    under_way.difference_update(outcome.post.delivery_id for outcome in being_settled)
+                    failed_settles = 0
+                    self._woken.set()  # the webhooks whose attempts ended have room again
+                else:
+                    failed_settles += 1
+                    results = being_settled + results
+                    settle_at = time.monotonic() + SETTLE_AGAIN_AFTER
                 settling = None
-                self._woken.set()  # the webhooks whose attempts ended have room again
+
+    def _claimed(self, claiming: "Future[list[Post]]") -> list[Post]:
+        """What a claim has brought: nothing when the database was away (the next wake-up tries again) or at a stop."""
+        try:
+            posts = claiming.result()
+        except DatabaseError as error:
+            logger.warning("nothing could be claimed: %s", error)
+            return []
+        if posts and self._stopping.is_set():
+            self._in_database(release, self.token, [post.delivery_id for post in posts])
+            return []
+        return posts
+
+    def _has_settled(self, settling: "Future[int]", results: Sequence[Outcome], failed_settles: int) -> bool:
+        """Whether these results are done with; not when they are to be settled again."""
+        try:
+            settling.result()
+        except (OperationalError, InterfaceError, InternalError) as error:
+            # The database is away, or read-only after a failover. What it did count it will not count again.
+            logger.warning("%s results could not be settled yet: %s", len(results), error)
+            return self._stopping.is_set() and failed_settles >= SETTLE_TRIES_AT_STOP
+        except DatabaseError:
+            logger.exception("%s results cannot be settled; what they tell of will be sent again", len(results))
+        return True
 
     def _in_database(self, function: Any, *args: Any) -> Future[Any]:
         future = self._database.submit(function, *args)
-        future.add_done_callback(lambda _: self._sender and self._sender.wake_up())
+        future.add_done_callback(self._ring)
         return future
+
+    def _ring(self, _: Future[Any]) -> None:
+        if self._sender is not None:
+            self._sender.wake_up()
+
+
+def _allow_connections(count: int) -> None:
+    """Each connection is an open file, and many systems allow 1024 unless asked for more."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if most == resource.RLIM_INFINITY else min(count, most)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 engine = Engine()

@@ -38,8 +38,8 @@ MANY_NAMES = 10_000
 
 # Why an attempt is no acknowledgement, for the log. One word for all that the network did: to tell refused from
 # filtered would make us somebody's port scanner.
-TIMEOUT, UNREACHABLE, BLOCKED, TLS, BAD_ANSWER, STATUS = (
-    "timeout", "unreachable", "blocked_address", "tls", "bad_answer", "status")  # fmt: skip
+TIMEOUT, UNREACHABLE, BLOCKED, TLS, BAD_ANSWER, STATUS, NO_SECRET = (
+    "timeout", "unreachable", "blocked_address", "tls", "bad_answer", "status", "unreadable_secret")  # fmt: skip
 _FAILURES = {
     pycurl.E_OPERATION_TIMEDOUT: TIMEOUT,
     pycurl.E_SSL_CONNECT_ERROR: TLS,
@@ -78,7 +78,7 @@ class Post:
     url: str
     event: str
     body: bytes
-    secrets: Sequence[str]  # as shown to the merchant; the newest first
+    secrets: Sequence[str]  # as shown to the merchant; the newest first. None when it cannot be read
     attempt: int
 
 
@@ -185,6 +185,10 @@ class Sender:
     def start(self, post: Post) -> None:
         """Begin an attempt. It ends in an outcome whatever is wrong with it."""
         transfer = _Transfer(post, time.monotonic())
+        if not post.secrets:
+            logger.error("the secret of %s's webhook is under none of ENCRYPTION_KEYS", post.delivery_id)
+            self._end_unsent(transfer, NO_SECRET)
+            return
         try:
             name, _ = _name_and_port(post.url)
             if not name or self._names.known(name):
