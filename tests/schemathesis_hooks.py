@@ -9,15 +9,19 @@ comma separated.
 """
 
 import os
+from collections import deque
 from itertools import count, cycle
 from typing import Any
 from uuid import uuid4
 
+import requests
 import schemathesis
 
 ORDERS = cycle([*os.environ.get("CODSERVICE_ORDERS", "").split(","), str(uuid4())])
 PRODUCTS = cycle([pair.split("=") for pair in os.environ.get("CODSERVICE_PRODUCTS", "=").split(",")])
 NUMBERS = count()
+WEBHOOKS: deque[str] = deque()
+MOST_WEBHOOKS = 10  # an account may have 20
 
 
 @schemathesis.hook
@@ -25,7 +29,12 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if "id" in case.path_parameters and case.meta.phase.name.value != "stateful":
-        case.path_parameters["id"] = next(ORDERS)
+        if "/orders/" in case.operation.path:
+            case.path_parameters["id"] = next(ORDERS)
+        elif "/webhooks/" in case.operation.path and WEBHOOKS:
+            case.path_parameters["id"] = WEBHOOKS[-1]
+    if case.operation.label == "POST /api/v1/webhooks" and isinstance(case.body, dict):
+        case.body["url"] = f"https://receiver.invalid/{next(NUMBERS)}"
     if case.operation.label == "PUT /api/v1/inventory" and isinstance(case.body, dict):
         for entry in case.body["updates"]:
             complete_entry(entry)
@@ -42,6 +51,16 @@ def as_integer(value: Any) -> Any:
 
 def new_from(text: str) -> str:
     return f"{text[:32]}{os.getpid()}-{next(NUMBERS)}"
+
+
+@schemathesis.hook
+def after_call(context: Any, case: Any, response: Any) -> None:
+    """The oldest webhook makes room for the newest."""
+    if case.operation.label == "POST /api/v1/webhooks" and response.status_code == 201:
+        WEBHOOKS.append(response.json()["data"]["id"])
+        if len(WEBHOOKS) > MOST_WEBHOOKS:
+            headers = {"Authorization": response.request.headers["Authorization"]}
+            requests.delete(f"{response.request.url}/{WEBHOOKS.popleft()}", headers=headers, timeout=10)
 
 
 def complete_order(body: dict[str, Any]) -> None:

@@ -27,6 +27,12 @@ class ReceiverField(serializers.CharField):
         except receivers.Unusable as error:
             raise serializers.ValidationError([str(error)]) from None
 
+    def openapi(self, direction: str) -> dict[str, Any]:
+        """Plain names of hosts; more is understood."""
+        label = "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?"
+        pattern = rf"^https://({label}\.){{1,3}}[a-z]{{2,10}}(:443)?(/[A-Za-z0-9._~-]{{1,40}}){{0,5}}$"
+        return {"type": "string", "format": "uri", "maxLength": self.max_length, "pattern": pattern}
+
 
 class KindsField(serializers.ListField):
     """The kinds of events to subscribe to: one or several, each once."""
@@ -46,6 +52,10 @@ class KindsField(serializers.ListField):
         if not data or len(set(data)) != len(data):
             raise serializers.ValidationError([f"Must hold 1 to {len(kinds)} kinds of events, each once."])
         return data
+
+    def openapi(self, direction: str) -> dict[str, Any]:
+        kinds = Event.Kind.values
+        return {"type": "array", "items": {"type": "string", "enum": kinds}, "minItems": 1, "uniqueItems": True}
 
 
 class WebhookRegistration(serializers.Serializer):

@@ -9,6 +9,7 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import append_meta
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
@@ -53,6 +54,11 @@ class Schema(AutoSchema):
     def _map_serializer(self, serializer: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
         schema = super()._map_serializer(serializer, direction, bypass_extensions)
         return schema | getattr(serializer, "openapi_extra", {})
+
+    def _map_serializer_field(self, field: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
+        if hasattr(field, "openapi"):  # a strict field of ours, which says itself what it takes
+            return append_meta(field.openapi(direction), self._get_serializer_field_meta(field, direction))
+        return super()._map_serializer_field(field, direction, bypass_extensions)
 
     def _is_list_view(self, serializer: Any = None) -> bool:
         return False  # the list's own body says what it is
@@ -137,27 +143,6 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
     """drf-spectacular's hook: the last touches on the whole description."""
     result.setdefault("servers", [{"url": "/"}])
     return result
-
-
-class _StrictField(OpenApiSerializerFieldExtension):
-    """The fields of `codservice.api.fields` say themselves what they take."""
-
-    match_subclasses = True
-
-    def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
-        return self.target.openapi(direction)
-
-
-class TextSchema(_StrictField):
-    target_class = "codservice.api.fields.Text"
-
-
-class AmountSchema(_StrictField):
-    target_class = "codservice.api.fields.Amount"
-
-
-class StringMapSchema(_StrictField):
-    target_class = "codservice.api.fields.StringMap"
 
 
 class UUIDSchema(OpenApiSerializerFieldExtension):
