@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.utils import translation
 from django.utils.log import log_response
 from uuid_utils import uuid7
 
@@ -53,9 +54,8 @@ class ApiGate:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith("/api/v1"):
             return self.get_response(request)
-        # The API speaks one language and knows no cookies, whatever a browser's headers say.
-        request.META.pop("HTTP_ACCEPT_LANGUAGE", None)
-        request.META.pop("HTTP_COOKIE", None)
+        # A page that this thread answered before has left its language; the API speaks one.
+        translation.deactivate()
         response = self.admit(request)
         response.headers["Vary"] = "Authorization"  # and not Accept-Language: the API speaks one
         response.headers.setdefault("Cache-Control", "no-store")

@@ -110,6 +110,12 @@ def test_the_sentences_are_english_whatever_a_browser_prefers(api, preference):
     assert answer.headers["Vary"] == "Authorization"
 
 
+def test_the_language_of_a_page_does_not_stay_with_the_thread(api, client):
+    in_english = api.post(ORDERS, {"items": []}).json()
+    client.get("/account/login", headers={"Accept-Language": "fr"})
+    assert api.post(ORDERS, {"items": []}).json() == in_english
+
+
 def test_422_names_each_field_by_its_dotted_path(api):
     answer = api.post(
         ORDERS, order_body(customer_name=" ", items=[{"product_name": "a", "quantity": "2", "unit_price": 1}])
