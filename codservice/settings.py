@@ -120,8 +120,8 @@ INSTALLED_APPS = [
     "agents.apps.AgentsConfig",
 ]
 MIDDLEWARE = [
-    "codservice.health.HealthChecks",
     "codservice.api.middleware.RequestId",
+    "codservice.health.HealthChecks",
     "codservice.api.middleware.ApiGate",
     "django.middleware.security.SecurityMiddleware",
     "codservice.pages.StaticFiles",
