@@ -99,7 +99,7 @@ WITH RECURSIVE first_attempts (webhook_id) AS (
     LIMIT %(limit)s
 ), claimed AS (
     INSERT INTO webhooks_claim (delivery_id, webhook_id, token, until)
-    SELECT id, webhook_id, %(token)s, now() + %(lease)s FROM due
+    SELECT id, webhook_id, %(token)s, clock_timestamp() + %(lease)s FROM due
     ON CONFLICT (delivery_id) DO UPDATE SET token = excluded.token, until = excluded.until
     WHERE webhooks_claim.until <= now()
     RETURNING delivery_id

@@ -332,7 +332,7 @@ class Sender:
             failure, code = BLOCKED, 0
         elif 200 <= code < 300:
             failure = ""  # the status line was in time; what came after it does not matter
-        elif error:
+        elif error and code < 200:
             failure = _FAILURES.get(error, UNREACHABLE)
         else:
             failure = STATUS
