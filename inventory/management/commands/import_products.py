@@ -61,7 +61,7 @@ when a row was bad."""
         except (UnreadableTable, _Undo) as error:
             broken = str(error)
             if atomic:
-                self.counts |= dict.fromkeys(("created", "updated", "unchanged"), 0)
+                self.counts = Counter({**self.counts, "created": 0, "updated": 0, "unchanged": 0})
         self.report(dry_run=dry_run, as_json=options["json"])
         if broken or self.refused:
             raise CommandError(broken or "Some rows are bad; mend their lines and run this again.", returncode=1)

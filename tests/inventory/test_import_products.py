@@ -1,0 +1,298 @@
+"""import_products: a file of products, upserted by sku; each bad row with its line, each change of stock told."""
+
+import csv
+import json
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from codservice.accounts.models import Account
+from codservice.tables import count_rows, read_rows
+from inventory.management.commands import import_products
+from inventory.models import Product, StockMovement
+from tests.factories import ProductFactory
+from tests.inventory.conftest import movements, told
+from tests.inventory.sheets import write_xlsx
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db
+
+HEADER = ("sku", "name", "price", "stock_quantity", "is_active")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    """Writes a CSV file: `write(("ROBE", "Robe", "1500", "3", ""), …, header=…)`."""
+
+    def write_csv(*rows: tuple[str, ...], header: tuple[str, ...] = HEADER, delimiter: str = ",") -> Path:
+        path = tmp_path / "products.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, delimiter=delimiter).writerows([header, *rows])
+        return path
+
+    return write_csv
+
+
+def run(path: Path, account: Account, *options: str) -> tuple[dict[str, Any], int]:
+    """What the command prints as JSON, and its exit status."""
+    out = StringIO()
+    try:
+        call_command(
+            "import_products",
+            path,
+            "--account",
+            account.holder.email,
+            "--json",
+            *options,
+            stdout=out,
+            stderr=StringIO(),
+        )
+    except CommandError as error:
+        return json.loads(out.getvalue()), error.returncode
+    return json.loads(out.getvalue()), 0
+
+
+def counts(result: dict[str, Any]) -> tuple[int, int, int, int]:
+    return tuple(result[name] for name in ("created", "updated", "unchanged", "refused"))  # type: ignore[return-value]
+
+
+def products(account: Account) -> list[tuple[Any, ...]]:
+    rows = Product.objects.filter(account=account).order_by("sku")
+    return [(p.sku, p.name, str(p.price), p.stock_quantity, p.is_active) for p in rows]
+
+
+def test_new_products_are_made(alice: Account, write: Any) -> None:
+    path = write(
+        ("ROBE", "Robe kabyle", "1500", "3", "no"),
+        ("SAC", " حقيبة ", "99.9", "0", ""),
+        ("FOULARD", "F", "0", "", "Oui"),
+    )
+
+    result, status = run(path, alice)
+
+    assert (counts(result), status, result["errors"], result["dry_run"]) == ((3, 0, 0, 0), 0, [], False)
+    assert products(alice) == [
+        ("FOULARD", "F", "0.00", 0, True),
+        ("ROBE", "Robe kabyle", "1500.00", 3, False),
+        ("SAC", "حقيبة", "99.90", 0, True),
+    ]
+    robe = Product.objects.get(sku="ROBE")
+    assert movements(robe) == told(robe) == [(0, 3)]
+    assert StockMovement.objects.get().actor == "import_products"
+    assert Event.objects.count() == 1
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_the_optional_columns_may_be_missing(alice: Account, write: Any, delimiter: str) -> None:
+    path = write(("9.5", "ROBE", "Robe"), header=("Price", " SKU", "name"), delimiter=delimiter)
+
+    assert run(path, alice)[1] == 0
+    assert products(alice) == [("ROBE", "Robe", "9.50", 0, True)]
+
+
+def test_known_products_are_changed_by_sku(alice: Account, charlie: Account, write: Any) -> None:
+    ProductFactory(account=alice, sku="ROBE", name="Old", is_active=False)
+    ProductFactory(account=alice, sku="SAC", name="Sac")
+    ProductFactory(account=charlie, sku="ROBE", name="Charlie's")
+
+    result, _ = run(write(("ROBE", "New", "2000", "4", "1"), ("SAC", "Sac bleu", "1500.00", "", "")), alice)
+
+    assert counts(result) == (0, 2, 0, 0)
+    assert products(alice) == [("ROBE", "New", "2000.00", 4, True), ("SAC", "Sac bleu", "1500.00", 10, True)]
+    assert [row[1] for row in products(charlie)] == ["Charlie's"]
+    robe = Product.objects.get(account=alice, sku="ROBE")
+    assert movements(robe) == told(robe) == [(10, 4)]
+    assert StockMovement.objects.count() == Event.objects.count() == 1
+
+
+def test_what_is_unchanged_is_not_written(alice: Account, write: Any) -> None:
+    path = write(("ROBE", "Robe", "1500.0", "3", ""), ("SAC", "Sac", "10", "", "false"))
+    run(path, alice)
+    before = list(Product.objects.order_by("sku").values())
+
+    result, _ = run(path, alice)
+
+    assert counts(result) == (0, 0, 2, 0)
+    assert list(Product.objects.order_by("sku").values()) == before
+    assert StockMovement.objects.count() == Event.objects.count() == 1
+
+
+BAD_ROWS = {
+    "no sku": (("", "Robe", "1", "1", ""), {"sku"}),
+    "long sku": (("x" * 65, "Robe", "1", "1", ""), {"sku"}),
+    "control character": (("A\x01", "Robe", "1", "1", ""), {"sku"}),
+    "no name": (("BAD", "", "1", "1", ""), {"name"}),
+    "invisible name": (("BAD", "\u200b", "1", "1", ""), {"name"}),
+    "no price": (("BAD", "Robe", "", "1", ""), {"price"}),
+    "price with a comma": (("BAD", "Robe", "1,50", "1", ""), {"price"}),
+    "negative price": (("BAD", "Robe", "-1", "1", ""), {"price"}),
+    "three places": (("BAD", "Robe", "1.005", "1", ""), {"price"}),
+    "too dear": (("BAD", "Robe", "100000000", "1", ""), {"price"}),
+    "Arabic digits": (("BAD", "Robe", "١٢", "١٢", ""), {"price", "stock_quantity"}),
+    "exponent": (("BAD", "Robe", "1e3", "1e3", ""), {"price", "stock_quantity"}),
+    "negative stock": (("BAD", "Robe", "1", "-1", ""), {"stock_quantity"}),
+    "too much stock": (("BAD", "Robe", "1", "1000000001", ""), {"stock_quantity"}),
+    "half a thing": (("BAD", "Robe", "1", "1.5", ""), {"stock_quantity"}),
+    "perhaps": (("BAD", "Robe", "1", "1", "maybe"), {"is_active"}),
+    "everything": (("", "", "", "x", "x"), set(HEADER)),
+    "too short": (("BAD",), {"name", "price"}),
+}
+
+
+@pytest.mark.parametrize(("row", "fields"), BAD_ROWS.values(), ids=BAD_ROWS)
+def test_each_bad_row_is_reported_with_its_line_and_the_good_are_kept(
+    alice: Account, write: Any, row: tuple[str, ...], fields: set[str]
+) -> None:
+    result, status = run(write(("A", "Robe", "1", "1", ""), row, ("Z", "Robe", "1", "1", ""), row), alice)
+
+    assert [(error["line"], set(error["errors"])) for error in result["errors"]] == [(3, fields), (5, fields)]
+    assert (counts(result), status) == ((2, 0, 0, 2), 1)
+    assert [product[0] for product in products(alice)] == ["A", "Z"]
+
+
+def test_lines_are_counted_as_an_editor_counts_them(alice: Account, tmp_path: Path) -> None:
+    path = tmp_path / "products.csv"
+    path.write_text('sku,name,price,note\n\nA,Robe,1,"two\n lines"\n,,\nB,Robe,x\nA,Robe,1\n')
+
+    result, _ = run(path, alice)
+
+    assert [(error["line"], error["sku"]) for error in result["errors"]] == [(6, "B"), (7, "A")]
+
+
+def test_a_sku_that_comes_twice_is_reported_and_the_first_row_holds(alice: Account, write: Any) -> None:
+    path = write(("CAFÉ", "First", "1", "1", ""), ("X", "X", "1", "", ""), ("CAFE\u0301", "Second", "2", "2", ""))
+
+    result, status = run(path, alice)
+
+    assert (counts(result), status) == ((2, 0, 0, 1), 1)
+    assert result["errors"] == [{"line": 4, "sku": "CAFE\u0301", "errors": {"sku": ["Line 2 has the same SKU."]}}]
+    assert products(alice)[0][:2] == ("CAFÉ", "First")
+
+
+def test_a_dry_run_says_what_would_happen_and_changes_nothing(alice: Account, write: Any) -> None:
+    ProductFactory(account=alice, sku="ROBE", name="Old")
+    path = write(("ROBE", "New", "1", "9", ""), ("SAC", "Sac", "1", "9", ""), ("BAD", "", "", "", ""))
+    before = products(alice)
+
+    for options in (["--dry-run"], ["--dry-run", "--atomic"]):
+        result, status = run(path, alice, *options)
+        assert (counts(result), status, result["dry_run"]) == ((1, 1, 0, 1), 1, True)
+
+    assert products(alice) == before
+    assert not StockMovement.objects.exists()
+    assert not Event.objects.exists()
+
+
+def test_atomic_imports_all_or_nothing(alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_products, "BATCH", 2)
+    good = [(f"P{number}", "Robe", "1", "1", "") for number in range(5)]
+
+    result, status = run(write(*good, ("BAD", "", "1", "", ""), ("P9", "Robe", "x", "", "")), alice, "--atomic")
+    assert (counts(result), status) == ((0, 0, 0, 2), 1)
+    assert [error["line"] for error in result["errors"]] == [7, 8]
+    assert not Product.objects.exists()
+    assert not Event.objects.exists()
+
+    result, status = run(write(*good), alice, "--atomic")
+    assert (counts(result), status) == ((5, 0, 0, 0), 0)
+    assert Product.objects.count() == Event.objects.count() == 5
+
+
+def test_a_file_is_imported_in_batches_of_a_few_statements(
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_products, "BATCH", 100)
+    path = write(*((f"P{number:03}", "Robe", "1", str(number), "") for number in range(250)))
+
+    with CaptureQueriesContext(connection) as queries:
+        assert counts(run(path, alice)[0]) == (250, 0, 0, 0)
+
+    assert Product.objects.count() == 250
+    assert StockMovement.objects.count() == Event.objects.count() == 249
+    assert len(queries) == 1 + 3 * 6  # the account; a batch: two for the savepoint, lock, look, write, tell
+
+
+def test_what_a_person_reads(alice: Account, write: Any) -> None:
+    out, err = StringIO(), StringIO()
+    path = write(("ROBE", "Robe", "1", "", ""), ("BAD", "Robe", "x", "y", ""))
+
+    with pytest.raises(CommandError, match="mend their lines"):
+        call_command("import_products", path, "--account", alice.holder.email, stdout=out, stderr=err)
+
+    assert out.getvalue().splitlines() == [
+        "line 3: price: Must be a number, or a string of digits with at most one point.",
+        "line 3: stock_quantity: Must be an integer from 0 to 1000000000.",
+    ]
+    assert "1 made, 0 changed, 0 as they were, 1 bad" in err.getvalue()
+
+
+def test_a_terminal_sees_a_progress_bar(alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    run(write(*((f"P{number}", "Robe", "1", "", "") for number in range(40))), alice)
+
+    assert "40/4" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"sku,name\nA,B", "no column price"),
+        (b"id;sku", "no column name, price"),
+        ("sku,name,price\nA,Café,1".encode("latin-1"), "UTF-8"),
+        (None, "no file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_words(
+    alice: Account, tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    path = tmp_path / "products.csv"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(CommandError, match=says):
+        call_command("import_products", path, "--account", alice.holder.email, stdout=StringIO(), stderr=StringIO())
+    assert not Product.objects.exists()
+
+
+def test_a_header_alone_is_an_empty_import(alice: Account, write: Any) -> None:
+    assert counts(run(write(), alice)[0]) == (0, 0, 0, 0)
+
+
+def test_an_unknown_account_is_refused(write: Any) -> None:
+    with pytest.raises(CommandError, match=r"nobody@example\.dz"):
+        call_command("import_products", write(), "--account", "nobody@example.dz")
+
+
+def test_a_spreadsheet(alice: Account, tmp_path: Path) -> None:
+    path = tmp_path / "products.xlsx"
+    write_xlsx(
+        path,
+        [[*HEADER], ["ROBE", "Robe", 1500, 3, True], [1042, "حقيبة", 99.5, "", False], ["BAD", "", 1.005, 1.5, ""]],
+    )
+
+    result, _ = run(path, alice)
+
+    assert products(alice) == [("1042", "حقيبة", "99.50", 0, False), ("ROBE", "Robe", "1500.00", 3, True)]
+    assert [(error["line"], set(error["errors"])) for error in result["errors"]] == [
+        (4, {"name", "price", "stock_quantity"})
+    ]
+
+
+def test_rows_are_counted_before_they_are_read(write: Any, tmp_path: Path) -> None:
+    path = write(*((f"P{number}", "Robe", "1", "", "") for number in range(30)))
+    sheet = tmp_path / "products.xlsx"
+    write_xlsx(sheet, [["sku"], ["A"], ["B"]])
+
+    assert len(list(read_rows(path))) == 30
+    assert 30 <= count_rows(path) <= 31
+    assert count_rows(sheet) == len(list(read_rows(sheet))) == 2
