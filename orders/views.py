@@ -13,7 +13,7 @@ from codservice.api import idempotency, schema
 from codservice.api.conditional import answer_unless_known
 from codservice.api.errors import read_all
 from codservice.api.paging import Page
-from orders import lifecycle, serializers
+from orders import bodies, lifecycle, serializers
 from orders.filters import OrderFilter
 from orders.models import Order
 
@@ -30,7 +30,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Import an order",
         request=serializers.OrderImport,
-        answers={201: serializers.OrderBody},
+        answers={201: bodies.OrderBody},
         errors=(400, 409, 413, 415, 422),
         is_idempotent=True,
     )
@@ -42,10 +42,10 @@ class OrderViewSet(viewsets.GenericViewSet):
         account_id = request.auth.account_id
         draft = serializers.read_order(request.data, account_id)
         order = lifecycle.import_order(account_id, draft, actor=Actor.of_key(request.auth))
-        return Response(serializers.imported_body(order), status.HTTP_201_CREATED)
+        return Response(bodies.imported_body(order), status.HTTP_201_CREATED)
 
     @schema.describe(
-        "List orders", answers={200: serializers.OrderListBody}, errors=(422,), filters=OrderFilter, is_paged=True
+        "List orders", answers={200: bodies.OrderListBody}, errors=(422,), filters=OrderFilter, is_paged=True
     )
     def list(self, request: Request) -> Response:
         """Newest first. A page past the end is empty; `meta.total` is exact."""
@@ -54,9 +54,9 @@ class OrderViewSet(viewsets.GenericViewSet):
         )
         total = filters.total(request.auth.account_id)
         rows = page.rows(filters.rows().only(*_LISTED), total)
-        return Response({"data": [serializers.list_body(order) for order in rows], "meta": page.meta(total)})
+        return Response({"data": [bodies.list_body(order) for order in rows], "meta": page.meta(total)})
 
-    @schema.describe("Read an order", answers={200: serializers.OrderDetailBody}, errors=(404,), has_etag=True)
+    @schema.describe("Read an order", answers={200: bodies.OrderDetailBody}, errors=(404,), has_etag=True)
     def retrieve(self, request: Request, id: UUID) -> HttpResponse:
         """With its call notes and history. `If-None-Match` saves reading what has not changed."""
         return answer_unless_known(request, self._detail(id))
@@ -64,7 +64,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Cancel an order",
         request=serializers.OrderCancel,
-        answers={200: serializers.OrderDetailBody},
+        answers={200: bodies.OrderDetailBody},
         errors=(400, 404, 413, 415, 422),
     )
     def cancel(self, request: Request, id: UUID) -> Response:
@@ -74,4 +74,4 @@ class OrderViewSet(viewsets.GenericViewSet):
         return Response(self._detail(id))
 
     def _detail(self, id: UUID) -> dict:
-        return serializers.detail_body(self.get_queryset().with_detail().get(id=id))
+        return bodies.detail_body(self.get_queryset().with_detail().get(id=id))

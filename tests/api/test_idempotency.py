@@ -137,7 +137,7 @@ def test_old_keys_are_forgotten(api):
 
 def test_a_fault_of_ours_leaves_nothing_behind_and_is_not_kept(api, monkeypatch):
     with monkeypatch.context() as broken:
-        broken.setattr("orders.serializers.imported_body", lambda order: 1 / 0)
+        broken.setattr("orders.bodies.imported_body", lambda order: 1 / 0)
         assert send(api, "1").status_code == 500
     assert not Order.objects.exists()
     assert not OrderItem.objects.exists()
