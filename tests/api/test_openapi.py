@@ -195,5 +195,4 @@ def test_schemathesis_finds_nothing(service, tmp_path):
         command, env=os.environ | hooks | ids, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert result.returncode == 0, result.stdout[-8000:]
-    assert re.search(r"Tested: [1-9]", result.stdout), result.stdout[-3000:]
-    assert "No issues found" in result.stdout
+    assert re.search(r" ([1-9][0-9]*) generated, \1 passed", result.stdout), result.stdout[-3000:]
