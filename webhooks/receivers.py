@@ -28,7 +28,7 @@ _NAME = re.compile(r"(?=.{1,253}\.?$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
 _LOCAL_NAME = re.compile(r"(.*\.)?(localhost|localdomain|local|internal|home\.arpa|onion)|ip6-(localhost|loopback)")
 
 
-class Unusable(ValueError):  # noqa: N818 - reads with its module: receivers.Unusable
+class Unusable(ValueError):
     """The URL may not be registered; the message is a sentence that says why."""
 
 

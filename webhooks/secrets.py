@@ -4,7 +4,7 @@ import base64
 import os
 from functools import lru_cache
 
-from cryptography.fernet import Fernet, MultiFernet
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 
 HINT_LENGTH = 10  # characters that are shown again
@@ -20,20 +20,29 @@ def hint(secret: str) -> str:
 
 
 def encrypt(secret: str) -> bytes:
-    return _fernet().encrypt(secret.encode())
+    return _fernet(*settings.ENCRYPTION_KEYS).encrypt(secret.encode())
 
 
 @lru_cache(maxsize=4096)  # a secret signs many deliveries; to decrypt it each time would cost more than to sign
 def decrypt(encrypted: bytes) -> str:
     """Raises cryptography.fernet.InvalidToken when none of ENCRYPTION_KEYS has encrypted it."""
-    return _fernet().decrypt(encrypted).decode()
+    return _fernet(*settings.ENCRYPTION_KEYS).decrypt(encrypted).decode()
+
+
+def is_under_newest_key(encrypted: bytes) -> bool:
+    """Whether the first of ENCRYPTION_KEYS, which encrypts, has encrypted it."""
+    try:
+        _fernet(settings.ENCRYPTION_KEYS[0]).decrypt(encrypted)
+    except InvalidToken:
+        return False
+    return True
 
 
 def encrypt_anew(encrypted: bytes) -> bytes:
-    """The same secret under the first of ENCRYPTION_KEYS."""
-    return _fernet().rotate(encrypted)
+    """The same secret under the first of ENCRYPTION_KEYS. Raises as `decrypt` does."""
+    return _fernet(*settings.ENCRYPTION_KEYS).rotate(encrypted)
 
 
-@lru_cache(maxsize=1)
-def _fernet() -> MultiFernet:
-    return MultiFernet([Fernet(key) for key in settings.ENCRYPTION_KEYS])
+@lru_cache(maxsize=8)
+def _fernet(*keys: str) -> MultiFernet:
+    return MultiFernet([Fernet(key) for key in keys])

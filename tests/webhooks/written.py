@@ -2,8 +2,10 @@
 
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.utils import timezone
+from uuid_utils.compat import uuid7
 
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
@@ -15,7 +17,11 @@ def write_delivery(webhook: Webhook, status: str = "pending", *, attempts: int =
     at: datetime = changes.pop("created_at", timezone.now())
     kind = changes.pop("kind", Event.Kind.ORDER_CONFIRMED)
     event = Event.objects.create(
-        account_id=webhook.account_id, kind=kind, body=changes.pop("body", f'{{"event":"{kind}"}}'), created_at=at
+        id=_uuid7_of(at),
+        account_id=webhook.account_id,
+        kind=kind,
+        body=changes.pop("body", f'{{"event":"{kind}"}}'),
+        created_at=at,
     )
     is_over = status in _FINISHED
     delivery = Delivery.objects.create(
@@ -45,3 +51,7 @@ def write_delivery(webhook: Webhook, status: str = "pending", *, attempts: int =
             response=b"OK" if is_good else "Erreur \xe9 <b>".encode("latin-1"),
         )
     return delivery
+
+
+def _uuid7_of(at: datetime) -> UUID:
+    return UUID(int=(int(at.timestamp() * 1000) << 80) | (uuid7().int & ((1 << 80) - 1)))

@@ -1,0 +1,86 @@
+"""Posts with `webhooks.sender` alone, in a process of its own: `python -m tests.webhooks.engine.posting`.
+
+Reads a JSON object with the Sender's arguments, `urls` and `rounds` (how often all of them are posted, each time by a
+new Sender) on stdin; writes one with the outcomes of each round and what all cost. The posts of a round are under way
+at once.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+SECRET = "whsec_" + "A" * 43 + "="
+
+
+def post_all(
+    urls: Sequence[str], *, prefix: Sequence[str] = (), environ: Mapping[str, str] = os.environ, **more: Any
+) -> Any:
+    """What became of a post to each of `urls`; see the module."""
+    done = subprocess.run(
+        [*prefix, sys.executable, "-m", "tests.webhooks.engine.posting"],
+        input=json.dumps({"urls": list(urls), **more}),
+        env=dict(environ),
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _resident() -> float:
+    """Megabytes of memory that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def main() -> None:
+    from webhooks.sender import Post, Sender
+
+    assert "django" not in sys.modules, "the sender knows no ORM"
+    given = json.load(sys.stdin)
+    peak = 0.0
+    is_over = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not is_over.wait(0.01):
+            peak = max(peak, _resident())
+
+    before = _resident()
+    threading.Thread(target=watch, daemon=True).start()
+    rounds = []
+    for _ in range(given.get("rounds", 1)):
+        sender = Sender(width=1000, allow_private=given.get("allow_private", False), ca_file=given.get("ca_file"))
+        started, outcomes = {}, {}
+        for number, url in enumerate(given["urls"]):
+            post = Post(uuid4(), url, "order.confirmed", b'{"number":%d}' % number, [SECRET], 1)
+            started[post.delivery_id] = time.monotonic()
+            sender.start(post)
+        while not sender.is_idle:
+            for outcome in sender.finished(1.0):
+                outcomes[outcome.post.url] = {
+                    "failure": outcome.failure,
+                    "status": outcome.status_code,
+                    "seconds": time.monotonic() - started[outcome.post.delivery_id],
+                    "noted_seconds": outcome.milliseconds / 1000,
+                    "kept": len(outcome.response),
+                }
+        assert sender.room == sender.width
+        sender.close()
+        rounds.append(outcomes)
+    is_over.set()
+    json.dump({"rounds": rounds, "outcomes": outcomes, "megabytes": peak - before}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""HTTP(S) receivers on raw sockets, so that they can misbehave, that note all that comes in."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+READ_AT_ONCE = 65536
+
+
+@dataclass
+class Request:
+    """What came in, to the byte, and when (`time.monotonic`)."""
+
+    path: str
+    head: bytes
+    headers: dict[str, str]
+    body: bytes
+    at: float
+
+    @property
+    def delivery(self) -> str:
+        return self.headers["x-service-delivery"]
+
+
+@dataclass
+class Connection:
+    """A receiver's side of one connection, for behaviours."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    request: Request
+    receiver: "Receiver"
+
+    async def send(self, data: bytes) -> None:
+        """Wait until it has left this process; raises when the other side has gone."""
+        self.writer.write(data)
+        await self.writer.drain()
+        self.receiver.sent[self.request.path] += len(data)
+
+    async def trickle(self, data: bytes, pause: float = 0.2) -> None:
+        for byte in data:
+            await self.send(bytes([byte]))
+            await asyncio.sleep(pause)
+
+    async def flood(self, data: bytes) -> None:
+        while True:
+            await self.send(data)
+
+    def reset(self) -> None:
+        """Close with a RST."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+Behaviour = Callable[[Connection], Awaitable[object]]
+
+
+def answer(status: str = "200 OK", *, body: bytes = b"ok", headers: str = "", after: float = 0.0) -> Behaviour:
+    """An ordinary answer; the connection is kept."""
+
+    async def behave(connection: Connection) -> None:
+        if after:
+            await asyncio.sleep(after)
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+        await connection.send(head.encode() + body)
+
+    return behave
+
+
+async def hang(connection: Connection) -> None:
+    await asyncio.sleep(3600)
+
+
+@dataclass
+class Receiver:
+    """Listens until stopped, in a thread of its own. Each path behaves as `behaviours` says, others by the default."""
+
+    tls: ssl.SSLContext | None = None
+    default: Behaviour = field(default_factory=answer)
+    behaviours: dict[str, Behaviour] = field(default_factory=dict)
+    address: tuple[str, int] = ("127.0.0.1", 0)
+    requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    sent: Counter[str] = field(default_factory=Counter)
+    _arrived: threading.Condition = field(default_factory=threading.Condition)
+
+    def __enter__(self) -> "Receiver":
+        self._loop = asyncio.new_event_loop()
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
+        self._thread.start()
+        assert started.wait(5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+    def url(self, path: str = "/", host: str | None = None) -> str:
+        scheme = "https" if self.tls else "http"
+        return f"{scheme}://{host or self.address[0]}:{self.address[1]}{path}"
+
+    def of(self, path: str) -> list[Request]:
+        return [request for request in list(self.requests) if request.path == path]
+
+    def wait_for(self, count: int, seconds: float = 10.0) -> list[Request]:
+        """The requests, once there are `count` of them."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: len(self.requests) >= count, seconds), (
+                f"{len(self.requests)} of {count} requests after {seconds} s"
+            )
+            return list(self.requests)
+
+    def _run(self, started: threading.Event) -> None:
+        async def begin() -> asyncio.Server:
+            server = await asyncio.start_server(
+                self._serve, *self.address, ssl=self.tls, backlog=1024, ssl_handshake_timeout=10 if self.tls else None
+            )
+            self.address = server.sockets[0].getsockname()[:2]
+            started.set()
+            return server
+
+        # Those that hang are abandoned with the loop; nobody needs to hear of it.
+        self._loop.set_exception_handler(lambda loop, context: None)
+        server = self._loop.run_until_complete(begin())
+        self._loop.run_forever()
+        server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while not writer.is_closing():
+                request = await self._read(reader)
+                with self._arrived:
+                    self.requests.append(request)
+                    self._arrived.notify_all()
+                behave = self.behaviours.get(request.path, self.default)
+                await behave(Connection(reader, writer, request, self))
+        with contextlib.suppress(OSError):
+            writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> Request:
+        head = await reader.readuntil(b"\r\n\r\n")
+        at = time.monotonic()
+        request_line, *lines = head.decode("latin-1").split("\r\n")[:-2]
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        return Request(request_line.split()[1], head, headers, body, at)

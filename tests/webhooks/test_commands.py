@@ -1,0 +1,368 @@
+"""The commands about webhooks: look, resend, forget, encrypt anew, receive, and say whether all is well."""
+
+import json
+import re
+import threading
+import time
+from datetime import timedelta
+from io import StringIO
+from urllib.request import Request, urlopen
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
+from django.db import transaction
+from django.utils import timezone
+
+from codservice import health
+from codservice.api.models import IdempotencyRecord
+from tests.at_once import at_once
+from webhooks import queue, registry, retention, secrets, sender
+from webhooks.management.commands import resend_deliveries
+from webhooks.models import Attempt, Delivery, Event, Webhook
+
+OLD = timedelta(days=100)
+
+
+def run(command, *args, **options):
+    """What a command prints on stdout."""
+    out = StringIO()
+    call_command(command, *args, stdout=out, stderr=StringIO(), **options)
+    return out.getvalue()
+
+
+@pytest.fixture
+def webhook(alice, register):
+    return register(alice)
+
+
+# --- deliveries ------------------------------------------------------------------------------------------------------
+
+
+def test_deliveries_are_shown_newest_first_with_their_last_attempt(webhook, delivery_of):
+    now = timezone.now()
+    older = delivery_of(webhook, "failed", attempts=4, created_at=now - timedelta(hours=1))
+    newer = delivery_of(webhook, "delivered", attempts=1)
+
+    rows = json.loads(run("deliveries", "--json"))
+
+    assert [row["id"] for row in rows] == [str(newer.id), str(older.id)]
+    assert [(row["status"], row["last_attempt"]) for row in rows] == [("delivered", ""), ("failed", 500)]
+    lines = run("deliveries").splitlines()
+    assert str(newer.id) in lines[0]
+    assert webhook.url in lines[0]
+
+
+def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, delivery_of):
+    other = register(charlie)
+    failed = delivery_of(webhook, "failed", attempts=4)
+    cancelled = delivery_of(webhook, kind="order.cancelled")
+    theirs = delivery_of(other)
+    old = delivery_of(webhook, "delivered", attempts=1, created_at=timezone.now() - OLD)
+
+    def ids(*args):
+        return {row["id"] for row in json.loads(run("deliveries", "--json", *args))}
+
+    def those(*rows):
+        return {str(row.id) for row in rows}
+
+    assert ids() == those(failed, cancelled, theirs, old)
+    assert ids("--status", "failed,delivered") == those(failed, old)
+    assert ids("--event", "order.cancelled") == those(cancelled)
+    assert ids("--webhook", str(other.id)) == those(theirs)
+    assert ids("--account", charlie.holder.email) == those(theirs)
+    assert ids("--to", (timezone.now() - timedelta(days=2)).date().isoformat()) == those(old)
+    assert len(ids("--limit", "1")) == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("--status", "lost"), ("--event", "order.shipped"), ("--account", "nobody@example.com"), ("--from", "yesterday")],
+)
+def test_filters_that_cannot_be_used_are_refused(db, args):
+    with pytest.raises(CommandError):
+        run("deliveries", *args)
+    with pytest.raises(CommandError):
+        run("resend_deliveries", *args)
+
+
+# --- resend_deliveries -----------------------------------------------------------------------------------------------
+
+
+def test_failed_ones_are_resent_by_filter_in_batches(alice, webhook, register, delivery_of, monkeypatch):
+    monkeypatch.setattr(resend_deliveries, "BATCH", 2)
+    failed = [delivery_of(webhook, "failed", attempts=4) for _ in range(5)]
+    others = [
+        delivery_of(webhook, "delivered", attempts=1),
+        delivery_of(webhook, "dropped"),
+        delivery_of(register(alice), "failed", attempts=4),
+    ]
+
+    assert run("resend_deliveries", "--webhook", str(webhook.id), "--dry-run") == "5\n"
+    assert Delivery.objects.filter(status="pending").count() == 0
+    assert run("resend_deliveries", "--webhook", str(webhook.id)) == "5\n"
+
+    assert set(Delivery.objects.filter(status="pending").values_list("id", flat=True)) == {row.id for row in failed}
+    assert {row.status for row in Delivery.objects.filter(id__in=[row.id for row in others])} == {
+        "delivered", "dropped", "failed"
+    }  # fmt: skip
+
+
+def test_single_ones_are_resent_whatever_their_status(webhook, delivery_of):
+    done, failed = delivery_of(webhook, "delivered", attempts=1), delivery_of(webhook, "failed", attempts=4)
+
+    assert json.loads(run("resend_deliveries", str(done.id), str(failed.id), "--json")) == {
+        "resent": 2, "left_alone": 0, "dry_run": False
+    }  # fmt: skip
+
+
+def test_an_id_that_cannot_be_resent_fails_the_command_and_not_the_others(webhook, delivery_of):
+    dropped, failed = delivery_of(webhook, "dropped"), delivery_of(webhook, "failed", attempts=4)
+
+    with pytest.raises(CommandError, match="1 of the ids"):
+        run("resend_deliveries", str(dropped.id), str(failed.id))
+
+    failed.refresh_from_db()
+    assert failed.status == "pending"
+
+
+def test_all_has_to_be_asked_for(webhook, delivery_of):
+    delivery_of(webhook, "failed", attempts=4)
+
+    with pytest.raises(CommandError, match="--all"):
+        run("resend_deliveries")
+    assert run("resend_deliveries", "--all") == "1\n"
+
+
+# --- prune -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, register, delivery_of, monkeypatch):
+    monkeypatch.setattr(retention, "BATCH", 3)
+    past = timezone.now() - OLD
+    for status in ("delivered", "failed", "dropped"):
+        for _ in range(3):
+            delivery_of(webhook, status, attempts=2, created_at=past)
+    waiting = delivery_of(webhook, attempts=1, created_at=past)
+    resent = delivery_of(webhook, "delivered", attempts=1, created_at=past, finished_at=timezone.now())
+    fresh = delivery_of(webhook, "delivered", attempts=1)
+    gone, kept = register(alice), register(alice)
+    Webhook.objects.filter(id__in=[gone.id, kept.id]).update(deleted_at=past)
+    in_log = delivery_of(kept, "delivered", attempts=1)
+    left_over = delivery_of(kept)
+    IdempotencyRecord.objects.create(account=alice, key="k", fingerprint=b"", status=201, body=b"{}", created_at=past)
+
+    counted = json.loads(run("prune", "--dry-run", "--json"))
+    assert (counted["deliveries"], counted["attempts"], counted["idempotency_keys"]) == (9, 18, 1)
+    assert Delivery.objects.count() == 14
+    pruned = json.loads(run("prune", "--json"))
+
+    assert pruned == {
+        "deliveries": 9, "attempts": 18, "events": 9, "webhooks": 1, "previous_secrets": 0, "idempotency_keys": 1,
+        "dry_run": False,
+    }  # fmt: skip
+    left = {waiting.id, resent.id, fresh.id, in_log.id, left_over.id}
+    assert set(Delivery.objects.values_list("id", flat=True)) == left
+    assert set(Attempt.objects.values_list("delivery_id", flat=True)) == left - {left_over.id}
+    assert Event.objects.count() == 5
+    assert set(Webhook.objects.values_list("id", flat=True)) == {webhook.id, kept.id}
+    left_over.refresh_from_db()
+    assert left_over.status == "dropped"
+
+
+def test_secrets_that_have_stopped_signing_are_forgotten(alice, webhook):
+    registry.rotate_secret(alice.id, webhook.id)
+    assert "previous secrets: 0" in run("prune")
+    Webhook.objects.update(previous_secret_until=timezone.now() - timedelta(hours=1))
+
+    assert "previous secrets: 1" in run("prune")
+
+    webhook.refresh_from_db()
+    assert webhook.previous_secret is None
+
+
+def test_to_keep_nothing_at_all_is_refused(db):
+    with pytest.raises(CommandError):
+        run("prune", "--older-than", "0")
+
+
+# --- rotate_encryption_key -------------------------------------------------------------------------------------------
+
+
+def test_all_secrets_get_under_the_new_key_and_still_sign(alice, register, settings):
+    first, second = register(alice), register(alice)
+    registry.rotate_secret(alice.id, second.id)
+    Webhook.objects.filter(id=first.id).update(deleted_at=timezone.now())
+    before = {row.id: secrets.decrypt(bytes(row.secret)) for row in Webhook.objects.all()}
+    old, new = settings.ENCRYPTION_KEYS[0], Fernet.generate_key().decode()
+    settings.ENCRYPTION_KEYS = [new, old]
+
+    assert json.loads(run("rotate_encryption_key", "--json")) == {
+        "webhooks": 2, "encrypted_anew": 2, "unreadable": []
+    }  # fmt: skip
+
+    settings.ENCRYPTION_KEYS = [new]
+    secrets.decrypt.cache_clear()
+    assert {row.id: secrets.decrypt(bytes(row.secret)) for row in Webhook.objects.all()} == before
+    assert json.loads(run("rotate_encryption_key", "--json"))["encrypted_anew"] == 0
+    second.refresh_from_db()
+    assert secrets.decrypt(bytes(second.previous_secret))
+
+
+def test_a_secret_that_no_key_reads_is_named_and_left(webhook, settings):
+    kept = bytes(webhook.secret)
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+
+    with pytest.raises(CommandError, match=str(webhook.id)):
+        run("rotate_encryption_key")
+
+    webhook.refresh_from_db()
+    assert bytes(webhook.secret) == kept
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_merchant_who_rotates_meanwhile_keeps_the_newest_secret(alice, register, settings):
+    webhooks = [register(alice) for _ in range(10)]
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
+
+    def work(number):
+        if number == 0:
+            return run("rotate_encryption_key")
+        return {row.id: registry.rotate_secret(alice.id, row.id)[1] for row in webhooks}
+
+    _, shown = at_once(2, work)
+
+    assert {row.id: secrets.decrypt(bytes(row.secret)) for row in Webhook.objects.all()} == shown
+
+
+# --- check_service and /readyz ---------------------------------------------------------------------------------------
+
+
+def test_a_due_delivery_that_nobody_takes_is_told(client, webhook, delivery_of):
+    assert client.get("/readyz").json()["deliveries"] == "ok"
+    delivery_of(webhook, created_at=timezone.now() - timedelta(seconds=100))
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert re.fullmatch(r"the oldest due delivery waits for \d+ s", answer.json()["deliveries"])
+    assert 90 <= queue.oldest_due() < 110
+
+
+def test_what_is_not_due_or_waits_for_its_receiver_is_no_problem(alice, register, delivery_of):
+    late = timezone.now() - timedelta(hours=1)
+    failing, deleted, patient, busy = (register(alice) for _ in range(4))
+    for webhook in (failing, deleted, busy):
+        delivery_of(webhook, created_at=late)
+    claimed = delivery_of(busy, created_at=late)
+    delivery_of(patient, attempts=1, next_attempt_at=timezone.now() + timedelta(hours=1))
+    Webhook.objects.filter(id=failing.id).update(is_failing=True)
+    Webhook.objects.filter(id=deleted.id).update(deleted_at=timezone.now())
+    from webhooks.models import Claim
+
+    Claim.objects.create(delivery=claimed, webhook=busy, token=claimed.id, until=timezone.now() + timedelta(seconds=9))
+
+    assert queue.oldest_due() == 0
+    Claim.objects.update(until=late)
+    assert queue.oldest_due() > 3500
+
+
+def test_check_service_says_what_is_wrong(db, monkeypatch):
+    out = StringIO()
+    with pytest.raises(CommandError, match="worker"):  # none runs in the tests
+        call_command("check_service", "--json", "--timeout", "0.1", stdout=out)
+    said = json.loads(out.getvalue())
+    assert said == {
+        "ok": False, "database": "ok", "broker": "ok", "deliveries": "ok", "worker": "none answers",
+        "oldest_due_seconds": 0.0,
+    } | dict.fromkeys(health.SLOW_CHECKS, "ok")  # fmt: skip
+
+
+def test_check_service_is_content_when_all_is_well(db, monkeypatch):
+    from codservice.celery import app
+
+    monkeypatch.setattr(app.control, "ping", lambda timeout: [{"worker": {"ok": "pong"}}])
+    monkeypatch.setitem(health.SLOW_CHECKS, "ledger", lambda: "")
+
+    assert "ledger: ok" in run("check_service")
+
+
+# --- webhook_sink ----------------------------------------------------------------------------------------------------
+
+
+class Sink:
+    """The command in a thread, on a port of its own."""
+
+    def __init__(self, *args):
+        self.out, self.err = StringIO(), StringIO()
+        self.thread = threading.Thread(
+            target=call_command,
+            args=("webhook_sink", "--port", "0", *args),
+            kwargs={"stdout": self.out, "stderr": self.err},
+            daemon=True,
+        )
+        self.thread.start()
+        until = time.monotonic() + 10
+        while not (found := re.search(r"http://\S+", self.err.getvalue())):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        self.url = found[0]
+
+    def lines(self):
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+        return self.out.getvalue().splitlines()
+
+
+def post(url, body, secret):
+    from uuid import uuid4
+
+    one = sender.Post(uuid4(), url, "order.confirmed", body, [secret], 1)
+    headers = dict(line.split(": ", 1) for line in sender.headers(one, time.time()) if ": " in line)
+    with urlopen(Request(url, body, headers)) as answer:
+        return answer.status
+
+
+def test_the_sink_prints_and_verifies():
+    secret = secrets.make_secret()
+    sink = Sink("--secret", secret, "--count", "2", "--json")
+
+    assert post(sink.url, '{"name": "سميرة"}'.encode(), secret) == 200
+    assert post(sink.url, b"{}", secrets.make_secret()) == 200
+
+    first, second = map(json.loads, sink.lines())
+    assert (first["verified"], first["body"]) == (True, '{"name": "سميرة"}')
+    assert (second["verified"], second["event"], second["attempt"]) == (False, "order.confirmed", "1")
+
+
+def test_the_sink_answers_what_it_is_told_to():
+    from urllib.error import HTTPError
+
+    sink = Sink("--status", "503", "--count", "1")
+
+    with pytest.raises(HTTPError, match="503"):
+        post(sink.url, b"{}", secrets.make_secret())
+
+    assert "signature not checked" in sink.lines()[0]
+
+
+def test_a_port_that_is_taken_is_a_sentence():
+    sink = Sink("--count", "1")
+    port = sink.url.rstrip("/").rpartition(":")[2]
+    with pytest.raises(CommandError, match="Cannot listen"):
+        run("webhook_sink", "--port", port)
+    post(sink.url, b"{}", secrets.make_secret())
+    sink.lines()
+
+
+def test_a_resend_is_committed_with_its_transaction(webhook, delivery_of):
+    from webhooks import delivery
+
+    failed = delivery_of(webhook, "failed", attempts=4)
+    with transaction.atomic():
+        assert delivery.resend([failed.id]) == [failed.id]
+        transaction.set_rollback(True)
+
+    failed.refresh_from_db()
+    assert failed.status == "failed"

@@ -1,0 +1,59 @@
+"""Deliveries chosen by filters, for the commands that show and resend them."""
+
+from argparse import ArgumentParser
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import CommandError
+from django.db.models import QuerySet
+
+from codservice import commands
+from codservice.api.filters import MomentField
+from webhooks.filters import EVENTS
+from webhooks.models import Delivery
+
+
+def add_filter_arguments(parser: ArgumentParser, *, status: str = "") -> None:
+    """`status` is what holds when none is chosen; empty: any."""
+    known = ", ".join(Delivery.Status.values)
+    default = f"; {status} unless said otherwise" if status else ""
+    parser.add_argument("--status", default=status, help=f"one or several, comma separated, of {known}{default}")
+    parser.add_argument("--event", default="", help=f"one or several, comma separated, of {', '.join(EVENTS)}")
+    parser.add_argument("--webhook", type=UUID, metavar="ID", help="of this webhook")
+    parser.add_argument("--account", metavar="EMAIL", help="of this account, by its holder's e-mail address")
+    parser.add_argument("--from", dest="since", metavar="TIME", help="of changes at or after this time or date")
+    parser.add_argument("--to", dest="until", metavar="TIME", help="of changes before this time, or up to this date")
+
+
+def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
+    """What the options of `add_filter_arguments` choose. CommandError for values that cannot be used."""
+    deliveries = Delivery.objects.all()
+    if options["status"]:
+        deliveries = deliveries.filter(status__in=_words(options["status"], "status", Delivery.Status.values))
+    if options["event"]:
+        deliveries = deliveries.filter(event__kind__in=_words(options["event"], "event", EVENTS))
+    if options["webhook"]:
+        deliveries = deliveries.filter(webhook_id=options["webhook"])
+    if options["account"]:
+        deliveries = deliveries.filter(webhook__account_id=commands.find_account(options["account"]).id)
+    if options["since"]:
+        deliveries = deliveries.filter(created_at__gte=_moment(options["since"], "from"))
+    if options["until"]:
+        deliveries = deliveries.filter(created_at__lt=_moment(options["until"], "to", ends=True))
+    return deliveries
+
+
+def _words(text: str, name: str, known: Any) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if unknown := [word for word in words if word not in known]:
+        raise CommandError(f"--{name}: “{unknown[0]}” is none of {', '.join(known)}.")
+    return words
+
+
+def _moment(text: str, name: str, *, ends: bool = False) -> Any:
+    from django.forms import ValidationError
+
+    try:
+        return MomentField(ends=ends).to_python(text)
+    except ValidationError as error:
+        raise CommandError(f"--{name}: {' '.join(error.messages)}") from None

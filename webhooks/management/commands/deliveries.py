@@ -1,0 +1,56 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.db.models import OuterRef, Subquery
+
+from codservice import commands
+from webhooks import log
+from webhooks.models import Attempt, Delivery
+
+_COLUMNS = ("id", "created_at", "status", "event", "attempt_count", "next_attempt_at", "last_attempt", "url")
+
+
+class Command(commands.Command):
+    help = "Show deliveries of webhooks, newest first, with how their last attempt went."
+    examples = (
+        "deliveries --status failed --account yasmine@example.dz\n"
+        "deliveries --webhook 01981f1e-6f43-7b52-8c7e-000000000001 --limit 500 --json"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        log.add_filter_arguments(parser)
+        parser.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+        parser.add_argument("--json", action="store_true", help="print an array of objects")
+
+    def handle(self, **options: Any) -> None:
+        last = Attempt.objects.filter(delivery_id=OuterRef("pk")).order_by("-number")
+        deliveries = (
+            log.chosen(options)
+            .order_by("-created_at", "-id")
+            .select_related("event", "webhook")
+            .only("status", "attempt_count", "next_attempt_at", "created_at", "event__kind", "webhook__url")
+            .annotate(
+                last_failure=Subquery(last.values("failure")[:1]), last_code=Subquery(last.values("status_code")[:1])
+            )[: max(options["limit"], 0)]
+        )
+        rows = [_row(delivery) for delivery in deliveries]
+        if options["json"]:
+            self.print_json(rows)
+            return
+        for row in rows:
+            self.stdout.write("  ".join("-" if row[name] is None else str(row[name]) for name in _COLUMNS))
+        self.say(f"{len(rows)} deliveries.")
+
+
+def _row(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "id": delivery.id,
+        "webhook": delivery.webhook_id,
+        "url": delivery.webhook.url,
+        "event": delivery.event.kind,
+        "status": delivery.status,
+        "attempt_count": delivery.attempt_count,
+        "last_attempt": delivery.last_failure if delivery.last_failure != "status" else delivery.last_code,  # type: ignore[attr-defined]
+        "next_attempt_at": delivery.next_attempt_at and delivery.next_attempt_at.isoformat(timespec="seconds"),
+        "created_at": delivery.created_at.isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,71 @@
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import CommandError
+from django.db.models import QuerySet
+
+from codservice import commands
+from webhooks import delivery, log
+from webhooks.models import Delivery
+
+BATCH = 1000  # deliveries that a statement resends
+
+
+class Command(commands.Command):
+    help = f"""Send deliveries once more, now, with the same ids and bodies: single ones by id, or many by filters.
+
+A finished delivery gets one more attempt; one that waits for its next attempt gets that now. Those of deleted
+webhooks, and those that had {delivery.MOST_ATTEMPTS} attempts, are left alone. Prints how many will be sent."""
+    examples = (
+        "resend_deliveries 4f0c6f0e-7f55-4a5e-9d8e-6c8a2f0f8a11\n"
+        "resend_deliveries --status failed --account yasmine@example.dz --from 2026-03-01 --dry-run\n"
+        "resend_deliveries --status failed,pending --webhook 01981f1e-6f43-7b52-8c7e-000000000001 --json"
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("ids", nargs="*", type=UUID, metavar="ID", help="deliveries; without any, the filters say")
+        log.add_filter_arguments(parser, status="failed")
+        parser.add_argument("--all", action="store_true", help="needed when neither ids nor a filter narrow it down")
+        parser.add_argument("--dry-run", action="store_true", help="only count them")
+        parser.add_argument("--json", action="store_true", help="print the counts as JSON")
+
+    def handle(self, *, ids: list[UUID], dry_run: bool, **options: Any) -> None:
+        narrowed = any(options[name] for name in ("event", "webhook", "account", "since", "until"))
+        if ids:
+            deliveries = Delivery.objects.filter(id__in=ids)
+        elif narrowed or options["all"]:
+            deliveries = log.chosen(options)
+        else:
+            raise CommandError("Give ids or a filter, or --all for every delivery of this status.")
+        deliveries = deliveries.filter(attempt_count__lt=delivery.MOST_ATTEMPTS, webhook__deleted_at=None).exclude(
+            status=Delivery.Status.DROPPED
+        )
+        count = deliveries.count()
+        if not dry_run:
+            count = sum(
+                len(delivery.resend(batch))
+                for batch in self.progress(_batches(deliveries), total=-(-count // BATCH), unit="batches")
+            )
+        missing = len(set(ids)) - count if ids else 0
+        if options["json"]:
+            self.print_json({"resent": count, "left_alone": missing, "dry_run": dry_run})
+        else:
+            self.stdout.write(str(count))
+            self.say(f"{count} deliveries {'would be' if dry_run else 'are'} sent again.")
+        if missing:
+            raise CommandError(f"{missing} of the ids cannot be sent again.")
+
+
+def _batches(deliveries: QuerySet[Delivery]) -> Iterator[list[UUID]]:
+    """Their ids, by key and not by page: what is resent may no longer pass the filters."""
+    last: UUID | None = None
+    while True:
+        rest = deliveries if last is None else deliveries.filter(id__gt=last)
+        batch = list(rest.order_by("id").values_list("id", flat=True)[:BATCH])
+        if batch:
+            yield batch
+            last = batch[-1]
+        if len(batch) < BATCH:
+            return

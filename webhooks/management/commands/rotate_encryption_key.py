@@ -1,0 +1,58 @@
+from argparse import ArgumentParser
+from typing import Any
+from uuid import UUID
+
+from cryptography.fernet import InvalidToken
+from django.core.management.base import CommandError
+from django.db import transaction
+
+from codservice import commands
+from webhooks import secrets
+from webhooks.models import Webhook
+
+BATCH = 200  # webhooks a transaction
+
+
+class Command(commands.Command):
+    help = """Encrypt all signing secrets anew under the first of ENCRYPTION_KEYS, beside the running service.
+
+To change the key: put a new one in front of ENCRYPTION_KEYS, restart web and workers, run this, and when it says that
+no secret needs another key, take the old ones out. Safe to run again: it passes over what is done."""
+    examples = "rotate_encryption_key\nrotate_encryption_key --json"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print the counts as JSON")
+
+    def handle(self, **options: Any) -> None:
+        webhooks = list(Webhook.objects.order_by("id").values_list("id", flat=True))  # the deleted ones too
+        batches = [webhooks[start : start + BATCH] for start in range(0, len(webhooks), BATCH)]
+        done, unreadable = 0, list[UUID]()
+        for batch in self.progress(batches, total=len(batches), unit="batches"):
+            with transaction.atomic():
+                # Not the lock of a deletion: changes that are being published go on.
+                for webhook in Webhook.objects.filter(id__in=batch).order_by("id").select_for_update(no_key=True):
+                    try:
+                        changes = _encrypted_anew(webhook)
+                    except InvalidToken:
+                        unreadable.append(webhook.id)
+                        continue
+                    if changes:
+                        Webhook.objects.filter(id=webhook.id).update(**changes)
+                        done += 1
+        if options["json"]:
+            self.print_json({"webhooks": len(webhooks), "encrypted_anew": done, "unreadable": unreadable})
+        else:
+            self.stdout.write(f"webhooks: {len(webhooks)}\nencrypted anew: {done}\nunreadable: {len(unreadable)}")
+        if unreadable:
+            ids = ", ".join(map(str, unreadable[:10]))
+            raise CommandError(f"None of ENCRYPTION_KEYS reads the secrets of {len(unreadable)} webhooks: {ids}")
+        self.say("No secret needs another key than the first of ENCRYPTION_KEYS.")
+
+
+def _encrypted_anew(webhook: Webhook) -> dict[str, bytes]:
+    """The fields that another key than the first has encrypted, as they are to be."""
+    return {
+        name: secrets.encrypt_anew(bytes(value))
+        for name in ("secret", "previous_secret")
+        if (value := getattr(webhook, name)) is not None and not secrets.is_under_newest_key(bytes(value))
+    }

@@ -1,0 +1,107 @@
+import hmac
+import threading
+import time
+from argparse import ArgumentParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from codservice import commands
+from webhooks import sender
+
+MAX_BODY = 1024 * 1024
+
+
+class Command(commands.Command):
+    help = """Receive deliveries on this machine, print them and verify their signatures. For development.
+
+Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:PORT/ as a webhook."""
+    examples = "webhook_sink --secret whsec_…\nwebhook_sink --port 9100 --status 500\nwebhook_sink --count 10 --json"
+    requires_system_checks: list[str] = []  # type: ignore[assignment]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+        parser.add_argument("--port", type=int, default=9000, help="port to listen on (9000); 0: any that is free")
+        parser.add_argument(
+            "--secret", action="append", default=[], help="signing secret; without one nothing is verified"
+        )
+        parser.add_argument("--status", type=int, default=200, help="what to answer (200)")
+        parser.add_argument("--delay", type=float, default=0.0, help="seconds to wait before the answer")
+        parser.add_argument("--count", type=int, default=0, help="stop after so many deliveries; 0: never")
+        parser.add_argument("--json", action="store_true", help="print one JSON object per delivery")
+
+    def handle(self, *, host: str, port: int, **options: Any) -> None:
+        try:
+            server = ThreadingHTTPServer((host, port), _handler(self, options))
+        except OSError as error:
+            raise CommandError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
+        server.daemon_threads = True
+        self.say(f"Listening on http://{host}:{server.server_port}/ until Ctrl-C.")
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            server.server_close()
+
+    def show(self, received: dict[str, Any], *, as_json: bool) -> None:
+        if as_json:
+            self.print_json(received)
+        else:
+            verdict = {True: "signature good", False: "SIGNATURE WRONG", None: "signature not checked"}[
+                received["verified"]
+            ]
+            self.stdout.write(
+                f"{received['at']} {received['event']} {received['delivery']} attempt {received['attempt']}, {verdict}"
+            )
+            self.stdout.write(f"  {received['body']}")
+        self.stdout.flush()
+
+
+def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestHandler]:
+    lock, left = threading.Lock(), [options["count"] or -1]
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 30
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            if not length.isdecimal() or int(length) > MAX_BODY:
+                self.send_error(413)
+                return
+            body = self.rfile.read(int(length))
+            time.sleep(options["delay"])
+            with lock:
+                command.show(self.received(body), as_json=options["json"])
+                left[0] -= 1
+            self.send_response(options["status"])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            if left[0] == 0:
+                threading.Thread(target=self.server.shutdown, daemon=True).start()
+
+        def received(self, body: bytes) -> dict[str, Any]:
+            return {
+                "at": time.strftime("%H:%M:%S"),
+                "event": self.headers.get("X-Service-Event", "?"),
+                "delivery": self.headers.get("X-Service-Delivery", "?"),
+                "attempt": self.headers.get("X-Service-Attempt", "?"),
+                "verified": self.is_verified(body),
+                "body": body.decode(errors="replace"),
+            }
+
+        def is_verified(self, body: bytes) -> bool | None:
+            """Whether one of the secrets has signed the body; None without any."""
+            if not options["secret"]:
+                return None
+            names = ("X-Service-Signature", "X-Service-Signature-Previous")
+            sent = [value for name in names if (value := self.headers.get(name))]
+            right = [sender.signature(secret, body) for secret in options["secret"]]
+            return any(hmac.compare_digest(one.encode(), other.encode()) for one in sent for other in right)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Deliveries are printed; what else the server has to say is noise."""
+
+    return Handler

@@ -1,0 +1,54 @@
+"""How the queue of deliveries stands, for `/readyz`, `check_service` and operators."""
+
+from django.db import DatabaseError, connection
+
+LATE = 60.0  # seconds after which a due delivery that nobody takes means that the workers do not keep up
+
+# Hops from webhook to webhook through the indexes of what is pending, so that it costs as much with a full queue as
+# with an empty one. A webhook with an attempt under way is being served, and one that fails waits for itself.
+_OLDEST_DUE = """
+WITH RECURSIVE first_attempts (webhook_id) AS (
+    (SELECT webhook_id FROM webhooks_delivery
+     WHERE status = 'pending' AND attempt_count = 0 ORDER BY webhook_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.webhook_id FROM webhooks_delivery d WHERE d.status = 'pending' AND d.attempt_count = 0
+            AND d.webhook_id > f.webhook_id ORDER BY d.webhook_id LIMIT 1)
+    FROM first_attempts f WHERE f.webhook_id IS NOT NULL
+), retries (webhook_id) AS (
+    (SELECT webhook_id FROM webhooks_delivery
+     WHERE status = 'pending' AND attempt_count > 0 ORDER BY webhook_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.webhook_id FROM webhooks_delivery d WHERE d.status = 'pending' AND d.attempt_count > 0
+            AND d.webhook_id > r.webhook_id ORDER BY d.webhook_id LIMIT 1)
+    FROM retries r WHERE r.webhook_id IS NOT NULL
+), oldest AS (
+    SELECT w.id, LEAST(
+        (SELECT min(d.next_attempt_at) FROM webhooks_delivery d
+         WHERE d.webhook_id = w.id AND d.status = 'pending' AND d.attempt_count = 0),
+        (SELECT min(d.next_attempt_at) FROM webhooks_delivery d
+         WHERE d.webhook_id = w.id AND d.status = 'pending' AND d.attempt_count > 0)) AS due_at
+    FROM (SELECT webhook_id FROM first_attempts UNION SELECT webhook_id FROM retries) AS waiting
+    JOIN webhooks_webhook w ON w.id = waiting.webhook_id AND w.deleted_at IS NULL AND NOT w.is_failing
+    WHERE NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.webhook_id = w.id AND c.until > now())
+)
+SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(due_at)), 0)::float FROM oldest WHERE due_at <= now()
+"""
+
+
+def oldest_due() -> float:
+    """For how many seconds the oldest due delivery has waited for a worker; 0 when none waits.
+
+    Those of webhooks whose receivers fail, or are being posted to, do not count: they wait for their receivers.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_OLDEST_DUE)
+        return cursor.fetchone()[0]
+
+
+def problem() -> str:
+    """What is wrong with the queue, for `/readyz`; empty when it is well."""
+    try:
+        age = oldest_due()
+    except DatabaseError:
+        return "cannot be looked at"
+    return f"the oldest due delivery waits for {age:.0f} s" if age > LATE else ""
