@@ -20,10 +20,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from agents import search
 from agents.forms import CallNoteForm, CancelForm, MoveForm
-from agents.paging import BoundedPaginator
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
 from codservice.errors import Refused
+from codservice.paging import BoundedPaginator
 from orders import lifecycle
 from orders.models import CallNote, Order, OrderItem, Status, StatusChange
 

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.paging import BoundedPaginator
 from codservice.accounts.models import Account, User
+from codservice.paging import BoundedPaginator
 from orders.models import Order
 from tests.factories import make_order
 
