@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import hmac
 import logging
+import re
 import selectors
 import socket
 import ssl
@@ -58,6 +59,7 @@ _FAILURES = {
 }
 
 
+_STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl takes 2000 for 200
 _SELECTOR_EVENTS = {
     pycurl.POLL_IN: selectors.EVENT_READ,
     pycurl.POLL_OUT: selectors.EVENT_WRITE,
@@ -131,6 +133,7 @@ class _Transfer:
     post: Post
     started: float
     is_blocked: bool = False
+    is_no_http: bool = False
     read: int = 0
     response: bytearray = field(default_factory=bytearray)
 
@@ -140,6 +143,9 @@ class _Transfer:
 
     def on_header(self, line: bytes) -> int | None:
         self.read += len(line)
+        if line.startswith(b"HTTP/") and not _STATUS_LINE.match(line):
+            self.is_no_http = True
+            return -1
         return None if self.read <= MAX_READ else -1
 
     def on_body(self, data: bytes) -> int | None:
@@ -264,10 +270,14 @@ class Sender:
         until = time.monotonic() + timeout
         while True:
             now = time.monotonic()
-            if self._timer is not None and self._timer <= now:
-                self._timer = None
-                self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-            next_call = until if self._timer is None else min(until, self._timer)
+            next_call = until
+            if self._timer is not None:
+                if self._timer <= now:
+                    self._timer = None
+                    self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+                    next_call = now  # what it has ended must not wait for others
+                else:
+                    next_call = min(next_call, self._timer)
             if self._waiting:
                 next_call = min(next_call, next(iter(self._waiting.values())).deadline)
             if self._ended:
@@ -330,6 +340,8 @@ class Sender:
         self._free.append(curl)
         if transfer.is_blocked:
             failure, code = BLOCKED, 0
+        elif transfer.is_no_http:
+            failure, code = BAD_ANSWER, 0
         elif 200 <= code < 300:
             failure = ""  # the status line was in time; what came after it does not matter
         elif error and code < 200:
