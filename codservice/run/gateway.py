@@ -140,9 +140,7 @@ class Gateway:
         try:
             pieces = self._application(environ(scope, body), start_response)
         except Exception:
-            logger.exception("the application failed before its answer")
-            failure = _Refused(500, "server_error", "Something went wrong on our side.")
-            proto.response_bytes(failure.status, failure.headers, failure.body)
+            _fail(proto)
             return
         try:
             status, headers = started[0]
@@ -155,15 +153,29 @@ class Gateway:
                 pieces.close()
 
     def _send(self, proto: Any, status: int, headers: list[tuple[str, str]], pieces: Any) -> None:
-        first = _gather(pieces)
+        try:
+            first = _gather(pieces)
+        except Exception:
+            _fail(proto)
+            return
         if len(first) < PIECE_BYTES:
             proto.response_bytes(status, headers, first)
             return
         transport = proto.response_stream(status, headers)
-        for piece in itertools.chain([first], iter(lambda: _gather(pieces), b"")):
-            # This thread waits for the reader. It has to: the pieces come from a query of this thread.
-            sent = asyncio.run_coroutine_threadsafe(_sent(transport, piece), self._loop)
-            sent.result(PIECE_SECONDS)
+        try:
+            for piece in itertools.chain([first], iter(lambda: _gather(pieces), b"")):
+                # This thread waits for the reader. It has to: the pieces come from a query of this thread.
+                sent = asyncio.run_coroutine_threadsafe(_sent(transport, piece), self._loop)
+                sent.result(PIECE_SECONDS)
+        finally:
+            # The answer ends when nobody holds the transport: the traceback of a failure would, and the reader waited.
+            del transport
+
+
+def _fail(proto: Any) -> None:
+    logger.exception("the application failed before its answer")
+    failure = _Refused(500, "server_error", "Something went wrong on our side.")
+    proto.response_bytes(failure.status, failure.headers, failure.body)
 
 
 async def _sent(transport: Any, piece: bytes) -> None:

@@ -15,10 +15,16 @@ from codservice.run.web import Web, serve
 
 
 def application(environ, start_response):
-    """Says what it got; /big is an answer of 8 MiB in pieces, /file is this file."""
+    """Says what it got; /big is an answer of 8 MiB in pieces, /broken one that fails.
+
+    /file is this file.
+    """
     if environ["PATH_INFO"] == "/big":
         start_response("200 OK", [("Content-Type", "application/octet-stream")])
         return iter([b"x" * (1 << 16)] * 128)
+    if environ["PATH_INFO"].startswith("/broken"):
+        start_response("200 OK", [("Content-Type", "application/octet-stream")])
+        return broken(32 if environ["PATH_INFO"] == "/broken" else 1)
     if environ["PATH_INFO"] == "/file":
         file = open(__file__, "rb")  # noqa: SIM115 - whoever sends it closes it
         start_response("200 OK", [("Content-Length", str(os.fstat(file.fileno()).st_size))])
@@ -28,6 +34,13 @@ def application(environ, start_response):
     got["read"] = len(environ["wsgi.input"].read())
     start_response("200 OK", [("Content-Type", "application/json")])
     return [json.dumps(got).encode()]
+
+
+def broken(pieces):
+    yield from [b"x" * (1 << 16)] * pieces
+    # Held by the frame that it holds: like Django's database errors it is freed only by the garbage collector.
+    failure = RuntimeError("the database went away")
+    raise failure
 
 
 def stubbed(layout: Layout, web: Web) -> list[Process]:

@@ -123,6 +123,20 @@ def test_streamed_answer_is_complete(port):
     assert received >= 8 << 20
 
 
+def test_streamed_answer_that_fails_on_the_way_ends(port):
+    with connect(port) as connection:
+        connection.sendall(b"GET /broken HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        received = 0
+        while piece := connection.recv(1 << 20):
+            received += piece.count(b"x")
+    assert 1 << 20 <= received <= 2 << 20
+
+
+def test_answer_that_fails_before_anything_is_sent_is_an_error(port):
+    status, got = ask(port, "GET /broken/early HTTP/1.1")
+    assert (status, got["error"]) == (500, "server_error")
+
+
 def test_file_is_sent_whole(port):
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/file", timeout=5) as got:
         assert got.read() == (CHECKOUT / "tests" / "run" / "stub.py").read_bytes()
