@@ -1,4 +1,4 @@
-"""Filters of the lists: a value that cannot be used is refused, never replaced (contract, section 1)."""
+"""What the lists' filters share: a value that cannot be used is refused, never replaced (contract, section 1)."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
