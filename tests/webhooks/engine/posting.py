@@ -1,8 +1,7 @@
 """Posts with `webhooks.sender` alone, in a process of its own: `python -m tests.webhooks.engine.posting`.
 
-Reads a JSON object with the Sender's arguments, `urls` and `rounds` (how often all of them are posted, each time by a
-new Sender) on stdin; writes one with the outcomes of each round and what all cost. The posts of a round are under way
-at once.
+Reads a JSON object with `urls` and the Sender's arguments on stdin; posts to all of them at once; writes a JSON object
+with the outcomes and the memory that they took.
 """
 
 import json
@@ -58,28 +57,25 @@ def main() -> None:
 
     before = _resident()
     threading.Thread(target=watch, daemon=True).start()
-    rounds = []
-    for _ in range(given.get("rounds", 1)):
-        sender = Sender(width=1000, allow_private=given.get("allow_private", False), ca_file=given.get("ca_file"))
-        started, outcomes = {}, {}
-        for number, url in enumerate(given["urls"]):
-            post = Post(uuid4(), url, "order.confirmed", b'{"number":%d}' % number, [SECRET], 1)
-            started[post.delivery_id] = time.monotonic()
-            sender.start(post)
-        while not sender.is_idle:
-            for outcome in sender.finished(1.0):
-                outcomes[outcome.post.url] = {
-                    "failure": outcome.failure,
-                    "status": outcome.status_code,
-                    "seconds": time.monotonic() - started[outcome.post.delivery_id],
-                    "noted_seconds": outcome.milliseconds / 1000,
-                    "kept": len(outcome.response),
-                }
-        assert sender.room == sender.width
-        sender.close()
-        rounds.append(outcomes)
+    sender = Sender(width=1000, allow_private=given.get("allow_private", False), ca_file=given.get("ca_file"))
+    started, outcomes = {}, {}
+    for number, url in enumerate(given["urls"]):
+        post = Post(uuid4(), url, "order.confirmed", b'{"number":%d}' % number, [SECRET], 1)
+        started[post.delivery_id] = time.monotonic()
+        sender.start(post)
+    while not sender.is_idle:
+        for outcome in sender.finished(1.0):
+            outcomes[outcome.post.url] = {
+                "failure": outcome.failure,
+                "status": outcome.status_code,
+                "seconds": time.monotonic() - started[outcome.post.delivery_id],
+                "noted_seconds": outcome.milliseconds / 1000,
+                "kept": len(outcome.response),
+            }
+    assert sender.room == sender.width
+    sender.close()
     is_over.set()
-    json.dump({"rounds": rounds, "outcomes": outcomes, "megabytes": peak - before}, sys.stdout)
+    json.dump({"outcomes": outcomes, "megabytes": peak - before}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,184 @@
+"""What stands in a network namespace where every address is ours: a name server, canaries, one allowed receiver.
+
+`python -m tests.webhooks.engine.namespace` inside the namespace. Reads a JSON object of questions on stdin: `urls` to
+post to, each by a new Sender; writes what became of them, which addresses were connected to, and what the allowed
+receiver saw.
+"""
+
+import json
+import os
+import select
+import socket
+import ssl
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
+from typing import Any
+from uuid import uuid4
+
+PUBLIC = ("8.8.8.8", "2001:4860:4860::8888")
+PORTS = (80, 443, 3128, 8443)
+SECRET = "whsec_" + "A" * 43 + "="
+A, CNAME, AAAA = 1, 5, 28
+
+# By name: addresses, or a list of lists of which each lookup gets the next.
+NAMES: dict[str, list[Any]] = {
+    "good.test": ["8.8.8.8"],
+    "good6.test": ["2001:4860:4860::8888"],
+    "redirect.test": ["8.8.8.8"],
+    "loopback.test": ["127.0.0.1"],
+    "metadata.test": ["169.254.169.254"],
+    "metadata6.test": ["fd00:ec2::254"],
+    "private.test": ["10.0.0.1"],
+    "lan.test": ["192.168.1.1"],
+    "carrier.test": ["100.64.0.1"],
+    "zero.test": ["0.0.0.0"],
+    "loopback6.test": ["::1"],
+    "any6.test": ["::"],
+    "mapped.test": ["::ffff:10.0.0.1"],
+    "nat64.test": ["64:ff9b::a9fe:a9fe"],
+    "6to4.test": ["2002:a9fe:a9fe::1"],
+    "linklocal6.test": ["fe80::1"],
+    "mixed-public-first.test": ["8.8.8.8", "10.0.0.1"],
+    "mixed-private-first.test": ["10.0.0.1", "8.8.8.8"],
+    "mixed-families.test": ["8.8.8.8", "::1"],
+    "mixed-families-6.test": ["2001:4860:4860::8888", "127.0.0.1"],
+    "many.test": [*(f"8.8.8.{number}" for number in range(1, 9)), "127.0.0.1"],
+    "rebinding.test": [["8.8.8.8"], ["127.0.0.1"]],
+    "rebinding-back.test": [["10.0.0.1"], ["8.8.8.8"]],
+    "silent.test": [],
+}
+ALIASES = {"alias.test": "private.test", "alias-of-alias.test": "alias.test", "alias-of-good.test": "good.test"}
+
+
+class NameServer:
+    def __init__(self) -> None:
+        self.asked: Counter[tuple[str, int]] = Counter()
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 53))
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            query, client = self.socket.recvfrom(512)
+            labels, at = [], 12
+            while query[at]:
+                labels.append(query[at + 1 : at + 1 + query[at]].decode())
+                at += query[at] + 1
+            name, kind = ".".join(labels).lower(), query[at + 2]
+            if name == "silent.test":
+                continue
+            records = []
+            target = name
+            while target in ALIASES:
+                target = ALIASES[target]
+                encoded = b"".join(bytes([len(label)]) + label.encode() for label in target.split(".")) + b"\0"
+                records.append(struct.pack("!HHIH", CNAME, 1, 0, len(encoded)) + encoded)
+            addresses = NAMES.get(target, [])
+            if addresses and isinstance(addresses[0], list):
+                addresses = addresses[self.asked[name, kind] % len(addresses)]
+            self.asked[name, kind] += 1
+            for address in map(ip_address, addresses):
+                if (address.version == 4) == (kind == A):
+                    records.append(struct.pack("!HHIH", kind, 1, 0, len(address.packed)) + address.packed)
+            # Every record by the name that was asked for: resolvers take aliases apart as they please.
+            answers = b""
+            owner = b"\xc0\x0c"
+            for record in records:
+                answers += owner + record
+                if record[:2] == struct.pack("!H", CNAME):
+                    owner = record[10:]
+            is_known = target in NAMES
+            flags = 0x8180 if is_known else 0x8183
+            head = query[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0)
+            self.socket.sendto(head + query[12 : at + 5] + answers, client)
+
+
+class Canaries:
+    """Listen on every address; whoever connects to one that is not allowed is noted and hung up on."""
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        self.hits: list[tuple[str, int]] = []
+        self.requests: list[str] = []
+        self.tls = tls
+        self.sockets = []
+        for port in PORTS:
+            listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind(("::", port))
+            listener.listen(128)
+            self.sockets.append(listener)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            for listener in select.select(self.sockets, [], [])[0]:
+                connection, _ = listener.accept()
+                address, port = connection.getsockname()[:2]
+                address = address.removeprefix("::ffff:") if "." in address else address
+                self.hits.append((address, port))
+                if address in PUBLIC:
+                    threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+                else:
+                    connection.close()
+
+    def _answer(self, connection: socket.socket) -> None:
+        try:
+            with self.tls.wrap_socket(connection, server_side=True) as stream:
+                request = stream.recv(65536).decode()
+                self.requests.append(request)
+                if "redirect.test" in request:
+                    stream.sendall(b"HTTP/1.1 302 Found\r\nLocation: https://10.0.0.1/\r\nContent-Length: 0\r\n\r\n")
+                else:
+                    stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                stream.recv(1)
+        except OSError:
+            pass
+
+
+def main() -> None:
+    from webhooks.sender import Post, Sender
+
+    given = json.load(sys.stdin)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(given["certificate"])
+    NameServer()
+    canaries = Canaries(tls)
+
+    def post(url: str) -> dict[str, Any]:
+        sender = Sender(width=10, ca_file=given["ca_file"])
+        sender.start(Post(uuid4(), url, "order.confirmed", b"{}", [SECRET], 1))
+        outcome = None
+        while outcome is None:
+            outcome = next(iter(sender.finished(1.0)), None)
+        sender.close()
+        return {
+            "url": url,
+            "failure": outcome.failure,
+            "status": outcome.status_code,
+            "response": outcome.response.decode(),
+            "milliseconds": outcome.milliseconds,
+        }
+
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = list(pool.map(post, given["urls"]))
+    # The canaries are tried, so that a silent one means something.
+    before = list(canaries.hits)
+    for address in ("127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00:ec2::254", "64:ff9b::a9fe:a9fe"):
+        for port in PORTS:
+            socket.create_connection((address, port), timeout=2).close()
+    time.sleep(0.1)
+    tried = len(canaries.hits) - len(before)
+    json.dump(
+        {"outcomes": outcomes, "hits": before, "requests": canaries.requests, "canaries_tried": tried,
+         "environment": {name: os.environ.get(name) for name in given["environment"]}},
+        sys.stdout,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""A receiver must prove its name with a certificate that is valid and trusted, or it gets nothing."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .certificates import Authority
+from .posting import post_all
+from .receivers import Connection, Receiver
+
+# Of each receiver: its host in the URL, and what becomes of the attempt.
+EXPECTED = {
+    "good": ("localhost", ""),
+    "good-address": ("127.0.0.1", ""),
+    "wrong-name": ("localhost", "tls"),
+    "name-for-an-address": ("127.0.0.1", "tls"),
+    "expired": ("localhost", "tls"),
+    "self-signed": ("localhost", "tls"),
+    "unknown-authority": ("localhost", "tls"),
+    "old-protocol": ("localhost", "tls"),
+    "plain-http": ("localhost", "tls"),
+    "stalls": ("localhost", "timeout"),
+    "trickles": ("localhost", "timeout"),
+    "closes": ("localhost", "tls"),
+}
+
+
+def _old(context: ssl.SSLContext) -> ssl.SSLContext:
+    with warnings.catch_warnings(action="ignore"):  # that it is old is the point
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    return context
+
+
+class Stub(Receiver):
+    """Does with a raw connection what `greet` says."""
+
+    def __init__(self, greet: Any) -> None:
+        super().__init__(address=("localhost", 0))
+        self.greet = greet
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await self.greet(writer)
+        writer.close()
+
+
+async def _stall(writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(3600)
+
+
+async def _trickle(writer: asyncio.StreamWriter) -> None:
+    # A TLS record of a handshake that never becomes complete.
+    writer.write(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc")
+    while True:
+        writer.write(b"\x03")
+        await writer.drain()
+        await asyncio.sleep(0.1)
+
+
+async def _speak_http(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    await writer.drain()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture(scope="module")
+def went(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    folder: Path = tmp_path_factory.mktemp("certificates")
+    ours, other = Authority(folder), Authority(folder, "other")
+    receivers = {
+        "good": Receiver(ours.context("localhost")),
+        "good-address": Receiver(ours.context("127.0.0.1")),
+        "wrong-name": Receiver(ours.context("receiver.example")),
+        "name-for-an-address": Receiver(ours.context("localhost")),
+        "expired": Receiver(ours.context("localhost", days=-1)),
+        "self-signed": Receiver(ours.context("localhost", self_signed=True)),
+        "unknown-authority": Receiver(other.context("localhost")),
+        "old-protocol": Receiver(_old(ours.context("localhost"))),
+        "plain-http": Stub(_speak_http),
+        "stalls": Stub(_stall),
+        "trickles": Stub(_trickle),
+        "closes": Stub(_close),
+    }
+    with contextlib.ExitStack() as running:
+        for receiver in receivers.values():
+            running.enter_context(receiver)
+        urls = {f"https://{host}:{receivers[name].address[1]}/{name}": name for name, (host, _) in EXPECTED.items()}
+        with_ca = post_all(urls, allow_private=True, ca_file=str(ours.file))["outcomes"]
+        yield {
+            "outcomes": {name: with_ca[url] for url, name in urls.items()},
+            "seen": {name: receiver.requests for name, receiver in receivers.items()},
+            "good": next(url for url, name in urls.items() if name == "good"),
+        }
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_only_a_valid_certificate_for_the_name_is_taken(went, name):
+    outcome = went["outcomes"][name]
+    assert outcome["failure"] == EXPECTED[name][1]
+    assert outcome["seconds"] <= 3.3
+
+
+@pytest.mark.parametrize("name", [name for name, (_, failure) in EXPECTED.items() if failure])
+def test_a_receiver_that_does_not_prove_its_name_is_sent_nothing(went, name):
+    assert went["seen"][name] == []
+
+
+def test_an_authority_of_ours_is_trusted_only_when_its_file_is_given(went):
+    (outcome,) = post_all([went["good"]], allow_private=True)["outcomes"].values()
+    assert outcome["failure"] == "tls"
+
+
+def test_http_is_not_spoken_where_private_addresses_are_not_allowed():
+    with Receiver() as receiver:
+        (outcome,) = post_all([receiver.url()])["outcomes"].values()
+        assert outcome["failure"] in ("blocked_address", "bad_answer")
+        assert receiver.connections == 0
+
+
+def test_connections_are_kept_for_the_next_post(tmp_path):
+    from uuid import uuid4
+
+    from webhooks.sender import Post, Sender
+
+    authority = Authority(tmp_path)
+    with Receiver(authority.context("127.0.0.1")) as receiver:
+        sender = Sender(width=10, allow_private=True, ca_file=str(authority.file))
+        for number in range(20):
+            sender.start(Post(uuid4(), receiver.url(f"/{number}"), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+            (outcome,) = sender.finished(5)
+            assert outcome.failure == ""
+        sender.close()
+        assert receiver.connections == 1
+
+
+def test_a_connection_that_the_receiver_has_closed_meanwhile_does_not_fail_the_next_post():
+    from uuid import uuid4
+
+    from webhooks.sender import Post, Sender
+
+    async def answer_and_close(connection: Connection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        connection.writer.close()
+
+    with Receiver(default=answer_and_close) as receiver:
+        sender = Sender(width=10, allow_private=True)
+        for _ in range(10):
+            sender.start(Post(uuid4(), receiver.url(), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+            (outcome,) = sender.finished(5)
+            assert outcome.failure == ""
+        sender.close()
+        assert len(receiver.requests) == 10
