@@ -14,7 +14,7 @@ class ProductQuerySet(models.QuerySet["Product"]):
         PostgreSQL writes each version of a row with the number (`xmin`) of the transaction that it comes from: so two
         changes at one time, and a change that is taken back, tell too. A counter for each account, which each change
         of stock had to raise, would make them wait for each other; this sum costs a look at each row, about a
-        hundredth of sending it, and only those that ask for the list pay for it.
+        tenth of sending it, and only those that ask for the list pay for it.
         """
         version = Func(
             template="hash_record_extended(ROW(inventory_product.id, inventory_product.xmin), 0)",
