@@ -24,7 +24,7 @@ run: $(BIN)/pip ## Start the whole service in the foreground (PORT, HOST, DATA_D
 
 install: $(VENV)/.requirements ## Make .venv and install the pinned requirements
 
-test: $(VENV)/.requirements-dev $(VENV)/.embedded browser lint typecheck ## Run all checks and tests
+test: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages lint typecheck ## Run all checks and tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.requirements-dev ## Check style and formatting
@@ -85,3 +85,12 @@ browser:
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
 	else echo 'Chromium is missing, the tests of the pages need it; install the package chromium.' >&2; exit 1; fi
+
+# Signatures are verified in other languages. Only root on Debian can install them here; elsewhere say what is missing.
+languages:
+	@missing=; for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl; do \
+		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	else echo "The tests verify signatures in other languages; install the packages$$missing." >&2; exit 1; fi
