@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	webhooks/events.py webhooks/delivery.py webhooks/sender.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck pins clean bench-orders browser
+.PHONY: help run install test lint format typecheck pins clean bench-orders browser languages
 .DEFAULT_GOAL := help
 
 help: ## List the targets
