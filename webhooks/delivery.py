@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 SCHEDULE = (timedelta(minutes=10), timedelta(hours=2), timedelta(hours=12))
 LEASE = timedelta(seconds=30)  # ten times an attempt's deadline
 WINDOW = 400  # attempts under way in one worker
+KEPT_FROM_FAILING = 0.25  # of the window, so that whoever works finds room in it at once
 AT_ONCE = 50  # attempts of one webhook under way, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
 MOST_ATTEMPTS = 100  # of one delivery, resends included
@@ -82,21 +83,35 @@ WITH RECURSIVE first_attempts (webhook_id) AS (
     FROM (SELECT webhook_id FROM first_attempts UNION SELECT webhook_id FROM retries) AS waiting
     JOIN webhooks_webhook w ON w.id = waiting.webhook_id AND w.deleted_at IS NULL
     LEFT JOIN busy ON busy.webhook_id = w.id
-), due AS (
-    (SELECT d.id, d.webhook_id FROM room CROSS JOIN LATERAL (
+), candidates AS (
+    (SELECT 1 AS lane, d.id, d.webhook_id, d.next_attempt_at, room.is_failing, room.free
+     FROM room CROSS JOIN LATERAL (
         SELECT d.id, d.webhook_id, d.next_attempt_at FROM webhooks_delivery d
         WHERE d.webhook_id = room.id AND d.status = 'pending' AND d.attempt_count = 0 AND d.next_attempt_at <= now()
           AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
-        ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0) FOR UPDATE OF d SKIP LOCKED) AS d
+        ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0)) AS d
      ORDER BY room.is_failing, d.next_attempt_at LIMIT %(limit)s)
     UNION ALL
-    (SELECT d.id, d.webhook_id FROM room CROSS JOIN LATERAL (
+    (SELECT 2, d.id, d.webhook_id, d.next_attempt_at, room.is_failing, room.free
+     FROM room CROSS JOIN LATERAL (
         SELECT d.id, d.webhook_id, d.next_attempt_at FROM webhooks_delivery d
         WHERE d.webhook_id = room.id AND d.status = 'pending' AND d.attempt_count > 0 AND d.next_attempt_at <= now()
           AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
-        ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0) FOR UPDATE OF d SKIP LOCKED) AS d
+        ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0)) AS d
      ORDER BY room.is_failing, d.next_attempt_at LIMIT %(limit)s)
-    LIMIT %(limit)s
+), chosen AS (
+    SELECT id FROM (
+        SELECT id, lane, is_failing, next_attempt_at, free,
+            row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS of_webhook,
+            row_number() OVER (PARTITION BY is_failing ORDER BY lane, next_attempt_at) AS of_failing
+        FROM candidates) AS c
+    WHERE of_webhook <= free AND (of_failing <= %(limit_failing)s OR NOT is_failing)
+    ORDER BY lane, is_failing, next_attempt_at LIMIT %(limit)s
+), due AS (
+    -- Locked and looked at again: a worker whose claim has run out may be settling it after all.
+    SELECT d.id, d.webhook_id FROM webhooks_delivery d
+    WHERE d.id IN (SELECT id FROM chosen) AND d.status = 'pending' AND d.next_attempt_at <= now()
+    FOR UPDATE SKIP LOCKED
 ), claimed AS (
     INSERT INTO webhooks_claim (delivery_id, webhook_id, token, until)
     SELECT id, webhook_id, %(token)s, clock_timestamp() + %(lease)s FROM due
@@ -112,17 +127,22 @@ JOIN webhooks_event e ON e.id = d.event_id
 """
 
 
-def claim(token: UUID, limit: int) -> list[Post]:
+def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Post]:
     """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries, by age.
 
-    Those to webhooks whose last attempt failed come after the others. One claims at a time: a snapshot that does not
-    show the claims of another would let both fill the same webhook. Lock and claim travel in one pipeline, which is
-    one transaction without a pause that a stalled worker could hold the lock in.
+    Those to webhooks whose last attempt failed come after the others and are at most `limit_failing`. One claims at a
+    time: a snapshot that does not show the claims of another would let both fill the same webhook. Lock and claim
+    travel in one pipeline, which is one transaction without a pause that a stalled worker could hold the lock in.
     """
     close_old_connections()
     with connection.cursor() as cursor, connection.wrap_database_errors, connection.connection.pipeline():
         connection.connection.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIMING])
-        limits = {"limit": limit, "at_once": AT_ONCE, "at_once_failing": AT_ONCE_FAILING}
+        limits = {
+            "limit": limit,
+            "limit_failing": limit if limit_failing is None else limit_failing,
+            "at_once": AT_ONCE,
+            "at_once_failing": AT_ONCE_FAILING,
+        }
         cursor.execute(_CLAIM, {"token": token, "lease": LEASE, **limits})  # type: ignore[dict-item]
         rows = cursor.fetchall()
     return [
@@ -321,7 +341,8 @@ class Engine:
             may_claim = not self._stopping.is_set() and not failed_settles
             if self._woken.is_set() and claiming is None and sender.room and may_claim:
                 self._woken.clear()
-                claiming = self._in_database(claim, self.token, sender.room)
+                room_for_failing = max(sender.room - int(self._window * KEPT_FROM_FAILING), 0)
+                claiming = self._in_database(claim, self.token, sender.room, room_for_failing)
             is_over = sender.is_idle and claiming is None
             is_time = time.monotonic() >= settle_at or (is_over and not failed_settles)
             if results and settling is None and is_time:

@@ -1,0 +1,325 @@
+"""Any number of workers take from the queue: nothing twice, no webhook more than its share, the fresh first."""
+
+import asyncio
+import os
+import threading
+import time
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from tests.at_once import at_once
+from webhooks import delivery
+from webhooks.models import Attempt, Claim, Delivery
+from webhooks.sender import Outcome
+
+from .conftest import Background, one, pass_time, write
+from .receivers import answer, hang
+
+pytestmark = pytest.mark.django_db(transaction=True)
+OK = answer()
+
+
+def ids(posts):
+    return {post.delivery_id for post in posts}
+
+
+def outcome(post, failure=""):
+    return Outcome(post, failure, 200, 5, b"ok")
+
+
+def statuses():
+    return Counter(Delivery.objects.values_list("status", flat=True))
+
+
+def test_two_workers_send_nothing_twice(receiver, webhook_to, make_workers):
+    webhooks = [webhook_to(receiver.url(f"/{number}")) for number in range(6)]
+    written = {id_ for webhook in webhooks for id_ in write(webhook, 400)}
+    workers = make_workers(2)
+    for worker in workers:
+        worker.start()
+    receiver.wait_for(len(written), 20)
+    sent = [worker.stop() for worker in workers]
+    assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
+    assert statuses() == {"delivered": len(written)}
+    assert Attempt.objects.count() == sum(sent) == len(written)
+    assert min(sent) > 0
+    assert Claim.objects.count() == 0
+
+
+def test_two_workers_together_give_a_webhook_its_share_and_no_more(receiver, webhook_to, make_workers):
+    under_way, most = 0, 0
+
+    async def count(connection):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.15)
+        under_way -= 1
+        await OK(connection)
+
+    receiver.default = count
+    write(webhook_to(receiver.url()), 300)
+    workers = make_workers(2)
+    for worker in workers:
+        worker.start()
+    receiver.wait_for(300, 20)
+    for worker in workers:
+        worker.stop()
+    assert most == delivery.AT_ONCE
+
+
+@pytest.mark.parametrize(("is_failing", "share"), [(False, delivery.AT_ONCE), (True, delivery.AT_ONCE_FAILING)])
+def test_claims_at_the_same_moment_share_a_webhooks_share(webhook_to, is_failing, share):
+    write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), 400)
+    for _ in range(5):
+        claimed = at_once(6, lambda _: len(delivery.claim(uuid4(), 400)))
+        assert sum(claimed) == share
+        Claim.objects.all().delete()
+
+
+def test_retries_count_into_the_share(webhook_to):
+    webhook = webhook_to("http://127.0.0.1:9/")
+    write(webhook, 40)
+    write(webhook, 40, attempts=1)
+    taken = [len(delivery.claim(uuid4(), 400)) for _ in range(3)]
+    assert taken == [delivery.AT_ONCE, 0, 0]
+    assert Claim.objects.filter(delivery__attempt_count=0).count() == 40
+
+
+def test_a_batch_is_never_larger_than_asked_for(webhook_to):
+    for _ in range(4):
+        write(webhook_to("http://127.0.0.1:9/"), 20)
+    assert [len(delivery.claim(uuid4(), limit)) for limit in (0, 1, 7, 400)] == [0, 1, 7, 72]
+
+
+def test_first_attempts_come_before_retries_and_the_oldest_first(webhook_to):
+    webhooks = [webhook_to(f"http://127.0.0.1:9/{number}") for number in range(3)]
+    retries = write(webhooks[0], attempts=1, age=90_000)
+    (young,) = write(webhooks[1], age=1)
+    (old,) = write(webhooks[2], age=500)
+    order = [delivery.claim(uuid4(), 1)[0].delivery_id for _ in range(3)]
+    assert order == [old, young, *retries]
+
+
+def test_webhooks_that_fail_come_after_those_that_work(webhook_to):
+    for _ in range(10):
+        write(webhook_to("http://127.0.0.1:9/", is_failing=True), 10, age=3600)
+    good = write(webhook_to("http://127.0.0.1:9/good"), 3)
+    assert ids(delivery.claim(uuid4(), 3)) == set(good)
+
+
+def test_what_is_claimed_is_nobody_elses_until_its_lease_ends(webhook_to):
+    written = set(write(webhook_to("http://127.0.0.1:9/"), 3))
+    mine, other = uuid4(), uuid4()
+    assert ids(delivery.claim(mine, 10)) == written
+    assert delivery.claim(other, 10) == []
+    pass_time(seconds=delivery.LEASE.total_seconds() - 2)
+    assert delivery.claim(other, 10) == []
+    pass_time(seconds=2)
+    assert ids(delivery.claim(other, 10)) == written
+    assert delivery.claim(mine, 10) == []
+
+
+def test_a_result_that_comes_after_the_claim_was_taken_over_does_not_count(webhook_to):
+    write(webhook_to("http://127.0.0.1:9/"))
+    late, quick = uuid4(), uuid4()
+    (theirs,) = delivery.claim(late, 1)
+    pass_time(seconds=31)
+    (ours,) = delivery.claim(quick, 1)
+    assert delivery.settle(late, [outcome(theirs, "timeout")]) == 0
+    assert Attempt.objects.count() == 0
+    assert delivery.settle(quick, [outcome(ours)]) == 1
+    assert delivery.settle(late, [outcome(theirs, "timeout")]) == 0
+    assert statuses() == {"delivered": 1}
+    assert Attempt.objects.count() == 1
+
+
+def test_a_result_counts_once(webhook_to):
+    write(webhook_to("http://127.0.0.1:9/"))
+    token = uuid4()
+    (post,) = delivery.claim(token, 1)
+    assert sorted(at_once(4, lambda _: delivery.settle(token, [outcome(post)]))) == [0, 0, 0, 1]
+    assert Attempt.objects.count() == 1
+
+
+def test_a_late_result_counts_while_nobody_has_taken_over(webhook_to):
+    write(webhook_to("http://127.0.0.1:9/"))
+    token = uuid4()
+    (post,) = delivery.claim(token, 1)
+    pass_time(seconds=31)
+    assert delivery.settle(token, [outcome(post)]) == 1
+
+
+def test_what_a_killed_worker_had_taken_is_taken_over_when_its_lease_ends(engine, receiver, webhook_to, make_workers):
+    receiver.default = answer(after=0.4)
+    written = write(webhook_to(receiver.url()), 80)
+    (worker,) = make_workers(1)
+    worker.start()
+    receiver.wait_for(60)
+    worker.kill()
+    in_flight = Claim.objects.count()
+    assert 0 < in_flight <= delivery.AT_ONCE
+    engine.drain()
+    assert statuses()["pending"] == in_flight
+    pass_time(seconds=31)
+    engine.drain()
+    assert statuses() == {"delivered": 80}
+    seen = Counter(request.delivery for request in receiver.requests)
+    assert set(seen) == set(map(str, written))
+    assert sum(seen.values()) - 80 <= in_flight
+    assert max(seen.values()) <= 2
+
+
+def test_webhooks_that_are_deleted_are_never_sent_to(engine, receiver, webhook_to):
+    write(webhook_to(receiver.url(), deleted_at=timezone.now()), 5)
+    assert engine.drain() == 0
+    assert receiver.requests == []
+
+
+def test_a_result_for_a_webhook_that_was_deleted_meanwhile_leaves_the_delivery_dropped(webhook_to):
+    write(webhook_to("http://127.0.0.1:9/"))
+    token = uuid4()
+    (post,) = delivery.claim(token, 1)
+    Delivery.objects.update(status="dropped", next_attempt_at=None)
+    assert delivery.settle(token, [outcome(post, "timeout")]) == 1
+    assert statuses() == {"dropped": 1}
+    assert Attempt.objects.count() == 1
+    assert Claim.objects.count() == 0
+
+
+def arrivals(engine, receiver, webhook, count=25):
+    """Seconds from writing to arrival, while the engine drains beside."""
+    took = []
+    for _ in range(count):
+        before, seen = time.monotonic(), len(receiver.of("/good"))
+        write(webhook)
+        engine.wake_up()
+        while len(receiver.of("/good")) == seen:
+            assert time.monotonic() - before < 10
+            time.sleep(0.002)
+        took.append(receiver.of("/good")[-1].at - before)
+        time.sleep(0.03)
+    return sorted(took)
+
+
+def test_ten_thousand_hanging_deliveries_of_one_webhook_do_not_slow_anothers(engine, receiver, webhook_to):
+    receiver.behaviours["/dead"] = hang
+    write(webhook_to(receiver.url("/dead")), 10_000, age=3600)
+    good = webhook_to(receiver.url("/good"))
+    draining = Background(engine.drain)
+    receiver.wait_for(delivery.AT_ONCE)
+    took = arrivals(engine, receiver, good)
+    engine.stop()
+    draining.result()
+    assert took[int(len(took) * 0.95)] < 0.5
+    assert took[len(took) // 2] < 0.15
+
+
+def test_a_hundred_webhooks_that_hang_do_not_keep_one_that_works(engine, receiver, webhook_to):
+    for number in range(100):
+        receiver.behaviours[f"/dead{number}"] = hang
+        write(webhook_to(receiver.url(f"/dead{number}"), is_failing=True), 50, age=3600)
+    good = webhook_to(receiver.url("/good"))
+    draining = Background(engine.drain)
+    receiver.wait_for(int(delivery.WINDOW * 0.75))  # all of which will take their three seconds
+    took = arrivals(engine, receiver, good, count=20)
+    engine.stop()
+    draining.result()
+    assert took[-1] < 0.5
+
+
+def test_a_webhook_that_recovers_gets_its_share_back(engine, receiver, webhook_to):
+    webhook = webhook_to(receiver.url())
+    receiver.default = answer("500 No")
+    write(webhook, 2)
+    engine.drain()
+    webhook.refresh_from_db()
+    assert webhook.is_failing
+    receiver.default = OK
+    write(webhook, 20)
+    engine.drain()
+    webhook.refresh_from_db()
+    assert not webhook.is_failing
+    assert len(receiver.requests) == 22
+
+
+def test_what_cannot_be_posted_fails_visibly_and_everything_else_goes_on(engine, receiver, webhook_to):
+    broken = {
+        "unreadable_secret": webhook_to(receiver.url("/a"), secret=b"encrypted under a key that was lost"),
+        "unreachable": webhook_to("http://"),
+        "bad_answer": webhook_to("gopher://127.0.0.1:70/"),
+    }
+    more = [webhook_to("http://[::1"), webhook_to("http://127.0.0.1:99999/"), webhook_to("http://a b/\r\nX: y")]
+    for webhook in [*broken.values(), *more]:
+        write(webhook, 3)
+    good = webhook_to(receiver.url("/good"))
+    write(good, 30)
+    assert engine.drain() == 30 + 3 * 6
+    assert len(receiver.of("/good")) == len(receiver.requests) == 30
+    for failure, webhook in broken.items():
+        assert set(Attempt.objects.filter(delivery__webhook=webhook).values_list("failure", flat=True)) == {failure}
+    assert Attempt.objects.filter(failure="").count() == 30
+    assert Attempt.objects.count() == 48
+    assert Claim.objects.count() == 0
+
+
+def test_a_previous_secret_that_cannot_be_read_is_left_out(engine, receiver, webhook_to):
+    write(
+        webhook_to(
+            receiver.url(), previous_secret=b"lost", previous_secret_until=timezone.now() + timezone.timedelta(hours=1)
+        )
+    )
+    engine.drain()
+    assert statuses() == {"delivered": 1}
+    assert "x-service-signature-previous" not in receiver.requests[0].headers
+
+
+def test_a_second_drain_in_a_process_returns_at_once_and_wakes_the_first(engine, receiver, webhook_to):
+    receiver.behaviours["/slow"] = answer(after=0.8)
+    write(webhook_to(receiver.url("/slow")))
+    draining = Background(engine.drain)
+    receiver.wait_for(1)
+    write(webhook_to(receiver.url("/quick")))
+    before = time.monotonic()
+    assert engine.drain() == 0
+    assert time.monotonic() - before < 0.1
+    receiver.wait_for(2, 0.5)
+    assert draining.result() == 2
+
+
+def test_a_forked_process_claims_in_its_own_name(engine, receiver, webhook_to):
+    write(webhook_to(receiver.url()))
+    token = engine.token
+    engine.drain()
+    assert engine.token != token
+
+
+def test_open_connections_and_handles_are_bounded(make_engine, webhook_to):
+    from .receivers import Receiver
+
+    def open_files():
+        return len(os.listdir("/proc/self/fd"))
+
+    engine = make_engine(window=20)
+    with Receiver(address=("0.0.0.0", 0)) as receiver:
+        port = receiver.address[1]
+        for number in range(150):
+            write(webhook_to(f"http://127.0.1.{number + 1}:{port}/"), 2)
+        before = open_files()
+        assert engine.drain() == 300
+        # Both ends of each connection are ours here.
+        assert open_files() - before < 2 * 3 * 20 + 20
+        assert len(engine._sender._free) <= 20
+
+
+def test_threads_do_not_pile_up(engine, receiver, webhook_to):
+    webhook = webhook_to(receiver.url().replace("127.0.0.1", "localhost"))
+    for _ in range(5):
+        write(webhook, 100)
+        engine.drain()
+    assert len(receiver.requests) == 500
+    assert threading.active_count() < 12
+    assert one("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()") < 6

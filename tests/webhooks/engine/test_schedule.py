@@ -1,0 +1,132 @@
+"""Four attempts at 0, +10 minutes, +2 hours and +12 hours, each measured from the end of the one before it."""
+
+import hashlib
+import hmac
+from datetime import timedelta
+
+import pytest
+
+from webhooks import delivery, secrets
+from webhooks.models import Attempt, Delivery
+
+from .conftest import pass_time, write
+from .receivers import answer, hang
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WAITS = [timedelta(minutes=10), timedelta(hours=2), timedelta(hours=12)]
+FAILURE = answer("503 Busy")
+
+
+@pytest.fixture
+def webhook(receiver, webhook_to):
+    return webhook_to(receiver.url("/hook"))
+
+
+def state(id_):
+    return Delivery.objects.get(id=id_)
+
+
+def wait_as_long_as_scheduled(engine, id_, wait):
+    """Let `wait` pass since the last attempt's end: a second before its time nothing is sent."""
+    last = Attempt.objects.filter(delivery_id=id_).latest("number")
+    due = state(id_).next_attempt_at
+    assert due - last.ended_at == wait
+    # The test's own time passes too: to a second before the due time by the database's clock.
+    pass_time(seconds=(due - now_in_database()).total_seconds() - 1)
+    assert engine.drain() == 0
+    assert Attempt.objects.filter(delivery_id=id_).count() == last.number
+    pass_time(seconds=1)
+
+
+def now_in_database():
+    from .conftest import one
+
+    return one("SELECT now()")
+
+
+@pytest.mark.parametrize("succeeds_at", [1, 2, 3, 4, None])
+def test_attempts_are_made_at_the_stated_times_until_one_is_acknowledged(engine, receiver, webhook, succeeds_at):
+    (id_,) = write(webhook)
+    receiver.default = FAILURE
+    for number in range(1, (succeeds_at or 4) + 1):
+        if number > 1:
+            wait_as_long_as_scheduled(engine, id_, WAITS[number - 2])
+        if number == succeeds_at:
+            receiver.default = answer("204 No Content", body=b"")
+        assert engine.drain() == 1
+    assert state(id_).status == ("delivered" if succeeds_at else "failed")
+    assert state(id_).finished_at is not None
+    assert state(id_).next_attempt_at is None
+    # Never another one, however long it takes.
+    pass_time(days=30)
+    assert engine.drain() == 0
+    assert len(receiver.requests) == (succeeds_at or 4)
+    codes = [503] * (succeeds_at - 1) + [204] if succeeds_at else [503] * 4
+    attempts = Attempt.objects.filter(delivery_id=id_).order_by("number")
+    assert [(each.number, each.status_code) for each in attempts] == list(enumerate(codes, 1))
+    assert attempts.last().failure == ("" if succeeds_at else "status")
+
+
+def test_every_attempt_carries_the_same_bytes_and_signature_and_its_own_number(engine, receiver, webhook):
+    (id_,) = write(webhook)
+    receiver.default = FAILURE
+    for wait in [*WAITS, timedelta()]:
+        engine.drain()
+        pass_time(seconds=wait.total_seconds() + 1)
+    assert [request.headers["x-service-attempt"] for request in receiver.requests] == ["1", "2", "3", "4"]
+    body = state(id_).event.body.encode()
+    assert {request.body for request in receiver.requests} == {body}
+    assert {request.delivery for request in receiver.requests} == {str(id_)}
+    secret = secrets.decrypt(bytes(webhook.secret))
+    expected = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    assert {request.headers["x-service-signature"] for request in receiver.requests} == {expected}
+
+
+def test_the_wait_begins_when_the_attempt_ends_not_when_it_began(engine, receiver, webhook):
+    (id_,) = write(webhook)
+    receiver.default = hang
+    before = now_in_database()
+    engine.drain()
+    attempt = Attempt.objects.get(delivery_id=id_)
+    assert attempt.failure == "timeout"
+    assert attempt.ended_at - before >= timedelta(seconds=3)
+    assert state(id_).next_attempt_at - attempt.ended_at == WAITS[0]
+
+
+def test_a_resend_is_one_more_attempt_with_the_same_id_and_body(engine, receiver, webhook):
+    (id_,) = write(webhook)
+    receiver.default = FAILURE
+    for wait in [*WAITS, timedelta()]:
+        engine.drain()
+        pass_time(seconds=wait.total_seconds() + 1)
+    assert state(id_).status == "failed"
+    assert delivery.resend([id_]) == [id_]
+    engine.drain()
+    assert state(id_).status == "failed"
+    pass_time(days=1)
+    assert engine.drain() == 0
+    receiver.default = answer()
+    delivery.resend([id_])
+    engine.drain()
+    assert state(id_).status == "delivered"
+    assert len(receiver.requests) == 6
+    assert {(request.delivery, request.body) for request in receiver.requests} == {
+        (str(id_), state(id_).event.body.encode())
+    }
+
+
+def test_a_resend_of_a_delivered_one_is_sent_once_more(engine, receiver, webhook):
+    (id_,) = write(webhook)
+    engine.drain()
+    delivery.resend([id_])
+    engine.drain()
+    assert state(id_).status == "delivered"
+    assert [request.headers["x-service-attempt"] for request in receiver.requests] == ["1", "2"]
+    assert engine.drain() == 0
+
+
+def test_what_is_not_due_yet_is_left_alone(engine, receiver, webhook):
+    write(webhook, age=-1.5)
+    assert engine.drain() == 0
+    pass_time(seconds=1.5)
+    assert engine.drain() == 1
