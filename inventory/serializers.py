@@ -143,6 +143,8 @@ _READ_COLUMN: dict[str, Callable[[str], Any]] = {
 
 # --- Out ---------------------------------------------------------------------------------------------------------
 
+_MAX_NUMBER = 64  # characters; many readers of JSON fail over a number of thousands of digits
+
 
 def product_body(row: tuple[Any, ...]) -> dict[str, Any]:
     """A product of the list, from its LISTED columns."""
@@ -182,11 +184,12 @@ def _names_in(entry: object) -> dict[str, Any]:
 
 
 def _sendable(value: object) -> object:
-    """The value, as far as JSON can say it: halves of surrogate pairs are replaced, and what is no scalar is null."""
+    """The value as far as every reader of JSON takes it: halves of surrogate pairs are replaced, and what is neither
+    text nor a number that a person would write is null."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     is_number = isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite())
-    return value if is_number else None
+    return value if is_number and len(str(value)) <= _MAX_NUMBER else None
 
 
 def _message(refusal: Refusal) -> str:

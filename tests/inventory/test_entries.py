@@ -14,7 +14,10 @@ from codservice.api.bodies import dump_json, load_json
 from codservice.errors import Invalid
 from inventory import serializers, stock
 from inventory.models import Product, StockMovement
+from tests.api.test_bodies import BAD_JSON, GOOD_JSON
+from tests.conftest import ApiClient
 from tests.factories import ProductFactory
+from tests.inventory.conftest import INVENTORY
 from webhooks.models import Event
 
 IDS = [UUID(int=number) for number in range(1, 7)]
@@ -127,3 +130,38 @@ def test_numbers_follow_each_other(shop: Account, sent: list[str], start: int) -
             assert [old for old, _ in chain] == [START, *(new for _, new in chain)][: len(chain)]
             assert product.stock_quantity == (chain[-1][1] if chain else START)
         transaction.set_rollback(True)
+
+
+PLACES = ["updates", "entry", "sku", "id", "quantity", "expected_quantity", "unknown"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("value", GOOD_JSON.values(), ids=GOOD_JSON)
+def test_any_json_value_in_any_place_is_answered(shop: Account, api: ApiClient, value: str) -> None:
+    for place in PLACES:
+        fields = {"sku": '"P0"', "quantity": "1"} | {place: value}
+        entry = "{" + ", ".join(f'"{name}": {said}' for name, said in fields.items()) + "}"
+        updates = f'[{value if place == "entry" else entry}, {{"sku": "P1", "quantity": 2}}]'
+        body = f'{{"updates": {value if place == "updates" else updates}}}'
+
+        answer = api.put(INVENTORY, body.encode("utf-8", "surrogatepass"), content_type="application/json")
+
+        said = load_json(answer.content)
+        if answer.status_code == 400:  # it lies deeper here than where the collection tries it
+            assert "20 levels" in said["message"]
+        elif place == "updates":
+            assert answer.status_code == 422
+        else:
+            assert answer.status_code in (200, 207)
+            assert said["updated"][-1]["sku"] == "P1"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("value", BAD_JSON.values(), ids=BAD_JSON)
+def test_what_is_no_json_changes_nothing(shop: Account, api: ApiClient, value: str) -> None:
+    body = f'{{"updates": [{{"sku": "P1", "quantity": 2, "unknown": {value}}}]}}'
+
+    answer = api.put(INVENTORY, body.encode("utf-8", "surrogatepass"), content_type="application/json")
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "malformed_json")
+    assert not StockMovement.objects.exists()
