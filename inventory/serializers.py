@@ -49,7 +49,9 @@ def _read_update(entry: object) -> Update:
             update.id = UUID(text)
         else:
             wrong["id"] = "Must be a UUID."
-    if update.sku is None and update.id is None and not wrong:
+    if wrong:
+        update.sku = update.id = None  # half a name names no product
+    elif update.sku is None and update.id is None:
         wrong["sku"] = "Send the product's sku or id."
     if (expected := entry.get("expected_quantity")) is not None:
         if _is_quantity(expected):

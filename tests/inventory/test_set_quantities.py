@@ -231,6 +231,14 @@ def test_the_second_entry_is_a_duplicate_even_when_the_first_was_refused(
     assert stock_of(robe) == 10
 
 
+@pytest.mark.parametrize("first", [{"sku": "ROBE", "id": "?"}, {"sku": "ROBE", "id": str(uuid4())}, {"sku": "ROBE\0"}])
+def test_an_entry_that_names_no_product_for_sure_is_nobodys_first(robe: Product, put: Any, first: Any) -> None:
+    answer = put({**first, "quantity": 3}, {"sku": "ROBE", "quantity": 4})
+
+    assert answer.status_code == 207
+    assert stock_of(robe) == 4
+
+
 def test_the_same_number_is_a_movement_and_an_event_too(robe: Product, put: Any) -> None:
     for _ in range(2):
         assert put({"sku": "ROBE", "quantity": 10}).status_code == 200
