@@ -80,7 +80,8 @@ class Post:
     url: str
     event: str
     body: bytes
-    secrets: Sequence[str]  # as shown to the merchant; the newest first. None when it cannot be read
+    # As shown to the merchant, the newest first. None when it cannot be read.
+    secrets: Sequence[str] = field(repr=False)
     attempt: int
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from codservice.accounts.models import Account
 from tests.factories import AccountFactory
+from tests.webhooks.engine.conftest import make_engine  # noqa: F401  (for the tests here too)
 from webhooks import registry
 from webhooks.models import Delivery, Event, Webhook
 

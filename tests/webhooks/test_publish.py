@@ -1,0 +1,124 @@
+"""`events.publish`: in the change's transaction, by one statement, to who is subscribed at that moment."""
+
+import threading
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from django.db import connection, connections, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from codservice.accounts.actor import Actor, Role
+from orders import lifecycle
+from tests.factories import make_order
+from webhooks import events, registry
+from webhooks.models import Delivery, Event, Webhook
+
+AT = datetime(2026, 3, 1, 10, 15, 30, 123456, tzinfo=UTC)
+KIND = Event.Kind.ORDER_CONFIRMED
+
+
+def publish(account, data=None, kind=KIND):
+    with transaction.atomic():
+        events.publish(account.id, kind, data=data or {"id": "x"}, at=AT)
+
+
+def test_everybody_who_is_subscribed_is_told_and_nobody_else(alice, charlie, register):
+    told = [register(alice, events=[KIND, "inventory.updated"]), register(alice)]
+    register(alice, events=["order.cancelled", "inventory.updated"])
+    register(charlie)
+    Webhook.objects.filter(id=register(alice).id).update(is_active=False)
+    Webhook.objects.filter(id=register(alice).id).update(deleted_at=timezone.now())
+
+    publish(alice)
+
+    assert set(Delivery.objects.values_list("webhook_id", flat=True)) == {webhook.id for webhook in told}
+    delivery = Delivery.objects.first()
+    assert (delivery.status, delivery.attempt_count, delivery.retries_left) == ("pending", 0, 3)
+    assert (delivery.account_id, delivery.created_at) == (alice.id, AT)
+
+
+def test_an_event_is_kept_also_when_nobody_is_told(alice):
+    publish(alice)
+
+    assert Event.objects.get().kind == KIND
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.parametrize(("webhooks", "count"), [(1, 1), (20, 1), (3, 100)])
+def test_one_statement_however_many(alice, register, webhooks, count):
+    for _ in range(webhooks):
+        register(alice)
+
+    with transaction.atomic(), CaptureQueriesContext(connection) as captured:
+        events.publish_all(alice.id, KIND, data=[{"n": number} for number in range(count)], at=AT)
+
+    assert len(captured) == 1
+    assert Delivery.objects.count() == webhooks * count
+
+
+def test_the_body_is_exact(alice):
+    publish(alice, {"amount": Decimal("12.50"), "name": "سميرة \u2028 🎁 </script>", "at": AT})
+
+    assert Event.objects.get().body == (
+        '{"event":"order.confirmed","timestamp":"2026-03-01T10:15:30.123456Z",'
+        '"data":{"amount":12.50,"name":"سميرة \u2028 🎁 </script>","at":"2026-03-01T10:15:30.123456Z"}}'
+    )
+
+
+def test_a_body_is_a_snapshot(alice, register):
+    """P21: what is told of a confirmation still says confirmed when the order is canceled by then."""
+    register(alice)
+    order = make_order(alice)
+    actor = Actor(Role.API, "API key test")
+    lifecycle.confirm(order.id, actor=Actor.of_user(alice.holder))
+    confirmed = Event.objects.get()
+    before = confirmed.body
+
+    lifecycle.cancel(order.id, actor=actor)
+
+    confirmed.refresh_from_db()
+    assert confirmed.body == before
+    assert '"status":"confirmed"' in before
+    assert [event.kind for event in Event.objects.order_by("id")] == [KIND, "order.cancelled"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_outside_a_transaction_it_refuses(alice):
+    with pytest.raises(RuntimeError):
+        events.publish(alice.id, KIND, data={}, at=AT)
+    assert not Event.objects.exists()
+
+
+def test_what_is_rolled_back_is_told_to_nobody(alice, register):
+    register(alice)
+    with transaction.atomic():
+        events.publish(alice.id, KIND, data={}, at=AT)
+        transaction.set_rollback(True)
+    assert not Event.objects.exists()
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deletion_waits_for_what_is_being_published_and_drops_it(alice, register):
+    webhook = register(alice)
+    published, deleted = threading.Event(), threading.Event()
+
+    def delete():
+        published.wait(10)
+        registry.delete(alice.id, webhook.id)
+        deleted.set()
+        connections.close_all()
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    with transaction.atomic():
+        events.publish(alice.id, KIND, data={}, at=AT)
+        published.set()
+        assert not deleted.wait(0.3)
+    thread.join(10)
+
+    assert list(Delivery.objects.values_list("status", flat=True)) == ["dropped"]
+    publish(alice)
+    assert Delivery.objects.count() == 1

@@ -1,0 +1,101 @@
+"""Signing secrets are nowhere to be read but in the one answer that shows them."""
+
+import os
+import re
+import subprocess
+
+import pytest
+import redis
+from cryptography.fernet import Fernet, InvalidToken
+from django.db import connection
+from django.urls import reverse
+
+from codservice.embedded import binaries
+from tests.factories import UserFactory
+from tests.webhooks.engine.receivers import Receiver
+from webhooks import secrets, sender
+from webhooks.models import Webhook
+
+
+def test_a_secret_has_256_random_bits_and_its_hint_tells_24_of_them():
+    made = {secrets.make_secret() for _ in range(100)}
+
+    assert len(made) == 100
+    assert all(re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret) for secret in made)
+    assert all(secrets.hint(secret) == secret[:10] + "…" for secret in made)
+
+
+def test_what_is_stored_is_encrypted_and_different_each_time():
+    secret = secrets.make_secret()
+    first, second = secrets.encrypt(secret), secrets.encrypt(secret)
+
+    assert first != second
+    assert secret.encode() not in first
+    assert secrets.decrypt(first) == secrets.decrypt(second) == secret
+    with pytest.raises(InvalidToken):
+        secrets.decrypt(first[:-1] + bytes([first[-1] ^ 1]))
+
+
+def test_another_key_reads_nothing(settings):
+    encrypted = secrets.encrypt(secrets.make_secret())
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+
+    with pytest.raises(InvalidToken):
+        secrets.decrypt(encrypted)
+    assert not secrets.is_under_newest_key(encrypted)
+
+
+def test_a_post_does_not_tell_its_secrets():
+    secret = secrets.make_secret()
+    post = sender.Post(None, "https://shop.example/", "ping", b"", [secret], 1)
+
+    assert secret not in repr(post)
+    assert secret not in repr(sender.Outcome(post, "", 200, 1, b""))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_secret_is_in_no_dump_log_redis_page_or_other_answer(api, caplog, client, monkeypatch, settings, make_engine):
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    caplog.set_level("DEBUG")
+    seen = []
+    with Receiver() as receiver:
+        made = api.post("/api/v1/webhooks", {"url": receiver.url(), "events": ["order.confirmed"]})
+        id_ = made.json()["data"]["id"]
+        rotated = api.post(f"/api/v1/webhooks/{id_}/rotate-secret")
+        used = [answer.json()["signing_secret"] for answer in (made, rotated)]
+        api.post(f"/api/v1/webhooks/{id_}/ping")
+        assert make_engine().drain() == 1
+        seen += [str(request.head) + str(request.body) for request in receiver.requests]
+    seen += [api.get(path).content.decode() for path in ("/api/v1/webhooks", f"/api/v1/webhooks/{id_}/deliveries")]
+    monkeypatch.setattr("webhooks.serializers.webhook_body", lambda webhook: 1 / 0)
+    crash = api.post(f"/api/v1/webhooks/{id_}/rotate-secret")
+    assert crash.status_code == 500
+    seen += [crash.content.decode(), caplog.text]
+    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    seen.append(client.get(reverse("admin:webhooks_webhook_change", args=[id_])).content.decode())
+    database = redis.Redis.from_url(settings.REDIS_URL)
+    seen += [str(database.dump(key)) for key in database.scan_iter()]
+    webhook = Webhook.objects.get()
+    used.append(secrets.decrypt(bytes(webhook.secret)))  # that of the crash
+    seen += [repr(webhook), str(webhook), dumped()]
+
+    assert "webhooks_webhook" in seen[-1]
+    for secret in used:
+        for text in seen:
+            assert secret not in text
+            assert secret.removeprefix("whsec_") not in text
+
+
+def dumped() -> str:
+    """The test database as pg_dump writes it, that of the server's own release."""
+    database = connection.settings_dict
+    where = ["-h", database["HOST"], "-p", str(database["PORT"] or 5432), "-U", database["USER"], database["NAME"]]
+    errors = []
+    for folder in binaries._postgres_folders():
+        if (program := folder / "pg_dump").exists():
+            password = {"PGPASSWORD": database["PASSWORD"] or ""}
+            done = subprocess.run([program, *where], env=os.environ | password, capture_output=True, check=False)
+            if done.returncode == 0:
+                return done.stdout.decode()
+            errors.append(done.stderr.decode())
+    raise AssertionError(f"no pg_dump can dump the database: {errors}")
