@@ -1,0 +1,69 @@
+"""The OpenAPI description has the calls about webhooks, and the deliveries themselves as `webhooks`."""
+
+import json
+
+import jsonschema_rs
+import pytest
+import yaml
+from django.db import transaction
+from django.utils import timezone
+
+from codservice.accounts.actor import Actor, Role
+from inventory import stock
+from orders import lifecycle
+from tests.factories import ProductFactory, make_order
+from webhooks import events, sender
+from webhooks.models import Event
+
+
+@pytest.fixture
+def description(client, db):
+    return yaml.safe_load(client.get("/api/schema").content)
+
+
+def test_every_event_that_is_written_fits_its_description(description, alice, register):
+    webhook = register(alice)
+    actor = Actor(Role.API, "API key test")
+    lifecycle.confirm(make_order(alice).id, actor=Actor.of_user(alice.holder))
+    lifecycle.cancel(make_order(alice).id, actor=actor)
+    product = ProductFactory(account=alice)
+    stock.set_quantities(alice.id, [stock.Update(quantity=7, sku=product.sku)], actor=actor)
+    with transaction.atomic():
+        events.ping(alice.id, webhook.id, at=timezone.now())
+
+    assert set(description["webhooks"]) == {*Event.Kind.values, "ping"}
+    written = Event.objects.all()
+    assert {event.kind for event in written} == set(description["webhooks"])
+    for event in written:
+        post = description["webhooks"][event.kind]["post"]
+        schema = post["requestBody"]["content"]["application/json"]["schema"]
+        jsonschema_rs.validate(schema, json.loads(event.body))
+        assert set(json.loads(event.body)["data"]) == set(schema["properties"]["data"]["properties"])
+
+
+def test_every_header_that_is_sent_is_described(description, delivery_of, alice, register):
+    delivery = delivery_of(register(alice))
+    post = sender.Post(delivery.id, "https://shop.example/", "ping", b"{}", ["whsec_YQ==", "whsec_Yg=="], 1)
+    sent = {line.partition(":")[0] for line in sender.headers(post, 0)} - {
+        "Content-Type",
+        "User-Agent",
+        "Accept",
+        "Expect",
+    }
+
+    for webhook in description["webhooks"].values():
+        assert {parameter["name"] for parameter in webhook["post"]["parameters"]} == sent
+
+
+def test_the_calls_are_described(description):
+    said = {
+        (path.removeprefix("/api/v1/"), method)
+        for path, methods in description["paths"].items()
+        for method in methods
+        if "webhooks" in path or "deliveries" in path
+    }
+    assert said == {
+        ("webhooks", "get"), ("webhooks", "post"), ("webhooks/{id}", "get"), ("webhooks/{id}", "delete"),
+        ("webhooks/{id}/ping", "post"), ("webhooks/{id}/rotate-secret", "post"), ("webhooks/{id}/deliveries", "get"),
+        ("deliveries/{id}/resend", "post"),
+    }  # fmt: skip

@@ -1,0 +1,72 @@
+"""The deliveries as the OpenAPI description has them: the requests that we send, under `webhooks`."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiWebhook
+
+from webhooks.models import Event
+
+_TIME = {"type": "string", "format": "date-time"}
+_ID = {"type": "string", "format": "uuid"}
+_TEXT = {"type": "string"}
+_ORDER = {
+    "id": _ID,
+    "status": _TEXT,
+    "customer_name": _TEXT,
+    "customer_phone": _TEXT,
+    "total_amount": {"type": "number", "minimum": 0, "description": "DZD"},
+    "updated_at": _TIME,
+}
+_STOCK = {
+    "product_id": _ID,
+    "sku": _TEXT,
+    "old_quantity": {"type": "integer", "minimum": 0},
+    "new_quantity": {"type": "integer", "minimum": 0},
+}
+_HEADERS = {
+    "X-Service-Event": "The event.",
+    "X-Service-Delivery": "The delivery's id, the same over all its attempts and resends: drop those that you know.",
+    "X-Service-Attempt": "Which attempt this is, from 1 on.",
+    "X-Service-Signature": "`sha256=` and the hexadecimal HMAC-SHA256 of the raw body, keyed with the signing secret.",
+    "webhook-id": "The delivery's id, for Standard Webhooks.",
+    "webhook-timestamp": "Seconds since 1970 at this attempt, for Standard Webhooks.",
+    "webhook-signature": "For Standard Webhooks: `v1,` and base64; while two secrets overlap, two of them.",
+}
+_PREVIOUS = "The same keyed with the secret before, for 24 hours after a rotation."
+
+
+def _delivery(kind: str, summary: str, data: dict[str, Any]) -> OpenApiWebhook:
+    body = {
+        "type": "object",
+        "required": ["event", "timestamp", "data"],
+        "properties": {
+            "event": {"type": "string", "const": kind},
+            "timestamp": _TIME | {"description": "The time of the change."},
+            "data": {"type": "object", "required": list(data), "properties": data},
+        },
+    }
+    headers = [(name, text, True) for name, text in _HEADERS.items()]
+    headers.append(("X-Service-Signature-Previous", _PREVIOUS, False))
+    return OpenApiWebhook(
+        kind,
+        {
+            "post": {
+                "operationId": f"deliveries_{kind.replace('.', '_')}",
+                "summary": summary,
+                "description": "Answer with any 2xx within 3 seconds, else it is tried again.",
+                "tags": ["deliveries"],
+                "parameters": [
+                    {"name": name, "in": "header", "required": is_always, "description": text, "schema": _TEXT}
+                    for name, text, is_always in headers
+                ],
+                "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+                "responses": {"2XX": {"description": "Acknowledged; the answer's body is kept for the log only."}},
+            }
+        },
+    )
+
+
+CONFIRMED = _delivery(Event.Kind.ORDER_CONFIRMED.value, "An order is confirmed", _ORDER)
+CANCELLED = _delivery(Event.Kind.ORDER_CANCELLED.value, "An order is canceled", _ORDER)
+STOCK = _delivery(Event.Kind.INVENTORY_UPDATED.value, "A product's stock is set", _STOCK)
+PING = _delivery(Event.PING, "A ping was asked for", {"webhook_id": _ID})
