@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -96,12 +97,28 @@ def one(sql: str, *parameters: Any) -> Any:
         return cursor.fetchone()[0]
 
 
-def end_connections() -> int:
+def session() -> int:
+    """The number of this thread's session in the database."""
+    return one("SELECT pg_backend_pid()")
+
+
+def end_sessions(*kept: int) -> int:
     """End every other session of the database, as a restart of PostgreSQL does; how many there were."""
     return one(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND NOT pid = ANY(%s)",
+        list(kept),
     )
+
+
+def wait_for_lock(seconds: float = 5.0) -> None:
+    """Until some session waits for a lock."""
+    deadline = time.monotonic() + seconds
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    while not one(waiting):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+        one("SELECT pg_stat_clear_snapshot()")
 
 
 @pytest.fixture

@@ -1,0 +1,85 @@
+"""An ordered stop: what is under way is finished and written, the rest is there for others at once."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from django.db import connection, transaction
+
+from webhooks.models import Attempt, Claim, Delivery
+
+from .conftest import Background, environment, wait_for_lock, write
+from .posting import CHECKOUT
+from .receivers import answer, hang
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def statuses():
+    return Counter(Delivery.objects.values_list("status", flat=True))
+
+
+def test_a_stop_finishes_what_is_under_way_and_begins_nothing(engine, receiver, webhook_to, make_engine):
+    receiver.default = answer(after=0.5)
+    write(webhook_to(receiver.url()), 200)
+    draining = Background(engine.drain)
+    receiver.wait_for(50)
+    engine.stop()
+    before = time.monotonic()
+    sent = draining.result()
+    assert time.monotonic() - before < 1.5
+    assert len(receiver.requests) == sent
+    assert statuses() == {"delivered": sent, "pending": 200 - sent}
+    assert Claim.objects.count() == 0
+    assert engine.drain() == 0
+    assert make_engine().drain() == 200 - sent
+
+
+def test_a_stop_waits_no_longer_than_an_attempt_may_take(engine, receiver, webhook_to):
+    receiver.default = hang
+    write(webhook_to(receiver.url()), 3)
+    draining = Background(engine.drain)
+    receiver.wait_for(3)
+    engine.stop()
+    before = time.monotonic()
+    assert draining.result() == 3
+    assert time.monotonic() - before < 3.5
+    assert set(Attempt.objects.values_list("failure", flat=True)) == {"timeout"}
+
+
+def test_what_a_claim_brings_after_a_stop_is_given_back(engine, receiver, webhook_to, make_engine):
+    write(webhook_to(receiver.url()), 10)
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE webhooks_claim IN ACCESS EXCLUSIVE MODE")
+        draining = Background(engine.drain)
+        wait_for_lock()
+        engine.stop()
+    assert draining.result() == 0
+    assert receiver.requests == []
+    assert make_engine().drain() == 10
+
+
+def test_a_celery_worker_that_is_told_to_stop_leaves_nothing_half_done(receiver, webhook_to):
+    receiver.default = answer(after=0.6)
+    write(webhook_to(receiver.url()), 300)
+    worker = subprocess.Popen([sys.executable, "-m", "codservice.run.worker"], cwd=CHECKOUT, env=environment())
+    try:
+        from webhooks import wakeup
+
+        wakeup.ring()
+        receiver.wait_for(50)
+        before = time.monotonic()
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(15)
+        assert time.monotonic() - before < 6
+    finally:
+        worker.kill()
+        worker.wait()
+    assert Claim.objects.count() == 0
+    seen = Counter(request.delivery for request in receiver.requests)
+    assert statuses()["delivered"] == len(seen) < 300
+    assert max(seen.values()) == 1

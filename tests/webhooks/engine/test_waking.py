@@ -1,0 +1,216 @@
+"""A commit wakes a worker within milliseconds; wake-ups are merged, may be lost, and never cost a request much."""
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+import redis
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from codservice.celery import app
+from webhooks import events, tasks, wakeup
+from webhooks.models import Delivery, Event
+
+from .conftest import environment, write
+from .posting import CHECKOUT
+from .receivers import answer, hang
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def celery_worker():
+    """A worker as an operator starts it, awake."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "celery", "-A", "codservice", "worker", "--pool", "threads", "-c", "2", "-l", "WARNING"],
+        cwd=CHECKOUT,
+        env=environment(),
+    )
+    broker = redis.Redis.from_url(settings.REDIS_URL)
+    deadline = time.monotonic() + 20
+    while not any(client["cmd"] == "brpop" and client["db"] == str(_database()) for client in broker.client_list()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    yield process
+    process.terminate()
+    try:
+        process.wait(10)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _database():
+    return redis.Redis.from_url(settings.REDIS_URL).connection_pool.connection_kwargs.get("db", 0)
+
+
+@pytest.fixture(autouse=True)
+def _not_paused():
+    """What an earlier test's silence has taught is forgotten."""
+    wakeup._paused_until = 0.0
+
+
+def messages():
+    return redis.Redis.from_url(settings.REDIS_URL).llen("celery")
+
+
+def publish(account, count=1):
+    with transaction.atomic():
+        data = [{"id": str(number)} for number in range(count)]
+        events.publish_all(account.id, Event.Kind.ORDER_CONFIRMED, data=data, at=timezone.now())
+
+
+def test_a_commit_arrives_at_the_receiver_within_milliseconds(receiver, webhook_to, alice, celery_worker):
+    webhook_to(receiver.url())
+    took = []
+    for number in range(30):
+        publish(alice)
+        before = time.monotonic()
+        took.append(receiver.wait_for(number + 1)[-1].at - before)
+        time.sleep(0.05)
+    took.sort()
+    print(f"commit to arrival: median {took[15] * 1000:.1f} ms, most {took[-1] * 1000:.1f} ms")
+    assert statistics.median(took[2:]) < 0.1
+    assert took[-2] < 1.0
+
+
+def test_web_processes_send_their_wake_ups_to_our_own_broker():
+    script = (
+        "from codservice.wsgi import application; from webhooks import wakeup; import json;"
+        "wakeup.ring(); print(json.dumps([wakeup.app.main, wakeup._paused_until]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True,
+        env=environment(DJANGO_SETTINGS_MODULE="codservice.settings"),
+    )  # fmt: skip
+    assert json.loads(done.stdout) == ["codservice", 0.0], done.stderr
+    assert messages() == 1
+
+
+def test_many_commits_share_one_wake_up(webhook_to, receiver, alice):
+    webhook_to(receiver.url())
+    for _ in range(50):
+        publish(alice)
+    assert messages() <= 2  # the bell may be rung again after a second
+    assert Delivery.objects.count() == 50
+
+
+def test_a_commit_after_the_bell_was_heard_rings_again(webhook_to, receiver, alice):
+    webhook_to(receiver.url())
+    publish(alice)
+    wakeup.hear()
+    publish(alice)
+    assert messages() == 2
+
+
+def test_nobody_is_woken_for_what_nobody_hears_or_what_is_rolled_back(webhook_to, receiver, alice, charlie):
+    publish(alice)
+    webhook_to(receiver.url())
+    publish(charlie)
+    with transaction.atomic():
+        publish(alice)
+        transaction.set_rollback(True)
+    assert messages() == 0
+
+
+def test_a_lost_wake_up_is_made_good_by_the_sweep(receiver, webhook_to, alice, celery_worker):
+    write(webhook_to(receiver.url()), 5)
+    time.sleep(0.3)
+    assert receiver.requests == []
+    sweep = settings.CELERY_BEAT_SCHEDULE["deliver"]
+    assert sweep["schedule"] <= 10
+    app.send_task(sweep["task"], **sweep["options"])
+    receiver.wait_for(5)
+
+
+def test_two_sweeps_do_no_harm(receiver, webhook_to, alice, celery_worker):
+    receiver.default = answer(after=0.2)
+    write(webhook_to(receiver.url()), 100)
+    for _ in range(6):
+        app.send_task("webhooks.tasks.deliver")
+    receiver.wait_for(100)
+    time.sleep(0.3)
+    assert len(receiver.requests) == 100
+
+
+def test_a_commit_is_followed_while_other_posts_hang(receiver, webhook_to, alice, celery_worker):
+    receiver.behaviours["/dead"] = hang
+    write(webhook_to(receiver.url("/dead")), 10)
+    wakeup.ring()
+    receiver.wait_for(10)
+    webhook_to(receiver.url("/good"))
+    before = time.monotonic()
+    publish(alice)
+    while not receiver.of("/good"):
+        assert time.monotonic() - before < 1.0
+        time.sleep(0.002)
+
+
+def test_the_task_returns_at_once_when_another_thread_drains(engine, receiver, webhook_to, monkeypatch):
+    from webhooks import delivery
+
+    from .conftest import Background
+
+    monkeypatch.setattr(delivery, "engine", engine)
+    receiver.default = answer(after=0.6)
+    write(webhook_to(receiver.url()))
+    draining = Background(tasks.deliver)
+    receiver.wait_for(1)
+    before = time.monotonic()
+    assert tasks.deliver() == 0
+    assert time.monotonic() - before < 0.3
+    assert draining.result() == 1
+
+
+RING = (
+    "import django, json, time; django.setup(); from webhooks import wakeup; took = []\n"
+    "for _ in range(5):\n"
+    "    before = time.monotonic(); wakeup.ring(); took.append(time.monotonic() - before)\n"
+    "print(json.dumps(took))"
+)
+
+
+def ring_with(url):
+    done = subprocess.run(
+        [sys.executable, "-c", RING], cwd=CHECKOUT, capture_output=True, text=True, timeout=30,
+        env={**os.environ, "REDIS_URL": url, "DJANGO_SETTINGS_MODULE": "codservice.settings"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "no worker could be woken" in done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_redis_that_is_dead_costs_a_commit_next_to_nothing():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    took = ring_with(f"redis://127.0.0.1:{port}/0")
+    assert took[0] < 0.3
+    assert max(took[1:]) < 0.01
+
+
+def test_a_redis_that_hangs_costs_one_commit_a_moment_and_the_next_ones_nothing():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        took = ring_with(f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+    assert took[0] < 0.45
+    assert max(took[1:]) < 0.01
+
+
+def test_a_redis_that_does_not_even_accept_costs_one_commit_a_moment():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        took = ring_with(f"redis://127.0.0.1:{full.getsockname()[1]}/0")
+        for each in waiting:
+            each.close()
+    assert took[0] < 0.45
+    assert max(took[1:]) < 0.01
