@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	webhooks/events.py webhooks/delivery.py webhooks/sender.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck pins clean bench-orders browser languages
+.PHONY: help run install test lint format typecheck pins clean bench-deliveries bench-orders browser languages
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -45,6 +45,9 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 		--extra dev -c requirements.txt pyproject.toml -o $(VENV)/dev.txt
 	{ echo '# Development tools, beside requirements.txt; `make pins` writes this file.'; \
 		grep -vxF -f requirements.txt $(VENV)/dev.txt; } > tests/requirements.txt
+
+bench-deliveries: install $(VENV)/.embedded ## Measure deliveries
+	$(BIN)/python -W ignore -m benchmarks.deliveries
 
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from codservice import embedded
+from codservice.embedded.postgres import postgres
+from codservice.embedded.valkey import valkey
+from codservice.run.process import spawn
+
+OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ENCRYPTION_KEYS", "DATA_DIR", "PORT")
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -20,8 +27,7 @@ class Service:
 
     def __init__(self, data_dir: Path, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
-        own = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ENCRYPTION_KEYS", "DATA_DIR", "PORT")
-        self.environ = {name: value for name, value in os.environ.items() if name not in own}
+        self.environ = {name: value for name, value in os.environ.items() if name not in OWN}
         self.environ |= {"DATA_DIR": str(data_dir), "PORT": str(port)}
 
     def manage(self, *arguments: str) -> str:
@@ -45,12 +51,41 @@ class Service:
 
 
 @contextmanager
-def running() -> Iterator[Service]:
+def storage() -> Iterator[dict[str, str]]:
+    """PostgreSQL and Valkey as `make run` starts them, with all migrations; the environment that leads to them."""
     folder = Path(tempfile.mkdtemp(prefix="codservice-bench-"))
+    layout = embedded.Layout(folder)
+    environ = {name: value for name, value in os.environ.items() if name not in OWN} | {"DATA_DIR": str(folder)}
+    embedded.secrets(folder)
+    children = []
+    try:
+        for process in (postgres(layout), valkey(layout)):
+            if process.before_start:
+                process.before_start()
+            children.append(spawn(process))
+            while process.is_ready and not process.is_ready():
+                time.sleep(0.05)
+        subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=CHECKOUT, env=environ, check=True)
+        yield environ
+    finally:
+        for child in reversed(children):
+            child.send_signal(signal.SIGINT)
+            child.wait()
+        shutil.rmtree(layout.runtime, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    service = Service(folder, port)
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def running(**settings: str) -> Iterator[Service]:
+    folder = Path(tempfile.mkdtemp(prefix="codservice-bench-"))
+    service = Service(folder, free_port())
+    service.environ |= settings
     process = subprocess.Popen(
         [sys.executable, "-m", "codservice.run"], cwd=CHECKOUT, env=service.environ, stdout=subprocess.DEVNULL
     )

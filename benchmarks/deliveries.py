@@ -1,0 +1,275 @@
+"""How fast deliveries are sent, and how little one receiver can do to the others.
+
+    make bench-deliveries
+
+Everything is measured in one run on one machine, which the receivers share with the engine and the database. What is
+compared takes turns; ratios are medians of the turns.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from benchmarks import peers, service
+from benchmarks.orders import psql
+from codservice.embedded import database_url
+
+MANY = 50_000
+HEALTHY_WEBHOOKS = 18  # and two that hang: a tenth
+TURNS = 3
+
+FILL = """
+WITH numbered AS (
+    SELECT gen_random_uuid() AS id, n FROM generate_series(1, {count}) AS n
+), event AS (
+    INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
+    SELECT id, '{account}', 'order.confirmed', '{body}', now() FROM numbered
+)
+INSERT INTO webhooks_delivery
+    (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
+SELECT gen_random_uuid(), '{account}', (ARRAY[{webhooks}]::uuid[])[1 + n % {number}], id, 'pending', 0, 3, now(), now()
+FROM numbered
+"""
+
+
+class Bench:
+    """The database of a run, with an account to write webhooks and deliveries for."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self.environ = environ | {"WEBHOOK_ALLOW_PRIVATE": "true"}
+        self.url = database_url(Path(environ["DATA_DIR"]))
+        self.python("manage.py", "create_account", "bench", "--email", "bench@example.dz")
+        self.account = self.sql("SELECT id FROM accounts_account")
+        code = "from webhooks import secrets; print(secrets.encrypt(secrets.make_secret()).hex())"
+        self.secret = self.python("manage.py", "shell", "-v0", "-c", code)
+
+    def sql(self, statement: str) -> str:
+        return psql(self.url, statement)
+
+    def python(self, *arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=service.CHECKOUT,
+            env=self.environ,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+
+    def step(self, *arguments: str) -> dict[str, Any]:
+        return json.loads(self.python("-W", "ignore", "-m", "benchmarks.draining", *arguments))
+
+    def webhook(self, url: str) -> str:
+        return self.sql(
+            "INSERT INTO webhooks_webhook (id, account_id, url, events, is_active, secret, secret_hint, is_failing,"
+            f" created_at) VALUES (gen_random_uuid(), '{self.account}', '{url}', '{{order.confirmed}}', true,"
+            f" '\\x{self.secret}', 'whsec_…', false, now()) RETURNING id"
+        )
+
+    def fill(self, webhooks: list[str], count: int) -> None:
+        """`count` due deliveries, over the webhooks in turn; what was there before is gone."""
+        self.sql("TRUNCATE webhooks_event, webhooks_delivery, webhooks_claim, webhooks_attempt")
+        self.add(webhooks, count)
+        self.sql("UPDATE webhooks_webhook SET is_failing = false")
+        for table in ("event", "delivery", "claim", "attempt", "webhook"):
+            self.sql(f"VACUUM ANALYZE webhooks_{table}")
+        self.sql("CHECKPOINT")
+
+    def add(self, webhooks: list[str], count: int) -> None:
+        names = ", ".join(f"'{webhook}'" for webhook in webhooks)
+        self.sql(FILL.format(count=count, account=self.account, webhooks=names, number=len(webhooks), body=BODY))
+
+    def transactions(self) -> int:
+        return int(self.sql("SELECT pg_stat_clear_snapshot(), xact_commit FROM pg_stat_database WHERE datname ="
+                            " current_database()").split("|")[1])  # fmt: skip
+
+
+BODY = json.dumps({"event": "order.confirmed", "timestamp": "2026-11-21T02:43:51.565740Z", "data": {
+    "id": "01a1fbfd-1c8d-77fb-aac0-31803f02af07", "status": "confirmed", "customer_name": "Amine Benali"}})  # fmt: skip
+
+
+@contextmanager
+def receiver(*options: str) -> Iterator[str]:
+    port = service.free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.receiver", str(port), *options],
+        cwd=service.CHECKOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def main() -> None:
+    result: dict[str, Any] = {}
+    with service.storage() as environ, receiver() as fast, receiver("hang") as hanging:
+        bench = Bench(environ)
+        healthy = [bench.webhook(f"{fast}/{number}") for number in range(HEALTHY_WEBHOOKS)]
+        stuck = [bench.webhook(f"{hanging}/{number}") for number in range(2)]
+        result |= against_bare_client(bench, healthy, fast)
+        result |= against_peers(bench, fast, result["deliveries_per_second"])
+        result |= beside_hanging(bench, healthy, stuck)
+        result |= neighbour(bench, stuck[0])
+        bench.fill(healthy, 200_000)
+        result["worker_rss_mb"] = round(bench.step("drain")["rss_mb"])
+        print(f"worker with 200 000 due rows: {result['worker_rss_mb']} MB at its peak")
+    result |= arrival()
+    print(json.dumps(result))
+
+
+def against_bare_client(bench: Bench, webhooks: list[str], url: str) -> dict[str, float]:
+    rates, ratios, statements = [], [], []
+    for turn in range(TURNS):
+        bare = bench.step("bare", str(MANY), url)["rate"]
+        bench.fill(webhooks, MANY)
+        before = bench.transactions()
+        bench.step("drain")
+        time.sleep(1.5)  # PostgreSQL's counters come a second late
+        statements.append((bench.transactions() - before) / MANY)
+        rate = MANY / span(bench, webhooks)
+        assert bench.sql("SELECT count(*) FROM webhooks_delivery WHERE status = 'delivered'") == str(MANY)
+        rates.append(rate)
+        ratios.append(rate / bare)
+        print(f"turn {turn + 1}: drained {rate:6.0f}/s   bare client {bare:6.0f}/s   ratio {ratios[-1]:.2f}")
+    return {
+        "vs_bare_client": round(statistics.median(ratios), 3),
+        "deliveries_per_second": round(statistics.median(rates)),
+        "statements_per_delivery": round(statistics.median(statements), 4),
+    }
+
+
+def span(bench: Bench, webhooks: list[str]) -> float:
+    """Seconds from the first claim to the last attempt of these webhooks."""
+    names = ", ".join(f"'{webhook}'" for webhook in webhooks)
+    return float(
+        bench.sql(
+            "SELECT extract(epoch FROM max(ended_at) - min(ended_at - milliseconds * interval '1 ms'))"
+            " FROM webhooks_attempt a JOIN webhooks_delivery d ON d.id = a.delivery_id"
+            f" WHERE d.webhook_id IN ({names})"
+        )
+    )
+
+
+def against_peers(bench: Bench, url: str, ours: float) -> dict[str, float]:
+    each = peers.celery_task_each(bench.environ, url)
+    package = peers.django_webhook(bench.environ, url)
+    print(f"one Celery task per delivery, tuned: {each:.0f}/s   django-webhook: {package:.0f}/s")
+    return {"vs_celery_task_each": round(ours / each, 1), "vs_django_webhook": round(ours / package, 1)}
+
+
+def beside_hanging(bench: Bench, healthy: list[str], stuck: list[str]) -> dict[str, float]:
+    """What the healthy ones keep of their rate while a tenth of all deliveries goes to receivers that hang."""
+    ratios = []
+    for turn in range(TURNS):
+        rates = []
+        for webhooks in (healthy, healthy + stuck):
+            bench.fill(webhooks, MANY * len(webhooks) // 20)
+            draining = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "benchmarks.draining", "drain"],
+                cwd=service.CHECKOUT,
+                env=bench.environ,
+                stdout=subprocess.DEVNULL,
+            )
+            wait_until_done(bench, healthy)
+            rates.append(MANY * len(healthy) / 20 / span(bench, healthy))
+            draining.kill()
+            draining.wait()
+        ratios.append(rates[1] / rates[0])
+        print(f"turn {turn + 1}: healthy {rates[0]:6.0f}/s, beside hanging ones {rates[1]:6.0f}/s: {ratios[-1]:.2f}")
+    return {"hanging_kept": round(statistics.median(ratios), 3)}
+
+
+def wait_until_done(bench: Bench, webhooks: list[str]) -> None:
+    names = ", ".join(f"'{webhook}'" for webhook in webhooks)
+    while bench.sql(f"SELECT 1 FROM webhooks_delivery WHERE status = 'pending' AND webhook_id IN ({names}) LIMIT 1"):
+        time.sleep(0.3)
+
+
+def neighbour(bench: Bench, stuck: str) -> dict[str, float]:
+    """The p99 of a quiet webhook's arrivals, alone and beside one with 10 000 deliveries that hang."""
+    growths = []
+    for turn in range(TURNS):
+        p99 = []
+        for hanging in (0, 10_000):
+            with tempfile.NamedTemporaryFile() as file:
+                with receiver(file.name) as url:
+                    webhook = bench.webhook(url)
+                    bench.fill([stuck], hanging or 1)
+                    if not hanging:
+                        bench.sql("TRUNCATE webhooks_event, webhooks_delivery, webhooks_claim, webhooks_attempt")
+                    bench.step("neighbour", webhook, "8")
+                p99.append(percentile(latencies(bench, webhook, Path(file.name)), 0.99))
+        growths.append(p99[1] / p99[0])
+        print(f"turn {turn + 1}: neighbour's p99 {p99[0] * 1000:.0f} ms, beside 10 000 hanging {p99[1] * 1000:.0f} ms")
+    return {"neighbour_p99_growth": round(statistics.median(growths), 3)}
+
+
+def latencies(bench: Bench, webhook: str, file: Path) -> list[float]:
+    """Seconds from each delivery's row to its arrival at the receiver."""
+    rows = bench.sql(
+        f"SELECT id, extract(epoch FROM created_at) FROM webhooks_delivery WHERE webhook_id = '{webhook}'"
+    ).splitlines()
+    written = {row.split("|")[0]: float(row.split("|")[1]) for row in rows}
+    arrived = dict(reversed(line.split()) for line in file.read_text().splitlines())
+    assert set(written) == set(arrived), (len(written), len(arrived))
+    return [float(arrived[delivery]) - at for delivery, at in written.items()]
+
+
+def percentile(values: list[float], part: float) -> float:
+    return sorted(values)[min(int(len(values) * part), len(values) - 1)]
+
+
+def arrival() -> dict[str, float]:
+    """From the commit of a cancellation over the API to the webhook's arrival, on a service that does nothing else."""
+    count = 300
+    with tempfile.NamedTemporaryFile() as file, service.running(WEBHOOK_ALLOW_PRIVATE="true") as running:
+        session = requests.Session()
+        session.headers["Authorization"] = f"Bearer {running.make_key('arrival')}"
+        api = f"{running.url}/api/v1"
+        with receiver(file.name) as url:
+            answer = session.post(f"{api}/webhooks", json={"url": f"{url}/hook", "events": ["order.cancelled"]})
+            assert answer.status_code == 201, answer.text
+            for _ in range(count):
+                order = session.post(f"{api}/orders", json=ORDER).json()["id"]
+                time.sleep(0.02)
+                assert session.post(f"{api}/orders/{order}/cancel").status_code == 200
+                time.sleep(0.02)
+            time.sleep(1)
+        url = database_url(Path(running.environ["DATA_DIR"]))
+        # The rows carry the time when their transaction began, a little before its commit.
+        rows = psql(url, "SELECT id, extract(epoch FROM created_at) FROM webhooks_delivery").splitlines()
+        arrived = {line.split()[1]: float(line.split()[0]) for line in Path(file.name).read_text().splitlines()}
+    waits = [arrived[row.split("|")[0]] - float(row.split("|")[1]) for row in rows]
+    assert len(waits) == count
+    p50, p99 = percentile(waits, 0.5) * 1000, percentile(waits, 0.99) * 1000
+    print(f"arrival after the change: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+    return {"arrival_p50_ms": round(p50, 1), "arrival_p99_ms": round(p99, 1)}
+
+
+ORDER = {
+    "customer_name": "Amine Benali",
+    "customer_phone": "0550123456",
+    "customer_address": "12 rue Didouche Mourad",
+    "customer_wilaya": "16",
+    "total_amount": 4900,
+    "items": [{"product_name": "Robe", "quantity": 1, "unit_price": 4500}],
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""One step of `benchmarks.deliveries` in a process of its own, so that its memory and its connections are its own.
+
+    python -m benchmarks.draining bare N URL | drain | neighbour WEBHOOK_ID SECONDS
+
+Prints one JSON object.
+"""
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from uuid import uuid4
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+
+import django
+
+django.setup()
+
+from django.conf import settings  # noqa: E402
+from django.db import connection  # noqa: E402
+
+from webhooks import delivery, secrets  # noqa: E402
+from webhooks.sender import Post, Sender  # noqa: E402
+
+BODY = json.dumps(
+    {
+        "event": "order.confirmed",
+        "timestamp": "2026-11-21T02:43:51.565740Z",
+        "data": {"id": str(uuid4()), "status": "confirmed", "customer_name": "Amine Benali", "total_amount": 4900.5},
+    }
+)
+
+
+def bare(count: int, url: str) -> dict[str, float]:
+    """The same client, posts and signatures, with no database at all."""
+    sender = Sender(width=delivery.WINDOW, allow_private=True)
+    secret, body = secrets.make_secret(), BODY.encode()
+    began, started, done = time.perf_counter(), 0, 0
+    while done < count:
+        # Paths as the drain has them: twenty webhooks of one host.
+        for _ in range(min(sender.room, count - started)):
+            sender.start(Post(uuid4(), f"{url}/{started % 20}", "order.confirmed", body, [secret], 1))
+            started += 1
+        outcomes = sender.finished(1.0)
+        if any(outcome.failure for outcome in outcomes):
+            raise SystemExit("The receiver did not acknowledge.")
+        done += len(outcomes)
+    return {"rate": count / (time.perf_counter() - began)}
+
+
+def drain() -> dict[str, float]:
+    """Everything that is due, until a second after the last healthy one; the time that each part took."""
+    began = time.perf_counter()
+    attempts = delivery.engine.drain()
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"attempts": attempts, "seconds": seconds, "rss_mb": peak}
+
+
+def neighbour(webhook_id: str, seconds: float) -> dict[str, float]:
+    """A delivery to one webhook every five milliseconds, while an engine drains whatever else is there."""
+    threading.Thread(target=_keep_draining, daemon=True).start()
+    end = time.perf_counter() + seconds
+    count = 0
+    with connection.cursor() as cursor:
+        while time.perf_counter() < end:
+            cursor.execute(
+                "WITH event AS (INSERT INTO webhooks_event (id, account_id, kind, body, created_at) SELECT"
+                " gen_random_uuid(), account_id, 'order.confirmed', %s, now() FROM webhooks_webhook WHERE id = %s"
+                " RETURNING id, account_id)"
+                " INSERT INTO webhooks_delivery (id, account_id, webhook_id, event_id, status, attempt_count,"
+                " retries_left, next_attempt_at, created_at)"
+                " SELECT gen_random_uuid(), account_id, %s, id, 'pending', 0, 3, now(), clock_timestamp() FROM event",
+                [BODY, webhook_id, webhook_id],
+            )
+            delivery.engine.wake_up()
+            count += 1
+            time.sleep(0.005)
+    time.sleep(1)
+    return {"sent": count}
+
+
+def _keep_draining() -> None:
+    while True:
+        delivery.engine.drain()
+        time.sleep(0.002)
+
+
+if __name__ == "__main__":
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    step, *arguments = sys.argv[1:]
+    if step == "bare":
+        print(json.dumps(bare(int(arguments[0]), arguments[1])))
+    elif step == "drain":
+        print(json.dumps(drain()))
+    else:
+        print(json.dumps(neighbour(arguments[0], float(arguments[1]))))
+    sys.stdout.flush()
+    os._exit(0)  # what still hangs is nobody's any more

@@ -1,0 +1,208 @@
+"""What the delivery engine is measured against: one Celery task per delivery, and the package django-webhook.
+
+Both run on the same PostgreSQL and Redis as the engine and post to the same receiver.
+"""
+
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import venv
+from pathlib import Path
+
+from codservice import embedded
+
+EACH = 3_000
+PACKAGED = 1_000
+DJANGO_WEBHOOK = "django-webhook==0.0.15"
+
+SETTINGS = """
+    import os, dj_database_url
+    SECRET_KEY = "bench"
+    DATABASES = {{"default": dj_database_url.parse(os.environ["PEER_DATABASE_URL"])}}
+    DATABASES["default"]["CONN_MAX_AGE"] = None
+    INSTALLED_APPS = ["django.contrib.contenttypes", {apps} "shop"]
+    DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+    USE_TZ = True
+    CELERY_BROKER_URL = os.environ["PEER_BROKER_URL"]
+    CELERY_TASK_IGNORE_RESULT = True
+    {more}
+"""
+TUNED = "CELERY_WORKER_PREFETCH_MULTIPLIER = 64; CELERY_DB_REUSE_MAX = 10000"
+TOLD = 'DJANGO_WEBHOOK = {"MODELS": ["shop.Order"]}'
+CELERY = """
+    import os
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "settings")
+    from celery import Celery
+    app = Celery("peer")
+    app.config_from_object("django.conf:settings", namespace="CELERY")
+    app.autodiscover_tasks()
+"""
+
+
+def celery_task_each(environ: dict[str, str], url: str) -> float:
+    """Deliveries per second of one task each, tuned: sessions and connections kept, threads, messages prefetched."""
+    files = {
+        "settings.py": SETTINGS.format(
+            apps="", more="CELERY_WORKER_PREFETCH_MULTIPLIER = 64\n    CELERY_DB_REUSE_MAX = 10000"
+        ),
+        "peer.py": CELERY,
+        "shop/__init__.py": "",
+        "shop/models.py": """
+            from django.db import models
+            class Delivery(models.Model):
+                body = models.TextField()
+                status = models.CharField(max_length=10, default="pending")
+                class Meta: app_label = "shop"
+            class Attempt(models.Model):
+                delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE)
+                status_code = models.IntegerField()
+                class Meta: app_label = "shop"
+        """,
+        "shop/tasks.py": """
+            import hashlib, hmac, os, threading, requests
+            from celery import shared_task
+            from shop.models import Attempt, Delivery
+            local = threading.local()
+            @shared_task
+            def deliver(id):
+                if not hasattr(local, "session"):
+                    local.session = requests.Session()
+                delivery = Delivery.objects.get(id=id)
+                body = delivery.body.encode()
+                signature = hmac.new(b"secret", body, hashlib.sha256).hexdigest()
+                answer = local.session.post(os.environ["PEER_URL"], body, timeout=3, headers={
+                    "Content-Type": "application/json", "X-Service-Signature": "sha256=" + signature})
+                Attempt.objects.create(delivery=delivery, status_code=answer.status_code)
+                Delivery.objects.filter(id=id).update(status="delivered")
+        """,
+        "fill.py": """
+            import django, sys
+            import peer
+            django.setup()
+            from django.core.management import call_command
+            call_command("migrate", run_syncdb=True, verbosity=0)
+            from shop.models import Delivery
+            from shop.tasks import deliver
+            rows = Delivery.objects.bulk_create(Delivery(body="x" * 250) for _ in range(int(sys.argv[1])))
+            with peer.app.producer_pool.acquire(block=True) as producer:
+                for row in rows:
+                    deliver.apply_async((row.id,), producer=producer)
+        """,
+        "left.py": """
+            import django
+            import peer
+            django.setup()
+            from shop.models import Delivery
+            print(Delivery.objects.filter(status="pending").count())
+        """,
+    }
+    # Tried on two cores, deliveries per second: one process of 8 threads 289, 4 processes (prefork) 288, 8 processes
+    # 272, 3 x 4 threads 259, 2 x 16 threads 240, 2 x 8 threads 233, 2 processes 130.
+    return _measure(environ, url, sys.executable, files, EACH, workers=[["--pool", "threads", "-c", "8"]])
+
+
+def django_webhook(environ: dict[str, str], url: str) -> float:
+    """Deliveries per second of the package at its defaults: a saved model, a task, a prefork worker."""
+    with tempfile.TemporaryDirectory(prefix="codservice-peer-") as folder:
+        venv.create(folder, with_pip=True)
+        python = str(Path(folder) / "bin/python")
+        packages = [DJANGO_WEBHOOK, "celery[redis]", "psycopg[binary]", "dj-database-url"]
+        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+        files = {
+            "settings.py": SETTINGS.format(
+                apps='"django_webhook",', more='DJANGO_WEBHOOK = {"MODELS": ["shop.Order"]}'
+            ),
+            "peer.py": CELERY,
+            "shop/__init__.py": "",
+            "shop/models.py": """
+                from django.db import models
+                class Order(models.Model):
+                    text = models.TextField()
+                    class Meta: app_label = "shop"
+            """,
+            "fill.py": """
+                import os, django, sys
+                import peer
+                django.setup()
+                from django.core.management import call_command
+                call_command("migrate", run_syncdb=True, verbosity=0)
+                from django_webhook.models import Webhook, WebhookTopic
+                topic, _ = WebhookTopic.objects.get_or_create(name="shop.Order/create")
+                webhook = Webhook.objects.create(url=os.environ["PEER_URL"])
+                webhook.topics.set([topic])
+                from shop.models import Order
+                for _ in range(int(sys.argv[1])):
+                    Order.objects.create(text="x" * 250)
+            """,
+            "left.py": """
+                import django
+                import peer
+                django.setup()
+                from django_webhook.models import WebhookEvent
+                from shop.models import Order
+                print(Order.objects.count() - WebhookEvent.objects.filter(status="SUCCESS").count())
+            """,
+        }
+        return _measure(environ, url, python, files, PACKAGED, workers=[[]])
+
+
+def _measure(
+    environ: dict[str, str], url: str, python: str, files: dict[str, str], count: int, *, workers: list[list[str]]
+) -> float:
+    """Queue `count` deliveries, then start the workers; deliveries per second from the first one done to the last."""
+    data_dir = Path(environ["DATA_DIR"])
+    name = f"peer{time.monotonic_ns()}"
+    database = embedded.database_url(data_dir)
+    broker = embedded.redis_url(data_dir).replace("unix://", "redis+socket://").replace("?db=0", "?virtual_host=9")
+    variables = environ | {
+        "PEER_DATABASE_URL": database.rsplit("/", 1)[0] + "/" + name,
+        "PEER_BROKER_URL": broker,
+        "PEER_URL": url,
+    }
+    variables.pop("DJANGO_SETTINGS_MODULE", None)
+    from benchmarks.orders import psql
+
+    psql(database, f"CREATE DATABASE {name}")
+    with tempfile.TemporaryDirectory(prefix="codservice-peer-") as folder:
+        for path, text in files.items():
+            (Path(folder) / path).parent.mkdir(exist_ok=True)
+            (Path(folder) / path).write_text(textwrap.dedent(text))
+
+        def run(*arguments: str) -> str:
+            return subprocess.run(
+                [python, *arguments], cwd=folder, env=variables, check=True, capture_output=True, text=True
+            ).stdout
+
+        run("fill.py", str(count))
+        started = [
+            subprocess.Popen(
+                [python, "-m", "celery", "-q", "-A", "peer", "worker", "--loglevel", "ERROR", *options],
+                cwd=folder,
+                env=variables | {"C_FORCE_ROOT": "1"},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for options in workers
+        ]
+        try:
+            return _rate(lambda: int(run("left.py")), count)
+        finally:
+            for worker in started:
+                worker.terminate()
+            for worker in started:
+                worker.wait()
+
+
+def _rate(left: object, count: int) -> float:
+    """Measured between a tenth and the end, so that the workers' own start is not counted."""
+    first: tuple[float, int] | None = None
+    while True:
+        remaining = left()  # type: ignore[operator]
+        now = time.perf_counter()
+        if first is None and remaining <= count * 0.9:
+            first = now, remaining
+        if remaining == 0 and first is not None:
+            return first[1] / (now - first[0])
+        time.sleep(0.1)
