@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from codservice.embedded import binaries
 from tests.factories import UserFactory
+from tests.test_settings import manage
 from tests.webhooks.engine.receivers import Receiver
 from webhooks import secrets, sender
 from webhooks.models import Webhook
@@ -43,6 +44,16 @@ def test_another_key_reads_nothing(settings):
     with pytest.raises(InvalidToken):
         secrets.decrypt(encrypted)
     assert not secrets.is_under_newest_key(encrypted)
+
+
+@pytest.mark.parametrize("value", ["types", "x" * 44, "", Fernet.generate_key().decode() + ",", "é" * 43 + "="])
+def test_keys_of_the_wrong_form_stop_the_start_with_a_sentence(value):
+    result = manage("check", env={"ENCRYPTION_KEYS": value})
+
+    assert result.returncode != 0
+    assert "ENCRYPTION_KEYS" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not value or value not in result.stderr
 
 
 def test_a_post_does_not_tell_its_secrets():

@@ -50,7 +50,7 @@ def _row(delivery: Delivery) -> dict[str, Any]:
         "event": delivery.event.kind,
         "status": delivery.status,
         "attempt_count": delivery.attempt_count,
-        "last_attempt": delivery.last_failure if delivery.last_failure != "status" else delivery.last_code,  # type: ignore[attr-defined]
+        "last_attempt": delivery.last_code if delivery.last_failure in ("", "status") else delivery.last_failure,  # type: ignore[attr-defined]
         "next_attempt_at": delivery.next_attempt_at and delivery.next_attempt_at.isoformat(timespec="seconds"),
         "created_at": delivery.created_at.isoformat(timespec="seconds"),
     }
