@@ -82,9 +82,7 @@ def _look_up(digest: bytes) -> Key | None:
     if row is None or not hmac.compare_digest(bytes(row[6]), digest):
         return None
     id_, name, account_id, scopes, rate_limit, expires_at, _ = row
-    return Key(
-        id_, name, account_id, frozenset(scopes), rate_limit or settings.API_RATE_LIMIT, expires_at, digest
-    )
+    return Key(id_, name, account_id, frozenset(scopes), rate_limit or settings.API_RATE_LIMIT, expires_at, digest)
 
 
 class ApiKeyAuthentication(BaseAuthentication):

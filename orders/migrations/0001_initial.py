@@ -7,151 +7,377 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
-        ('inventory', '0001_initial'),
+        ("accounts", "0001_initial"),
+        ("inventory", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Order',
+            name="Order",
             fields=[
-                ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('external_id', models.CharField(blank=True, help_text="The shop's own order number.", max_length=64, null=True)),
-                ('status', models.CharField(choices=[('pending_confirmation', 'Pending confirmation'), ('confirmed', 'Confirmed'), ('canceled', 'Canceled'), ('shipped', 'Shipped'), ('delivered', 'Delivered'), ('returned', 'Returned')], default='pending_confirmation', max_length=20)),
-                ('version', models.PositiveIntegerField(default=1, help_text='Counts the changes.')),
-                ('customer_name', models.CharField(max_length=255)),
-                ('customer_phone', models.CharField(help_text='As it was sent.', max_length=40)),
-                ('phone_e164', models.CharField(help_text='To find and compare it.', max_length=16, verbose_name='phone (E.164)')),
-                ('customer_address', models.CharField(max_length=500)),
-                ('customer_wilaya', models.CharField(help_text='As it was sent.', max_length=255)),
-                ('wilaya_code', models.CharField(max_length=2)),
-                ('customer_commune', models.CharField(blank=True, help_text='As it was sent.', max_length=255)),
-                ('commune_code', models.CharField(blank=True, max_length=4, null=True)),
-                ('total_amount', models.DecimalField(decimal_places=2, help_text='DZD', max_digits=10)),
-                ('shipping_fee', models.DecimalField(decimal_places=2, default=0, help_text='DZD', max_digits=10)),
-                ('notes', models.CharField(blank=True, help_text="The merchant's, for the agent.", max_length=2000)),
-                ('cancel_reason', models.CharField(blank=True, max_length=500)),
-                ('created_at', models.DateTimeField()),
-                ('updated_at', models.DateTimeField()),
-                ('confirmed_at', models.DateTimeField(blank=True, null=True)),
-                ('canceled_at', models.DateTimeField(blank=True, null=True)),
-                ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='orders', to='accounts.account')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "external_id",
+                    models.CharField(blank=True, help_text="The shop's own order number.", max_length=64, null=True),
+                ),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("pending_confirmation", "Pending confirmation"),
+                            ("confirmed", "Confirmed"),
+                            ("canceled", "Canceled"),
+                            ("shipped", "Shipped"),
+                            ("delivered", "Delivered"),
+                            ("returned", "Returned"),
+                        ],
+                        default="pending_confirmation",
+                        max_length=20,
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1, help_text="Counts the changes.")),
+                ("customer_name", models.CharField(max_length=255)),
+                ("customer_phone", models.CharField(help_text="As it was sent.", max_length=40)),
+                (
+                    "phone_e164",
+                    models.CharField(help_text="To find and compare it.", max_length=16, verbose_name="phone (E.164)"),
+                ),
+                ("customer_address", models.CharField(max_length=500)),
+                ("customer_wilaya", models.CharField(help_text="As it was sent.", max_length=255)),
+                ("wilaya_code", models.CharField(max_length=2)),
+                ("customer_commune", models.CharField(blank=True, help_text="As it was sent.", max_length=255)),
+                ("commune_code", models.CharField(blank=True, max_length=4, null=True)),
+                ("total_amount", models.DecimalField(decimal_places=2, help_text="DZD", max_digits=10)),
+                ("shipping_fee", models.DecimalField(decimal_places=2, default=0, help_text="DZD", max_digits=10)),
+                ("notes", models.CharField(blank=True, help_text="The merchant's, for the agent.", max_length=2000)),
+                ("cancel_reason", models.CharField(blank=True, max_length=500)),
+                ("created_at", models.DateTimeField()),
+                ("updated_at", models.DateTimeField()),
+                ("confirmed_at", models.DateTimeField(blank=True, null=True)),
+                ("canceled_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="orders",
+                        to="accounts.account",
+                    ),
+                ),
             ],
             options={
-                'permissions': [('work_order', 'Can call customers and decide orders'), ('supervise_order', 'Can see all orders')],
+                "permissions": [
+                    ("work_order", "Can call customers and decide orders"),
+                    ("supervise_order", "Can see all orders"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='CallNote',
+            name="CallNote",
             fields=[
-                ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('outcome', models.CharField(choices=[('answered', 'Answered'), ('no_answer', 'No answer'), ('busy', 'Busy'), ('switched_off', 'Switched off'), ('wrong_number', 'Wrong number'), ('callback', 'Call back later'), ('note', 'Note only')], max_length=20)),
-                ('note', models.CharField(blank=True, max_length=2000)),
-                ('agent_name', models.CharField(help_text='As people read it; stays when the user is gone.', max_length=255)),
-                ('created_at', models.DateTimeField()),
-                ('callback_at', models.DateTimeField(blank=True, null=True)),
-                ('account', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='accounts.account')),
-                ('agent', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('order', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='call_notes', to='orders.order')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "outcome",
+                    models.CharField(
+                        choices=[
+                            ("answered", "Answered"),
+                            ("no_answer", "No answer"),
+                            ("busy", "Busy"),
+                            ("switched_off", "Switched off"),
+                            ("wrong_number", "Wrong number"),
+                            ("callback", "Call back later"),
+                            ("note", "Note only"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("note", models.CharField(blank=True, max_length=2000)),
+                (
+                    "agent_name",
+                    models.CharField(help_text="As people read it; stays when the user is gone.", max_length=255),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("callback_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounts.account",
+                    ),
+                ),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "order",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="call_notes",
+                        to="orders.order",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='OrderCount',
+            name="OrderCount",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('status', models.CharField(choices=[('pending_confirmation', 'Pending confirmation'), ('confirmed', 'Confirmed'), ('canceled', 'Canceled'), ('shipped', 'Shipped'), ('delivered', 'Delivered'), ('returned', 'Returned')], max_length=20)),
-                ('delta', models.IntegerField()),
-                ('account', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='accounts.account')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("pending_confirmation", "Pending confirmation"),
+                            ("confirmed", "Confirmed"),
+                            ("canceled", "Canceled"),
+                            ("shipped", "Shipped"),
+                            ("delivered", "Delivered"),
+                            ("returned", "Returned"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("delta", models.IntegerField()),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounts.account",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='OrderItem',
+            name="OrderItem",
             fields=[
-                ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('position', models.PositiveSmallIntegerField()),
-                ('product_name', models.CharField(max_length=255)),
-                ('sku', models.CharField(blank=True, max_length=64, null=True, verbose_name='SKU')),
-                ('quantity', models.PositiveIntegerField()),
-                ('unit_price', models.DecimalField(decimal_places=2, help_text='DZD', max_digits=10)),
-                ('attributes', models.JSONField(blank=True, default=dict)),
-                ('account', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='accounts.account')),
-                ('order', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='items', to='orders.order')),
-                ('product', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='inventory.product')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("position", models.PositiveSmallIntegerField()),
+                ("product_name", models.CharField(max_length=255)),
+                ("sku", models.CharField(blank=True, max_length=64, null=True, verbose_name="SKU")),
+                ("quantity", models.PositiveIntegerField()),
+                ("unit_price", models.DecimalField(decimal_places=2, help_text="DZD", max_digits=10)),
+                ("attributes", models.JSONField(blank=True, default=dict)),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounts.account",
+                    ),
+                ),
+                (
+                    "order",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="items",
+                        to="orders.order",
+                    ),
+                ),
+                (
+                    "product",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="inventory.product",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='StatusChange',
+            name="StatusChange",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('from_status', models.CharField(choices=[('pending_confirmation', 'Pending confirmation'), ('confirmed', 'Confirmed'), ('canceled', 'Canceled'), ('shipped', 'Shipped'), ('delivered', 'Delivered'), ('returned', 'Returned')], max_length=20, null=True)),
-                ('to_status', models.CharField(choices=[('pending_confirmation', 'Pending confirmation'), ('confirmed', 'Confirmed'), ('canceled', 'Canceled'), ('shipped', 'Shipped'), ('delivered', 'Delivered'), ('returned', 'Returned')], max_length=20)),
-                ('at', models.DateTimeField()),
-                ('actor', models.CharField(help_text='Who made it, as people read it.', max_length=255)),
-                ('reason', models.CharField(blank=True, max_length=500)),
-                ('account', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='accounts.account')),
-                ('order', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='status_changes', to='orders.order')),
-                ('user', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "from_status",
+                    models.CharField(
+                        choices=[
+                            ("pending_confirmation", "Pending confirmation"),
+                            ("confirmed", "Confirmed"),
+                            ("canceled", "Canceled"),
+                            ("shipped", "Shipped"),
+                            ("delivered", "Delivered"),
+                            ("returned", "Returned"),
+                        ],
+                        max_length=20,
+                        null=True,
+                    ),
+                ),
+                (
+                    "to_status",
+                    models.CharField(
+                        choices=[
+                            ("pending_confirmation", "Pending confirmation"),
+                            ("confirmed", "Confirmed"),
+                            ("canceled", "Canceled"),
+                            ("shipped", "Shipped"),
+                            ("delivered", "Delivered"),
+                            ("returned", "Returned"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("at", models.DateTimeField()),
+                ("actor", models.CharField(help_text="Who made it, as people read it.", max_length=255)),
+                ("reason", models.CharField(blank=True, max_length=500)),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="accounts.account",
+                    ),
+                ),
+                (
+                    "order",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="status_changes",
+                        to="orders.order",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        blank=True,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.AddIndex(
-            model_name='order',
-            index=models.Index(models.F('account'), models.OrderBy(models.F('created_at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='order_list'),
+            model_name="order",
+            index=models.Index(
+                models.F("account"),
+                models.OrderBy(models.F("created_at"), descending=True),
+                models.OrderBy(models.F("id"), descending=True),
+                name="order_list",
+            ),
         ),
         migrations.AddIndex(
-            model_name='order',
-            index=models.Index(models.F('account'), models.F('status'), models.OrderBy(models.F('created_at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='order_list_by_status'),
+            model_name="order",
+            index=models.Index(
+                models.F("account"),
+                models.F("status"),
+                models.OrderBy(models.F("created_at"), descending=True),
+                models.OrderBy(models.F("id"), descending=True),
+                name="order_list_by_status",
+            ),
         ),
         migrations.AddIndex(
-            model_name='order',
-            index=models.Index(models.F('account'), models.OrderBy(models.F('updated_at'), descending=True), models.OrderBy(models.F('id'), descending=True), name='order_list_by_update'),
+            model_name="order",
+            index=models.Index(
+                models.F("account"),
+                models.OrderBy(models.F("updated_at"), descending=True),
+                models.OrderBy(models.F("id"), descending=True),
+                name="order_list_by_update",
+            ),
         ),
         migrations.AddIndex(
-            model_name='order',
-            index=models.Index(models.F('phone_e164'), models.OrderBy(models.F('created_at'), descending=True), name='order_by_phone'),
+            model_name="order",
+            index=models.Index(
+                models.F("phone_e164"), models.OrderBy(models.F("created_at"), descending=True), name="order_by_phone"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='order',
-            constraint=models.UniqueConstraint(condition=models.Q(('external_id__isnull', False)), fields=('account', 'external_id'), name='one_order_per_external_id'),
+            model_name="order",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("external_id__isnull", False)),
+                fields=("account", "external_id"),
+                name="one_order_per_external_id",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='order',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['pending_confirmation', 'confirmed', 'canceled', 'shipped', 'delivered', 'returned'])), name='order_status_known'),
+            model_name="order",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "status__in",
+                        ["pending_confirmation", "confirmed", "canceled", "shipped", "delivered", "returned"],
+                    )
+                ),
+                name="order_status_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='order',
-            constraint=models.CheckConstraint(condition=models.Q(('total_amount__gte', 0)), name='order_total_not_negative'),
+            model_name="order",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("total_amount__gte", 0)), name="order_total_not_negative"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='order',
-            constraint=models.CheckConstraint(condition=models.Q(('shipping_fee__gte', 0)), name='order_shipping_fee_not_negative'),
+            model_name="order",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("shipping_fee__gte", 0)), name="order_shipping_fee_not_negative"
+            ),
         ),
         migrations.AddIndex(
-            model_name='callnote',
-            index=models.Index(fields=['order', 'created_at'], name='call_note_of_order'),
+            model_name="callnote",
+            index=models.Index(fields=["order", "created_at"], name="call_note_of_order"),
         ),
         migrations.AddIndex(
-            model_name='ordercount',
-            index=models.Index(fields=['account', 'status'], include=('delta',), name='order_count_of_account'),
+            model_name="ordercount",
+            index=models.Index(fields=["account", "status"], include=("delta",), name="order_count_of_account"),
         ),
         migrations.AddConstraint(
-            model_name='orderitem',
-            constraint=models.UniqueConstraint(fields=('order', 'position'), name='one_item_per_position'),
+            model_name="orderitem",
+            constraint=models.UniqueConstraint(fields=("order", "position"), name="one_item_per_position"),
         ),
         migrations.AddConstraint(
-            model_name='orderitem',
-            constraint=models.CheckConstraint(condition=models.Q(('quantity__gte', 1)), name='item_quantity_positive'),
+            model_name="orderitem",
+            constraint=models.CheckConstraint(condition=models.Q(("quantity__gte", 1)), name="item_quantity_positive"),
         ),
         migrations.AddConstraint(
-            model_name='orderitem',
-            constraint=models.CheckConstraint(condition=models.Q(('unit_price__gte', 0)), name='item_price_not_negative'),
+            model_name="orderitem",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("unit_price__gte", 0)), name="item_price_not_negative"
+            ),
         ),
         migrations.AddIndex(
-            model_name='statuschange',
-            index=models.Index(fields=['order', 'at'], name='status_change_of_order'),
+            model_name="statuschange",
+            index=models.Index(fields=["order", "at"], name="status_change_of_order"),
         ),
     ]

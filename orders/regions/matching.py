@@ -94,7 +94,7 @@ def within_one_edit(one: str, other: str) -> bool:
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1:2] + a[:1] == b[:2] and a[2:] == b[2:])
 
 
-class Ambiguous(Exception):  # noqa: N818 - caught inside the module only
+class Ambiguous(Exception):
     def __init__(self, places: list):
         super().__init__(places)
         self.places = places

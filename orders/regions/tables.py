@@ -10,7 +10,7 @@ from importlib import resources
 MOST_SUGGESTIONS = 5
 
 
-class NotFound(LookupError):  # noqa: N818 - reads with its module: regions.NotFound
+class NotFound(LookupError):
     """The text names no place for certain. The message is a sentence; `suggestions` has up to five
     names, nearest first."""
 

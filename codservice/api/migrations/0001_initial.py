@@ -5,28 +5,37 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='IdempotencyRecord',
+            name="IdempotencyRecord",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=255)),
-                ('fingerprint', models.BinaryField(help_text='SHA-256 of method, path and body', max_length=32)),
-                ('status', models.PositiveSmallIntegerField()),
-                ('body', models.BinaryField()),
-                ('created_at', models.DateTimeField()),
-                ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.account')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=255)),
+                ("fingerprint", models.BinaryField(help_text="SHA-256 of method, path and body", max_length=32)),
+                ("status", models.PositiveSmallIntegerField()),
+                ("body", models.BinaryField()),
+                ("created_at", models.DateTimeField()),
+                (
+                    "account",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounts.account",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['created_at'], name='idempotency_created_at')],
-                'constraints': [models.UniqueConstraint(fields=('account', 'key'), name='one_answer_per_idempotency_key')],
+                "indexes": [models.Index(fields=["created_at"], name="idempotency_created_at")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("account", "key"), name="one_answer_per_idempotency_key")
+                ],
             },
         ),
     ]
