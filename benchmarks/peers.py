@@ -44,9 +44,7 @@ CELERY = """
 def celery_task_each(environ: dict[str, str], url: str) -> float:
     """Deliveries per second of one task each, tuned: sessions and connections kept, threads, messages prefetched."""
     files = {
-        "settings.py": SETTINGS.format(
-            apps="", more="CELERY_WORKER_PREFETCH_MULTIPLIER = 64\n    CELERY_DB_REUSE_MAX = 10000"
-        ),
+        "settings.py": SETTINGS.format(apps="", more=TUNED),
         "peer.py": CELERY,
         "shop/__init__.py": "",
         "shop/models.py": """
@@ -111,9 +109,7 @@ def django_webhook(environ: dict[str, str], url: str) -> float:
         packages = [DJANGO_WEBHOOK, "celery[redis]", "psycopg[binary]", "dj-database-url"]
         subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
         files = {
-            "settings.py": SETTINGS.format(
-                apps='"django_webhook",', more='DJANGO_WEBHOOK = {"MODELS": ["shop.Order"]}'
-            ),
+            "settings.py": SETTINGS.format(apps='"django_webhook",', more=TOLD),
             "peer.py": CELERY,
             "shop/__init__.py": "",
             "shop/models.py": """
