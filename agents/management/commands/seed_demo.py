@@ -1,4 +1,5 @@
 from argparse import ArgumentParser
+from decimal import Decimal
 from random import Random
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ from django.db import connection, transaction
 from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
-from inventory.models import Product
+from inventory import stock
 from orders import demo, lifecycle, serializers
 from orders.models import CallNote, Order
 
@@ -55,10 +56,11 @@ class Command(commands.Command):
     def make_people(self, email: str, seed: int) -> tuple[Account, list[User]]:
         holder = User.objects.create_user(email, email, PASSWORD, first_name="Yasmine", last_name="Demo")
         account = Account.objects.create(name=f"Boutique Demo {seed}", holder=holder)
-        Product.objects.bulk_create(
-            Product(account=account, sku=sku, name=name, price=price, stock_quantity=20 + 7 * number)
+        products = [
+            stock.Draft(sku=sku, name=name, price=Decimal(price), stock_quantity=20 + 7 * number)
             for number, (sku, name, price) in enumerate(demo.CATALOG)
-        )
+        ]
+        stock.import_products(account.id, products, actor=Actor.of_command("seed_demo"))
         agents = []
         for name, group in (("samira", "Agents"), ("farid", "Agents"), ("nadia", "Supervisors")):
             user = User.objects.create_user(f"{name}{seed}", password=PASSWORD, first_name=name.title(), is_staff=True)
