@@ -13,6 +13,7 @@ from django.core.management import get_commands
 from django.db import connection
 
 from codservice.api import schema
+from tests import factories
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -65,10 +66,13 @@ def test_the_merchants_guide_works_word_for_word(live_server: Any, alice: Any) -
     from codservice.accounts.models import ApiKey
 
     _, key = ApiKey.issue(alice, name="guide")
+    factories.ProductFactory(account=alice, sku="ROB-01")
+    factories.ProductFactory(account=alice, sku="FOU-01", stock_quantity=9)
     script = "\n".join(blocks(MERCHANTS))
 
     printed = run_as_written(script, live_server, KEY=key, URL=live_server.url)
 
+    assert any('"errors":[]' in line and '"stock_quantity":42' in line for line in printed)
     assert any('"status":"canceled"' in line and '"cancel_reason":"Out of stock"' in line for line in printed)
 
 
