@@ -80,6 +80,16 @@ def test_claims_at_the_same_moment_share_a_webhooks_share(webhook_to, is_failing
         Claim.objects.all().delete()
 
 
+def test_claims_at_the_same_moment_take_different_deliveries_and_none_goes_without(webhook_to):
+    for _ in range(10):
+        write(webhook_to("http://127.0.0.1:9/"), 50)
+    for _ in range(5):
+        claimed = at_once(4, lambda _: ids(delivery.claim(uuid4(), 100)))
+        assert [len(each) for each in claimed] == [100] * 4
+        assert len(set.union(*claimed)) == 400
+        Claim.objects.all().delete()
+
+
 def test_retries_count_into_the_share(webhook_to):
     webhook = webhook_to("http://127.0.0.1:9/")
     write(webhook, 40)

@@ -147,7 +147,7 @@ class Killer:
 
     def _claims(self) -> int:
         try:
-            return int(self.service.query("SELECT count(*) FROM webhooks_claim"))  # type: ignore[call-overload]
+            return int(self.service.query("SELECT count(*) FROM webhooks_claim WHERE until > now()"))  # type: ignore[call-overload]
         except psycopg.Error:
             return 0
 
