@@ -35,10 +35,10 @@ def statuses():
 
 
 def test_two_workers_send_nothing_twice(receiver, webhook_to, make_workers):
-    receiver.default = answer(after=0.05)  # so that neither has sent all of them before the other begins
+    receiver.default = answer(after=0.05)
     webhooks = [webhook_to(receiver.url(f"/{number}")) for number in range(6)]
     written = {id_ for webhook in webhooks for id_ in write(webhook, 400)}
-    workers = make_workers(2)
+    workers = make_workers(2, window=100)  # too narrow for one to hold all that may be under way
     for worker in workers:
         worker.start()
     receiver.wait_for(len(written), 20)
