@@ -15,8 +15,8 @@ import pytest
 from django.db import connection, connections
 
 from codservice.accounts.models import Account
-from webhooks import delivery, secrets
-from webhooks.delivery import Engine
+from webhooks import secrets
+from webhooks.engine import WINDOW, Engine
 from webhooks.models import Webhook
 
 from .posting import CHECKOUT
@@ -235,7 +235,7 @@ def make_workers() -> Iterator[Callable[..., list[Worker]]]:
     """Makes engines in processes of their own, ready to be started."""
     made: list[Worker] = []
 
-    def make(count: int, *, window: int = delivery.WINDOW) -> list[Worker]:
+    def make(count: int, *, window: int = WINDOW) -> list[Worker]:
         workers = [Worker(window) for _ in range(count)]
         made.extend(workers)
         return [worker.wait_until_ready() for worker in workers]

@@ -157,6 +157,15 @@ def test_a_name_server_that_is_silent_costs_no_more_than_the_deadline(went):
         assert outcome["milliseconds"] <= 3300
 
 
+def test_names_whose_server_is_silent_hold_up_no_other_name(went):
+    took = {name: (failure, milliseconds) for name, failure, milliseconds in went["crowd"]}
+    failure, milliseconds = took.pop("good.test")
+    assert failure == ""
+    assert milliseconds < 1000
+    assert {failure for failure, _ in took.values()} <= {"timeout", "unreachable"}
+    assert max(milliseconds for _, milliseconds in took.values()) <= 3300
+
+
 def test_plain_http_is_not_spoken(went):
     (outcome,) = [outcome for outcome in went["outcomes"] if outcome["url"].startswith("http:")]
     assert outcome["failure"] == "bad_answer"

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from tests.at_once import at_once
 from webhooks import delivery
+from webhooks.engine import WINDOW
 from webhooks.models import Attempt, Claim, Delivery
 from webhooks.sender import Outcome
 
@@ -235,7 +236,7 @@ def test_a_hundred_webhooks_that_hang_do_not_keep_one_that_works(engine, receive
         write(webhook_to(receiver.url(f"/dead{number}"), is_failing=True), 50, age=3600)
     good = webhook_to(receiver.url("/good"))
     draining = Background(engine.drain)
-    receiver.wait_for(int(delivery.WINDOW * 0.75))  # all of which will take their three seconds
+    receiver.wait_for(int(WINDOW * 0.75))  # all of which will take their three seconds
     took = arrivals(engine, receiver, good, count=20)
     engine.stop()
     draining.result()

@@ -16,7 +16,7 @@ def main() -> None:
     django.setup()
     from django.db import connection
 
-    from webhooks.delivery import Engine
+    from webhooks.engine import Engine
 
     connection.ensure_connection()
     engine = Engine(window=int(sys.argv[1]))
