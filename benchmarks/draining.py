@@ -22,7 +22,8 @@ django.setup()
 from django.conf import settings  # noqa: E402
 from django.db import connection  # noqa: E402
 
-from webhooks import delivery, secrets  # noqa: E402
+from webhooks import secrets  # noqa: E402
+from webhooks.engine import WINDOW, engine  # noqa: E402
 from webhooks.sender import Post, Sender  # noqa: E402
 
 BODY = json.dumps(
@@ -36,7 +37,7 @@ BODY = json.dumps(
 
 def bare(count: int, url: str) -> dict[str, float]:
     """The same client, posts and signatures, with no database at all."""
-    sender = Sender(width=delivery.WINDOW, allow_private=True)
+    sender = Sender(width=WINDOW, allow_private=True)
     secret, body = secrets.make_secret(), BODY.encode()
     began, started, done = time.perf_counter(), 0, 0
     while done < count:
@@ -54,7 +55,7 @@ def bare(count: int, url: str) -> dict[str, float]:
 def drain() -> dict[str, float]:
     """Everything that is due, until a second after the last healthy one; the time that each part took."""
     began = time.perf_counter()
-    attempts = delivery.engine.drain()
+    attempts = engine.drain()
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"attempts": attempts, "seconds": seconds, "rss_mb": peak}
@@ -76,7 +77,7 @@ def neighbour(webhook_id: str, seconds: float) -> dict[str, float]:
                 " SELECT gen_random_uuid(), account_id, %s, id, 'pending', 0, 3, now(), clock_timestamp() FROM event",
                 [BODY, webhook_id, webhook_id],
             )
-            delivery.engine.wake_up()
+            engine.wake_up()
             count += 1
             time.sleep(0.005)
     time.sleep(1)
@@ -85,7 +86,7 @@ def neighbour(webhook_id: str, seconds: float) -> dict[str, float]:
 
 def _keep_draining() -> None:
     while True:
-        delivery.engine.drain()
+        engine.drain()
         time.sleep(0.002)
 
 

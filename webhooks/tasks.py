@@ -1,16 +1,17 @@
 from celery import shared_task
 from celery.signals import worker_shutting_down
 
-from webhooks import delivery, wakeup
+from webhooks import wakeup
+from webhooks.engine import engine
 
 
 @shared_task
 def deliver() -> int:
     """Send what is due, until nothing is; how many attempts."""
     wakeup.hear()
-    return delivery.engine.drain()
+    return engine.drain()
 
 
 @worker_shutting_down.connect
 def stop_delivering(**kwargs: object) -> None:
-    delivery.engine.stop()
+    engine.stop()

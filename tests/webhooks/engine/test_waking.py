@@ -173,11 +173,9 @@ def test_a_commit_is_followed_while_other_posts_hang(receiver, webhook_to, alice
 
 
 def test_the_task_returns_at_once_when_another_thread_drains(engine, receiver, webhook_to, monkeypatch):
-    from webhooks import delivery
-
     from .conftest import Background
 
-    monkeypatch.setattr(delivery, "engine", engine)
+    monkeypatch.setattr(tasks, "engine", engine)
     receiver.default = answer(after=0.6)
     write(webhook_to(receiver.url()))
     draining = Background(tasks.deliver)
