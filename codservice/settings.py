@@ -47,7 +47,7 @@ try:
 
     # For development on one machine: webhooks may be http: and lead to private addresses.
     WEBHOOK_ALLOW_PRIVATE = env.bool("WEBHOOK_ALLOW_PRIVATE", False)
-    # Certificates that receivers are checked against, instead of the system's: a PEM file.
+    # Authorities that are trusted beside the system's when receivers are checked: a PEM file.
     WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", "") or None
 
     # --- Database ------------------------------------------------------------------------------------------
@@ -241,10 +241,11 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# A message expires by the clocks of two hosts, beat's and the worker's: minutes, so that a skew of seconds is nothing.
 CELERY_BEAT_SCHEDULE = {
     # The second net under the wake-ups, and the clock of the retries (contract: at most 30 s late).
-    "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 5}},
-    "fold-order-counts": {"task": "orders.tasks.fold_order_counts", "schedule": 10, "options": {"expires": 10}},
+    "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 600}},
+    "fold-order-counts": {"task": "orders.tasks.fold_order_counts", "schedule": 10, "options": {"expires": 600}},
     "forget-idempotency-keys": {
         "task": "codservice.api.tasks.forget_idempotency_keys",
         "schedule": 600,

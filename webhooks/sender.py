@@ -5,20 +5,19 @@ asks us before it opens a socket, so that the address is checked that is really 
 (`webhooks.names`), within the same deadline.
 """
 
-import base64
 import contextlib
-import hashlib
-import hmac
 import logging
 import re
 import selectors
 import socket
 import ssl
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -26,6 +25,7 @@ from uuid import UUID
 import pycurl
 
 from codservice import __version__
+from webhooks import signing
 from webhooks.addresses import is_public
 from webhooks.names import KEPT as NAMES_KEPT
 from webhooks.names import Names
@@ -96,36 +96,26 @@ class Outcome:
     response: bytes
 
 
-def signature(secret: str, body: bytes) -> str:
-    """`X-Service-Signature`: keyed with the bytes of the secret as it was shown."""
-    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-
-
-def standard_signature(secret: str, delivery_id: str, timestamp: int, body: bytes) -> str:
-    """One value of `webhook-signature` as Standard Webhooks has it: keyed with what the secret's base64 encodes."""
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    signed = hmac.digest(key, b"%s.%d." % (delivery_id.encode(), timestamp) + body, "sha256")
-    return "v1," + base64.b64encode(signed).decode()
-
-
 def headers(post: Post, now: float) -> list[str]:
     """All headers of an attempt at `now` (seconds since 1970)."""
     delivery_id, timestamp = str(post.delivery_id), int(now)
-    standard = " ".join(standard_signature(secret, delivery_id, timestamp, post.body) for secret in post.secrets)
+    standard = " ".join(
+        signing.standard_signature(secret, delivery_id, timestamp, post.body) for secret in post.secrets
+    )
     lines = [
         "Content-Type: application/json",
         f"User-Agent: codservice/{__version__}",
         f"X-Service-Event: {post.event}",
         f"X-Service-Delivery: {delivery_id}",
         f"X-Service-Attempt: {post.attempt}",
-        f"X-Service-Signature: {signature(post.secrets[0], post.body)}",
+        f"X-Service-Signature: {signing.signature(post.secrets[0], post.body)}",
         f"webhook-id: {delivery_id}",
         f"webhook-timestamp: {timestamp}",
         f"webhook-signature: {standard}",
         "Accept: */*",
         "Expect:",  # curl would wait for a 100 before a larger body
     ]
-    lines += [f"X-Service-Signature-Previous: {signature(secret, post.body)}" for secret in post.secrets[1:]]
+    lines += [f"X-Service-Signature-Previous: {signing.signature(secret, post.body)}" for secret in post.secrets[1:]]
     return lines
 
 
@@ -155,13 +145,26 @@ class _Transfer:
         return None if self.read <= MAX_READ else -1
 
 
+def _trusted_roots(ca_file: str | None) -> Any:
+    """An open file that has a name: the system's certificates, and those of `ca_file` besides."""
+    system = open(ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt", "rb")  # noqa: SIM115
+    if ca_file is None:
+        return system
+    # libcurl takes one file of them, and folders only in OpenSSL's own form.
+    both = tempfile.NamedTemporaryFile(prefix="codservice-roots-", suffix=".pem")  # noqa: SIM115
+    with system:
+        both.write(system.read() + b"\n" + Path(ca_file).read_bytes())
+    both.flush()
+    return both
+
+
 class Sender:
     """Posts under way. `start` adds one, `finished` waits for some to end. For one thread."""
 
     def __init__(self, *, width: int, allow_private: bool = False, ca_file: str | None = None) -> None:
         self.width = width
         self._allow_private = allow_private
-        self._ca_file = ca_file or ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
+        self._roots = _trusted_roots(ca_file)
         self._free: list[Any] = []
         self._running: dict[Any, _Transfer] = {}
         self._waiting: dict[int, _Transfer] = {}  # for their name, in the order in which their time is over
@@ -310,6 +313,7 @@ class Sender:
         self._selector.close()
         self._bell.close()
         self._ear.close()
+        self._roots.close()
 
     def _watch(self, what: int, fd: int, multi: Any, data: Any) -> None:
         """libcurl's wish to be told of a socket's events, or no longer."""
@@ -363,7 +367,7 @@ class Sender:
         curl.setopt(pycurl.PROXY, "")  # none, whatever the environment says
         curl.setopt(pycurl.NETRC, 0)
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTPS | (pycurl.PROTO_HTTP if self._allow_private else 0))
-        curl.setopt(pycurl.CAINFO, self._ca_file)
+        curl.setopt(pycurl.CAINFO, self._roots.name)
         curl.setopt(pycurl.SSL_VERIFYPEER, 1)
         curl.setopt(pycurl.SSL_VERIFYHOST, 2)
         curl.setopt(pycurl.TCP_NODELAY, 1)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import warnings
@@ -120,6 +121,15 @@ def test_a_receiver_that_does_not_prove_its_name_is_sent_nothing(went, name):
 def test_an_authority_of_ours_is_trusted_only_when_its_file_is_given(went):
     (outcome,) = post_all([went["good"]], allow_private=True)["outcomes"].values()
     assert outcome["failure"] == "tls"
+
+
+def test_the_systems_authorities_stay_trusted_beside_ours(tmp_path):
+    systems, ours = Authority(tmp_path, "system"), Authority(tmp_path, "ours")
+    environ = os.environ | {"SSL_CERT_FILE": str(systems.file)}
+    with Receiver(systems.context("127.0.0.1")) as public, Receiver(ours.context("127.0.0.1")) as own:
+        urls = [public.url(), own.url()]
+        outcomes = post_all(urls, environ=environ, allow_private=True, ca_file=str(ours.file))["outcomes"]
+    assert [outcomes[url]["failure"] for url in urls] == ["", ""]
 
 
 def test_http_is_not_spoken_where_private_addresses_are_not_allowed():

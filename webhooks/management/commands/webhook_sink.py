@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from codservice import commands
-from webhooks import sender
+from webhooks import signing
 
 MAX_BODY = 1024 * 1024
 
@@ -98,7 +98,7 @@ def _handler(command: Command, options: dict[str, Any]) -> type[BaseHTTPRequestH
                 return None
             names = ("X-Service-Signature", "X-Service-Signature-Previous")
             sent = [value for name in names if (value := self.headers.get(name))]
-            right = [sender.signature(secret, body) for secret in options["secret"]]
+            right = [signing.signature(secret, body) for secret in options["secret"]]
             return any(hmac.compare_digest(one.encode(), other.encode()) for one in sent for other in right)
 
         def log_message(self, format: str, *args: Any) -> None:
