@@ -196,3 +196,13 @@ def test_schemathesis_finds_nothing(service, tmp_path):
     )
     assert result.returncode == 0, result.stdout[-8000:]
     assert re.search(r" ([1-9][0-9]*) generated, \1 passed", result.stdout), result.stdout[-3000:]
+
+
+def test_the_pages_of_the_description_need_nothing_inline_and_nothing_from_outside(stranger):
+    page = stranger.get("/api/docs")
+
+    html = page.content.decode()
+    assert page.status_code == 200
+    assert "<style" not in html
+    assert re.findall(r"<script(?! src=\"/)", html) == []
+    assert re.findall(r"(?:src|href)=\"(?!/)", html) == []
