@@ -91,9 +91,9 @@ browser:
 
 # Signatures are verified in other languages. Only root on Debian can install them here; elsewhere say what is missing.
 languages:
-	@missing=; for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl; do \
+	@missing=; for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2; do \
 		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
-	else echo "The tests verify signatures in other languages; install the packages$$missing." >&2; exit 1; fi
+	else echo "The tests need other languages and tools beside Python; install the packages$$missing." >&2; exit 1; fi
