@@ -37,6 +37,7 @@ def main() -> int:
     name_process("application")
     try:
         web = Web.from_environ()
+        prepare.gather_static_files()
         preload()
         worker.preload()
         return_memory()

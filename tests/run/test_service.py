@@ -56,6 +56,18 @@ def test_service_from_nothing_to_its_second_start(run):
     assert service.stop() == 0
 
 
+def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run):
+    key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+    service = run(module="codservice.run", SECRET_KEY="x" * 50, ENCRYPTION_KEYS=key, HTTPS="false").wait_until_up()
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/console/login/", timeout=10) as answer:
+        styles = re.findall(r'href="(/static/[^"]+\.css)"', answer.read().decode())
+
+    assert styles
+    assert [status(service, path) for path in styles] == [200] * len(styles)
+    assert service.stop() == 0
+
+
 def test_wrong_setting_is_one_sentence(run):
     service = run(module="codservice.run", API_RATE_LIMIT="many")
     assert service.wait() == 1
