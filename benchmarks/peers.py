@@ -9,6 +9,7 @@ import tempfile
 import textwrap
 import time
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 from codservice import embedded
@@ -191,11 +192,11 @@ def _measure(
                 worker.wait()
 
 
-def _rate(left: object, count: int) -> float:
+def _rate(left: Callable[[], int], count: int) -> float:
     """Measured between a tenth and the end, so that the workers' own start is not counted."""
     first: tuple[float, int] | None = None
     while True:
-        remaining = left()  # type: ignore[operator]
+        remaining = left()
         now = time.perf_counter()
         if first is None and remaining <= count * 0.9:
             first = now, remaining

@@ -41,8 +41,9 @@ def delay_before_retry(retries_left: int) -> timedelta | None:
 
 _CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 
-# `waiting` hops through the indexes from webhook to webhook, so that its cost is theirs and not the rows'.
-_CLAIM = """
+# The webhooks that have something pending, as the beginning of a statement. It hops through the indexes from webhook to
+# webhook, so that its cost is theirs and not the rows'.
+WAITING = """
 WITH RECURSIVE first_attempts (webhook_id) AS (
     (SELECT webhook_id FROM webhooks_delivery
      WHERE status = 'pending' AND attempt_count = 0 ORDER BY webhook_id LIMIT 1)
@@ -57,12 +58,16 @@ WITH RECURSIVE first_attempts (webhook_id) AS (
     SELECT (SELECT d.webhook_id FROM webhooks_delivery d WHERE d.status = 'pending' AND d.attempt_count > 0
             AND d.webhook_id > r.webhook_id ORDER BY d.webhook_id LIMIT 1)
     FROM retries r WHERE r.webhook_id IS NOT NULL
-), busy AS (
+), waiting AS (
+    SELECT webhook_id FROM first_attempts UNION SELECT webhook_id FROM retries
+)"""
+
+_CLAIM = f"""{WAITING}, busy AS (
     SELECT webhook_id, count(*) AS n FROM webhooks_claim WHERE until > now() GROUP BY webhook_id
 ), room AS (
     SELECT w.id, w.is_failing,
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
-    FROM (SELECT webhook_id FROM first_attempts UNION SELECT webhook_id FROM retries) AS waiting
+    FROM waiting
     JOIN webhooks_webhook w ON w.id = waiting.webhook_id AND w.deleted_at IS NULL
     LEFT JOIN busy ON busy.webhook_id = w.id
 ), candidates AS (
@@ -106,7 +111,7 @@ SELECT d.id, w.url, e.kind, e.body, d.attempt_count, w.secret,
 FROM claimed JOIN webhooks_delivery d ON d.id = claimed.delivery_id
 JOIN webhooks_webhook w ON w.id = d.webhook_id
 JOIN webhooks_event e ON e.id = d.event_id
-"""
+"""  # noqa: S608  (of our own text)
 
 
 def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Post]:
