@@ -1,14 +1,10 @@
 """How an order's fields are shown to people: `{% load orders %}`."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 import phonenumbers
 from django import template
-from django.contrib.admin import SimpleListFilter
-from django.contrib.admin.views.main import ChangeList
 from django.utils import formats, timezone
 from django.utils.timesince import timesince
 from django.utils.translation import get_language
@@ -36,7 +32,7 @@ def wilaya(code: str) -> str:
         place = regions.wilaya(code)
     except regions.NotFound:
         return code
-    return place.name_ar if get_language() == "ar" else place.name
+    return place.name_ar if (get_language() or "").startswith("ar") else place.name
 
 
 @register.simple_tag
@@ -84,13 +80,3 @@ def moment(at: datetime) -> str:
 def age(moment: datetime) -> str:
     """`5 minutes`, `3 hours`, `2 days`: the largest unit alone."""
     return timesince(moment, depth=1)
-
-
-@register.filter
-def choices_of(list_filter: SimpleListFilter, changelist: ChangeList) -> list[dict[str, Any]]:
-    return list(list_filter.choices(changelist))
-
-
-@register.filter
-def page_numbers(changelist: ChangeList) -> Iterator[int | str]:
-    return changelist.paginator.get_elided_page_range(changelist.page_num)
