@@ -1,0 +1,134 @@
+"""People's browsers for tests: Debian's Chromium by Playwright, and axe-core. pyproject.toml loads it for every test.
+
+A test asks for `visit` (a browser of its own for each person) and for `axe` (no page may break a rule of it).
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+HERE = Path(__file__).parent
+PASSWORD = "correct horse"
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def chromium_path() -> str:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.fail("The browser tests need Chromium: install the package `chromium` (Debian, Ubuntu).")
+    return path
+
+
+def npm_packages(folder: Path) -> Path:
+    """The `node_modules` of what `folder` pins by its lock file, installed once into a cache folder."""
+    lock = (folder / "package-lock.json").read_bytes()
+    cache = Path(tempfile.gettempdir()) / f"codservice-{folder.name}-{os.getuid()}"
+    cache.mkdir(parents=True, exist_ok=True)
+    installed = cache / "installed.json"
+    with (cache / "lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # workers of one run come here together
+        if not installed.exists() or installed.read_bytes() != lock:
+            npm = shutil.which("npm")
+            assert npm, "npm is missing; install it, the pages are checked with what it installs"
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(folder / name, cache)
+            command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+            done = subprocess.run(command, cwd=cache, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"npm could not install what {folder} names: {done.stderr}"
+            installed.write_bytes(lock)
+    return cache / "node_modules"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with pytest.MonkeyPatch.context() as environment, sync_playwright() as playwright:
+        # Playwright runs an event loop in this thread, in which Django would refuse to touch the database.
+        environment.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=SWITCHES)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A person's browser at our address. It remembers all that a page must not do."""
+
+    def __init__(self, chromium: Browser, address: str, **options: Any) -> None:
+        self.address, self.wrongs = address, []
+        self.context = chromium.new_context(base_url=address, **options)
+        self.context.set_default_timeout(15_000)
+        self.page: Page = self.context.new_page()
+        self.page.on("dialog", self._dialog)
+        self.page.on("console", lambda said: said.type == "error" and self.wrongs.append(said.text))
+        self.page.on("pageerror", lambda error: self.wrongs.append(str(error)))
+        self.page.on("request", self._request)
+        self.page.expose_function("violated", lambda what: self.wrongs.append(what))
+        self.page.add_init_script("addEventListener('securitypolicyviolation', e => violated(e.violatedDirective))")
+
+    def _dialog(self, dialog: Any) -> None:
+        self.wrongs.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def _request(self, request: Any) -> None:
+        if urlsplit(request.url).netloc not in (urlsplit(self.address).netloc, ""):
+            self.wrongs.append(f"request {request.url}")
+
+    def sign_in(self, username: str, door: str = "/console/login/") -> Page:
+        """Through the form, whatever the language of the page."""
+        self.page.goto(door)
+        self.page.locator("[name=username]").fill(username)
+        self.page.locator("[name=password]").fill(PASSWORD)
+        self.page.locator("[name=password]").press("Enter")
+        self.page.wait_for_url(lambda url: "login" not in url)
+        return self.page
+
+
+@pytest.fixture
+def visit(chromium: Browser, live_server: Any) -> Iterator[Callable[..., Visit]]:
+    """Opens a browser of its own for each person; none of them may have met anything wrong in the end."""
+    visits: list[Visit] = []
+
+    def open_visit(**options: Any) -> Visit:
+        visits.append(Visit(chromium, live_server.url, **options))
+        return visits[-1]
+
+    yield open_visit
+    wrongs = [wrong for visit in visits for wrong in visit.wrongs]
+    for visit in visits:
+        visit.context.close()
+    assert wrongs == []
+
+
+@pytest.fixture(scope="session")
+def axe() -> Callable[[Page], None]:
+    """`axe(page)`: the page as it stands breaks none of axe-core's rules, best practices included."""
+    script = (npm_packages(HERE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+    def check(page: Page) -> None:
+        # By the browser's debugger, which the page's Content-Security-Policy does not concern.
+        page.evaluate(script)
+        found = page.evaluate("axe.run()")
+        broken = [
+            f"{rule['id']} ({rule['help']}): {node['html'][:200]} {' '.join(node['failureSummary'].split())[:300]}"
+            for rule in found["violations"]
+            for node in rule["nodes"]
+        ]
+        assert not broken, f"{page.url}\n" + "\n".join(broken)
+
+    return check
