@@ -47,6 +47,11 @@ def detail_body(order: Order) -> dict[str, Any]:
              "actor": change["actor"], "reason": change["reason"]}
             for change in order.detail_history
         ],
+        "edits": [
+            {"field": edit["field"], "old": edit["old"], "new": edit["new"], "at": _time(edit["at"]),
+             "actor": edit["actor"]}
+            for edit in order.detail_edits
+        ],
     }  # fmt: skip
 
 
@@ -146,6 +151,14 @@ class StatusChangeBody(serializers.Serializer):
         return {"from": serializers.ChoiceField(Status.choices, allow_null=True), **super().get_fields()}
 
 
+class OrderEditBody(serializers.Serializer):
+    field = serializers.CharField(help_text="As in an import, such as `customer_address` or `items.0.quantity`.")
+    old = serializers.CharField()
+    new = serializers.CharField()
+    at = serializers.DateTimeField()
+    actor = serializers.CharField()
+
+
 class CustomerDetailBody(CustomerBody):
     wilaya_name = serializers.CharField()
     commune_name = serializers.CharField(allow_null=True)
@@ -159,6 +172,7 @@ class OrderDetailBody(OrderBody):
     cancel_reason = serializers.CharField()
     call_notes = CallNoteBody(many=True)
     status_history = StatusChangeBody(many=True)
+    edits = OrderEditBody(many=True, help_text="What an agent changed before confirming, after asking the customer.")
 
 
 class ListedCustomerBody(serializers.Serializer):

@@ -9,18 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
+from codservice.api.fields import MAX_AMOUNT
 from codservice.errors import Invalid, Refused
 from inventory.models import Product
 from orders import insertion
-from orders.models import CallNote, Order, OrderItem, Status, StatusChange
+from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem, Status, StatusChange
 from webhooks import events
 
 
@@ -53,6 +56,9 @@ class Changed(Refused):
     """The order is no longer the version that the person saw."""
 
     code, status = "order_changed", 409
+
+    def __init__(self) -> None:
+        super().__init__(_("The order has been changed since you opened it. Read it again before you decide."))
 
 
 # --- Import ------------------------------------------------------------------------------------------------------
@@ -190,6 +196,106 @@ def _new_item(order: Order, position: int, item: DraftItem, catalog: dict[UUID, 
     )
 
 
+# --- Editing -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Edit:
+    """What an agent changes in a pending order after asking the customer; None is left as it is.
+
+    The codes belong to the texts beside them, as in a Draft. `quantities` are new quantities by item id: 0 removes the
+    line.
+    """
+
+    customer_name: str | None = None
+    customer_address: str | None = None
+    customer_wilaya: str | None = None
+    wilaya_code: str | None = None
+    customer_commune: str | None = None
+    commune_code: str | None = None
+    shipping_fee: Decimal | None = None
+    quantities: dict[UUID, int] = field(default_factory=dict)
+
+
+def edit(order_id: UUID, changes: Edit, *, actor: Actor, seen_version: int | None = None) -> Order:
+    """Change a pending order, and write down each field's old and new value.
+
+    The total follows by the difference, so that a discount in it stays. Nothing different is no change.
+    Raises AlreadyDecided, Changed, and Invalid when no line would be left or the total leave its bounds.
+    """
+    with transaction.atomic():
+        order, now = _lock(order_id)
+        if order.status != Status.PENDING:
+            raise _refusal(order, "edit")
+        if seen_version not in (None, order.version):
+            raise Changed
+        written = _edit_fields(order, changes)
+        line_edits, difference = _edit_lines(order, changes.quantities)
+        if changes.shipping_fee is not None:
+            difference += changes.shipping_fee - order.shipping_fee
+            written.append(("shipping_fee", order.shipping_fee, changes.shipping_fee))
+        if difference:
+            total = order.total_amount + difference
+            if not 0 <= total <= MAX_AMOUNT:
+                raise Invalid({"total_amount": [_("The total would become %(total)s.") % {"total": total}]})
+            written.append(("total_amount", order.total_amount, total))
+        for name, _old, new in written:
+            setattr(order, name, new)
+        edits = [row for row in [*written, *line_edits] if row[1] != row[2]]
+        if not edits:
+            return order
+        order.updated_at, order.version = now, order.version + 1
+        order.save(update_fields=[*(name for name, _old, _new in written), "updated_at", "version"])
+        OrderEdit.objects.bulk_create(
+            OrderEdit(
+                account_id=order.account_id,
+                order=order,
+                field=name,
+                old="" if old is None else str(old),
+                new="" if new is None else str(new),
+                at=now,
+                actor=actor.name,
+                user_id=actor.user_id,
+            )
+            for name, old, new in edits
+        )
+    return order
+
+
+def _edit_fields(order: Order, changes: Edit) -> list[tuple[str, Any, Any]]:
+    """(field, old, new) of the customer's fields to write. A wilaya that is changed takes its commune along."""
+    names = ["customer_name", "customer_address", "customer_wilaya", "wilaya_code"]
+    written = [
+        (name, getattr(order, name), getattr(changes, name)) for name in names if getattr(changes, name) is not None
+    ]
+    if changes.customer_commune is not None or changes.wilaya_code not in (None, order.wilaya_code):
+        commune, code = changes.customer_commune or "", changes.commune_code
+        written += [("customer_commune", order.customer_commune, commune), ("commune_code", order.commune_code, code)]
+    return written
+
+
+def _edit_lines(order: Order, quantities: dict[UUID, int]) -> tuple[list[tuple[str, Any, Any]], Decimal]:
+    """Write the lines' new quantities: (field, old, new) of each that changes, and what they add to the total."""
+    if not quantities:
+        return [], Decimal(0)
+    edits, difference, left = [], Decimal(0), 0
+    for item in OrderItem.objects.filter(order=order).order_by("position"):
+        quantity = quantities.get(item.id, item.quantity)
+        left += bool(quantity)
+        if quantity == item.quantity:
+            continue
+        edits.append((f"items.{item.position}.quantity", item.quantity, quantity))
+        difference += (quantity - item.quantity) * item.unit_price
+        if quantity:
+            item.quantity = quantity
+            item.save(update_fields=["quantity"])
+        else:
+            item.delete()
+    if not left:
+        raise Invalid({"items": [_("An order keeps at least one line. Cancel it instead.")]})
+    return edits, difference
+
+
 # --- Moves -------------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +331,16 @@ def return_order(
     return _move("return", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version)
 
 
+@dataclass(slots=True, frozen=True)
+class CallPlan:
+    """What a pending order waits for after a call."""
+
+    state: CallState
+    due_at: datetime
+    attempts: int
+    agent_id: UUID | None = None  # who promised to call
+
+
 def add_call_note(
     order_id: UUID,
     *,
@@ -233,15 +349,21 @@ def add_call_note(
     note: str = "",
     callback_at: datetime | None = None,
     note_id: UUID | None = None,
+    plan: CallPlan | None = None,
 ) -> CallNote:
     """Note a call. The order's status stays what it is: silence is no cancellation, an answer no confirmation.
 
-    Called again with the `note_id` of a note that exists, it adds nothing: a form sent twice makes one note.
+    With `plan` the order then waits for what it says. Called again with the `note_id` of a note that exists, it changes
+    nothing: a form sent twice makes one note.
     """
     with transaction.atomic():
         order, now = _lock(order_id)
         if note_id is not None and (written := CallNote.objects.filter(id=note_id).first()):
             return written
+        if plan is not None:
+            order.call_state, order.call_due_at = plan.state, plan.due_at
+            order.call_attempts, order.callback_agent_id = plan.attempts, plan.agent_id
+            order.save(update_fields=["call_state", "call_due_at", "call_attempts", "callback_agent"])
         return CallNote.objects.create(
             id=note_id or uuid7(),
             account_id=order.account_id,
@@ -273,9 +395,9 @@ def _move(
         if move is None:
             raise _refusal(order, name)
         if actor.role not in move.by:
-            raise NotAllowed(f"Only a supervisor can {name} an order that is {_said(order.status)}.")
+            raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % _said(order))
         if seen_version not in (None, order.version):
-            raise Changed("The order has been changed since you opened it. Read it again before you decide.")
+            raise Changed
         previous = order.status
         order.status, order.updated_at, order.version = move.to, now, order.version + 1
         changed = ["status", "updated_at", "version"]
@@ -312,15 +434,16 @@ def _lock(order_id: UUID, account_id: UUID | None = None) -> tuple[Order, dateti
 
 def _refusal(order: Order, name: str) -> Refused:
     if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
-        return NotCancellable(f"The order is {_said(order.status)}; it can no longer be canceled.")
+        return NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % _said(order))
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
-        return AlreadyDecided(f"An order that is {_said(order.status)} cannot be moved by “{name}”.")
-    return AlreadyDecided(f"Already {_said(order.status)} by {last.actor} at {last.at:%H:%M UTC on %Y-%m-%d}.")
+        return AlreadyDecided(_("This cannot be done to an order that is %(status)s.") % _said(order))
+    said = {**_said(order), "who": last.actor, "when": f"{last.at:%H:%M UTC on %Y-%m-%d}"}
+    return AlreadyDecided(_("Already %(status)s by %(who)s at %(when)s.") % said)
 
 
-def _said(status: str) -> str:
-    return Status(status).label.lower()
+def _said(order: Order) -> dict[str, str]:
+    return {"status": Status(order.status).label.lower()}
 
 
 def _event_data(order: Order) -> dict[str, object]:

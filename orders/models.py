@@ -1,9 +1,11 @@
 from typing import NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, OuterRef, Q
-from django.db.models.functions import Cast, JSONObject
+from django.db.models.functions import MD5, Cast, JSONObject, Lower, Now
+from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Role
@@ -13,12 +15,21 @@ from webhooks.models import Event
 
 
 class Status(models.TextChoices):
-    PENDING = "pending_confirmation", "Pending confirmation"
-    CONFIRMED = "confirmed", "Confirmed"
-    CANCELED = "canceled", "Canceled"
-    SHIPPED = "shipped", "Shipped"
-    DELIVERED = "delivered", "Delivered"
-    RETURNED = "returned", "Returned"
+    PENDING = "pending_confirmation", _("Pending confirmation")
+    CONFIRMED = "confirmed", _("Confirmed")
+    CANCELED = "canceled", _("Canceled")
+    SHIPPED = "shipped", _("Shipped")
+    DELIVERED = "delivered", _("Delivered")
+    RETURNED = "returned", _("Returned")
+
+
+class CallState(models.TextChoices):
+    """What a pending order waits for. Of an order that is decided it says what it last waited for."""
+
+    NEW = "new", _("First call")
+    RETRY = "retry", _("Another try")
+    CALLBACK = "callback", _("Promised call")
+    REVIEW = "review", _("A supervisor's review")
 
 
 class Move(NamedTuple):
@@ -43,6 +54,7 @@ class OrderQuerySet(models.QuerySet["Order"]):
         items = OrderItem.objects.filter(**mine).order_by("position")
         notes = CallNote.objects.filter(**mine).order_by("created_at", "id")
         history = StatusChange.objects.filter(**mine).order_by("at", "id")
+        edits = OrderEdit.objects.filter(**mine).order_by("at", "id")
         return self.annotate(
             detail_items=ArraySubquery(
                 items.values(
@@ -61,6 +73,9 @@ class OrderQuerySet(models.QuerySet["Order"]):
             ),
             detail_history=ArraySubquery(
                 history.values(json=JSONObject(**{f: f for f in ("from_status", "to_status", "at", "actor", "reason")}))
+            ),
+            detail_edits=ArraySubquery(
+                edits.values(json=JSONObject(**{f: f for f in ("field", "old", "new", "at", "actor")}))
             ),
         )
 
@@ -100,6 +115,20 @@ class Order(models.Model):
     notes = models.CharField(max_length=2000, blank=True, help_text="The merchant's, for the agent.")
     cancel_reason = models.CharField(max_length=500, blank=True)
 
+    # While it is pending: when it is to be called and why then. Planned by the call center, served by its desk.
+    call_state = models.CharField(max_length=10, choices=CallState, default=CallState.NEW, db_default=CallState.NEW)
+    call_due_at = models.DateTimeField(db_default=Now())
+    call_attempts = models.PositiveSmallIntegerField(default=0, db_default=0, help_text="Calls that were not answered.")
+    callback_agent = models.ForeignKey(
+        User,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        help_text="Who promised to call.",
+    )
+
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
     confirmed_at = models.DateTimeField(null=True, blank=True)
@@ -136,6 +165,20 @@ class Order(models.Model):
             models.Index(F("phone_e164"), F("created_at").desc(), name="order_by_phone"),
             # The console's list: one status, over all merchants, oldest or newest first (ids sort by time).
             models.Index(fields=["status", "id"], name="order_console_list"),
+            # The desk's next customer and its counters, over all merchants.
+            models.Index(
+                fields=["call_state", "call_due_at", "id"],
+                condition=Q(status=Status.PENDING),
+                name="order_to_call",
+            ),
+            # An agent's own promised calls.
+            models.Index(
+                fields=["callback_agent", "call_due_at"],
+                condition=Q(status=Status.PENDING, call_state=CallState.CALLBACK),
+                name="order_callback_of_agent",
+            ),
+            # Possible duplicates: the same address on the same day. By its digest, because addresses are long.
+            models.Index(MD5(Lower("customer_address")), "created_at", name="order_by_address"),
         ]
 
     def __str__(self) -> str:
@@ -189,23 +232,52 @@ class StatusChange(models.Model):
         indexes = [
             # An order's history.
             models.Index(fields=["order", "at"], name="status_change_of_order"),
+            # The call center's figures of some days. Changes are written in the order of their times.
+            BrinIndex(fields=["at"], autosummarize=True, name="status_change_by_time"),
         ]
 
     def __str__(self) -> str:
         return f"{self.from_status} → {self.to_status}"
 
 
+class OrderEdit(models.Model):
+    """One field of an order that was changed before it was confirmed: the old value and the new, never changed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="edits", db_index=False)
+    field = models.CharField(max_length=40, help_text="As the API names it: `customer_address`, `items.0.quantity`.")
+    old = models.CharField(max_length=500, blank=True)
+    new = models.CharField(max_length=500, blank=True)
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=255, help_text="Who made it, as people read it.")
+    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False)
+
+    class Meta:
+        indexes = [
+            # An order's history.
+            models.Index(fields=["order", "at"], name="order_edit_of_order"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.old} → {self.new}"
+
+
 class CallNote(models.Model):
     """One call to the customer, or one thing to remember about it."""
 
     class Outcome(models.TextChoices):
-        ANSWERED = "answered", "Answered"
-        NO_ANSWER = "no_answer", "No answer"
-        BUSY = "busy", "Busy"
-        SWITCHED_OFF = "switched_off", "Switched off"
-        WRONG_NUMBER = "wrong_number", "Wrong number"
-        CALLBACK = "callback", "Call back later"
-        NOTE = "note", "Note only"
+        ANSWERED = "answered", _("Answered")
+        NO_ANSWER = "no_answer", _("No answer")
+        BUSY = "busy", _("Busy")
+        SWITCHED_OFF = "switched_off", _("Switched off")
+        WRONG_NUMBER = "wrong_number", _("Wrong number")
+        CALLBACK = "callback", _("Call back later")
+        HANDED_OVER = "handed_over", _("Handed over")
+        SKIPPED = "skipped", _("Skipped")
+        NOTE = "note", _("Note only")
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(
@@ -223,6 +295,8 @@ class CallNote(models.Model):
         indexes = [
             # An order's call history.
             models.Index(fields=["order", "created_at"], name="call_note_of_order"),
+            # The call center's figures of some days. Notes are written in the order of their times.
+            BrinIndex(fields=["created_at"], autosummarize=True, name="call_note_by_time"),
         ]
 
     def __str__(self) -> str:

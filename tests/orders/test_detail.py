@@ -33,6 +33,7 @@ def test_the_detail_is_the_answer_to_the_import_and_more(api):
         "canceled_at": None,
         "cancel_reason": "",
         "call_notes": [],
+        "edits": [],
     }
     history = {
         "from": None,
