@@ -58,6 +58,7 @@ class InventoryViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Set stock quantities",
         request=serializers.StockUpdates,
+        example={"updates": [{"sku": "ROB-01", "quantity": 42}, {"sku": "FOU-01", "quantity": 7}]},
         answers={200: serializers.StockUpdatedBody, 207: serializers.StockUpdatedBody},
         errors=(400, 413, 415, 422),
     )

@@ -17,6 +17,17 @@ from orders import bodies, lifecycle, serializers
 from orders.filters import OrderFilter
 from orders.models import Order
 
+_EXAMPLE = {
+    "external_id": "1042",
+    "customer_name": "Amine Benali",
+    "customer_phone": "0550123456",
+    "customer_address": "12 rue Didouche Mourad",
+    "customer_wilaya": "16",
+    "customer_commune": "Bab Ezzouar",
+    "total_amount": 4900,
+    "shipping_fee": 400,
+    "items": [{"product_name": "Robe kabyle", "quantity": 1, "unit_price": 4500, "attributes": {"taille": "M"}}],
+}
 _LISTED = ("id", "status", "customer_name", "customer_phone", "wilaya_code", "total_amount", "created_at")
 
 
@@ -30,6 +41,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Import an order",
         request=serializers.OrderImport,
+        example=_EXAMPLE,
         answers={201: bodies.OrderBody},
         errors=(400, 409, 413, 415, 422),
         is_idempotent=True,
@@ -64,6 +76,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Cancel an order",
         request=serializers.OrderCancel,
+        example={"reason": "Out of stock"},
         answers={200: bodies.OrderDetailBody},
         errors=(400, 404, 413, 415, 422),
     )

@@ -55,6 +55,7 @@ def _delivery(kind: str, summary: str, data: dict[str, Any]) -> OpenApiWebhook:
                 "summary": summary,
                 "description": "Answer with any 2xx within 3 seconds, else it is tried again.",
                 "tags": ["deliveries"],
+                "security": [],  # no key of ours: the receiver verifies the signature
                 "parameters": [
                     {"name": name, "in": "header", "required": is_always, "description": text, "schema": _TEXT}
                     for name, text, is_always in headers

@@ -45,6 +45,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
     @schema.describe(
         "Register a webhook",
         request=serializers.WebhookRegistration,
+        example={"url": "https://shop.example/hooks/orders", "events": ["order.confirmed", "order.cancelled"]},
         answers={201: serializers.WebhookSecretAnswer},
         errors=(400, 413, 415, 422),
     )
@@ -61,6 +62,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
 
     @schema.describe("Read a webhook", answers={200: serializers.WebhookAnswer}, errors=(404,))
     def retrieve(self, request: Request, id: UUID) -> Response:
+        """Without its signing secret, which is shown only once."""
         return Response({"data": serializers.webhook_body(self.get_queryset().get(id=id))})
 
     @schema.describe("Delete a webhook", answers={204: None}, errors=(404,))

@@ -10,7 +10,7 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import append_meta
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
 HEADER = OpenApiParameter.HEADER
@@ -76,6 +76,7 @@ def describe(
     *,
     answers: Mapping[int, Any],
     request: Any = None,
+    example: dict[str, Any] | None = None,
     errors: Iterable[int] = (),
     filters: Any = None,
     is_paged: bool = False,
@@ -83,7 +84,7 @@ def describe(
     is_idempotent: bool = False,
     has_etag: bool = False,
 ) -> Callable:
-    """Describe a view's method: its body, its answers, and the errors that are its own."""
+    """Describe a view's method: its body with an `example` that can be sent, its answers, the errors that are its own."""
     responses: dict[int, Any] = dict(answers)
     for code in sorted({*errors, *_ALWAYS}):
         error, description = ERRORS[code]
@@ -98,8 +99,16 @@ def describe(
         ]
     if is_paged:
         parameters += [
-            OpenApiParameter("page", {"type": "integer", "minimum": 1, "maximum": 1_000_000_000, "default": 1}),
-            OpenApiParameter("per_page", {"type": "integer", "minimum": 1, "maximum": max_per_page, "default": 15}),
+            OpenApiParameter(
+                "page",
+                {"type": "integer", "minimum": 1, "maximum": 1_000_000_000, "default": 1},
+                description="Which page, from 1 on; one past the end is empty.",
+            ),
+            OpenApiParameter(
+                "per_page",
+                {"type": "integer", "minimum": 1, "maximum": max_per_page, "default": 15},
+                description="How many a page holds.",
+            ),
         ]
     if is_idempotent:
         parameters += [
@@ -118,7 +127,13 @@ def describe(
             OpenApiParameter("If-None-Match", {"type": "string"}, HEADER, description="An `ETag` that was received."),
             OpenApiParameter("ETag", {"type": "string"}, HEADER, response=[200, 304]),
         ]
-    return extend_schema(summary=summary, request=request, responses=responses, parameters=parameters)
+    return extend_schema(
+        summary=summary,
+        request=request,
+        responses=responses,
+        parameters=parameters,
+        examples=[OpenApiExample("Example", example, request_only=True)] if example else None,
+    )
 
 
 def _gate_headers(codes: list[int]) -> list[OpenApiParameter]:
@@ -139,9 +154,30 @@ def _filter_schema(name: str, item: Any) -> dict[str, Any]:
     return {"minLength": 1, **item.field.openapi}
 
 
+_TAGS = {
+    "deliveries": "The requests that we send to webhooks.",
+    "inventory": "The products and their stock.",
+    "orders": "Import orders, see what became of them, cancel them.",
+    "webhooks": "Where your systems are told of events, and the log of what was sent there.",
+}
+_IDS = {"orders": "The order's id.", "webhooks": "The webhook's id.", "deliveries": "The delivery's id."}
+
+
 def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """drf-spectacular's hook: the last touches on the whole description."""
     result.setdefault("servers", [{"url": "/"}])
+    guides = request.build_absolute_uri("/docs/") if request else "http://localhost:8000/docs/"
+    result["externalDocs"] = {"url": guides, "description": "Guides, with examples to copy."}
+    result["info"] |= {
+        "contact": {"name": "The operator of this service", "url": guides},
+        "license": {"name": "All rights reserved", "identifier": "LicenseRef-All-rights-reserved"},
+    }
+    result["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["in"] == "path":
+                    parameter["description"] = _IDS[operation["tags"][0]]
     return result
 
 
