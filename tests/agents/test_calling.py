@@ -1,0 +1,55 @@
+"""When an order comes back after a call that was not answered."""
+
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from agents.calling import ALGIERS, next_try, presets
+from agents.models import CallingRules
+
+# A Monday. Algiers is one hour ahead of UTC, all the year.
+MONDAY = datetime(2026, 11, 23, tzinfo=ALGIERS)
+
+
+def at(hour: int, minute: int = 0, day: int = 0) -> datetime:
+    return MONDAY + timedelta(days=day, hours=hour, minutes=minute)
+
+
+def test_tries_are_spread_over_the_parts_of_the_day() -> None:
+    rules, tried, now = CallingRules(), [], at(9, 40)
+    for _ in range(6):
+        tried.append(now)
+        now = next_try(now, rules, tried)
+    assert tried[1:] == [at(12, 30), at(17), at(9, day=1), at(12, 30, day=1), at(17, day=1)]
+
+
+def test_it_comes_back_no_earlier_than_the_merchant_wants() -> None:
+    rules = CallingRules(retry_minutes=300)
+    assert next_try(at(10), rules, [at(10)]) == at(15)
+
+
+@pytest.mark.parametrize("now", [at(19, 50, day=3), at(18, 30, day=3)])
+def test_a_day_off_is_passed_over(now: datetime) -> None:
+    """Thursday evening; Friday is off: the morning of Saturday."""
+    assert next_try(now, CallingRules(), [now]) == at(9, day=5)
+
+
+def test_a_short_day_has_the_one_part_that_it_has() -> None:
+    rules = CallingRules(opens_at=time(14), closes_at=time(16), days_off=[])
+    assert next_try(at(14, 30), rules, [at(14, 30)]) == at(14, day=1)
+    rules = CallingRules(opens_at=time(14), closes_at=time(16), days_off=[], retry_minutes=30)
+    assert next_try(at(14, 30), rules, [at(14, 30)]) == at(15)
+
+
+def test_a_call_at_night_counts_for_no_part() -> None:
+    assert next_try(at(2), CallingRules(), [at(2)]) == at(9)
+
+
+def test_hours_are_those_of_algiers_whatever_clock_is_given() -> None:
+    now = datetime(2026, 11, 23, 19, 30, tzinfo=UTC)
+    assert next_try(now, CallingRules(), [now]) == at(9, day=1)
+
+
+def test_presets_are_what_customers_ask_for() -> None:
+    assert presets(at(15)) == {"hour": at(16), "evening": at(18), "tomorrow": at(10, day=1)}
+    assert presets(at(17, 45)) == {"hour": at(18, 45), "tomorrow": at(10, day=1)}
