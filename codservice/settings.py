@@ -78,12 +78,18 @@ if "EMAIL_BACKEND" not in _email:
 # that a restart of PostgreSQL broke. Locks are waited for 2 s at most (contract, section 4: then 503).
 DATABASES["default"] |= {
     "ENGINE": "codservice.postgresql",
-    "CONN_MAX_AGE": 0 if _pgbouncer else None,
+    "CONN_MAX_AGE": None,  # behind PgBouncer too: a connection that is idle there holds none to PostgreSQL
     "CONN_HEALTH_CHECKS": True,
     "DISABLE_SERVER_SIDE_CURSORS": _pgbouncer,
     "OPTIONS": {
         **DATABASES["default"].get("OPTIONS", {}),
         "connect_timeout": 2,
+        # A host or a link that vanishes says nothing, and TCP would wait for a quarter of an hour. A silence of 5 s is
+        # survived; after that and some more the connection is given up, whether it waits for an answer or to send.
+        "keepalives_idle": 5,
+        "keepalives_interval": 1,
+        "keepalives_count": 5,
+        "tcp_user_timeout": 5000,
         "application_name": "codservice",
         **(
             {"prepare_threshold": None}
@@ -234,7 +240,13 @@ SILENCED_SYSTEM_CHECKS = ["django_ratelimit.E003", "django_ratelimit.W001"]  # t
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A wake-up that Redis does not take at once is given up: beat looks again soon, and the request goes on.
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_timeout": 5, "socket_connect_timeout": REDIS_TIMEOUT}
+# A worker mostly waits on its connection; that it is dead, because a host or a link has vanished, is noticed within
+# two such intervals (in seconds).
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_timeout": 5,
+    "socket_connect_timeout": REDIS_TIMEOUT,
+    "health_check_interval": 5,
+}
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"

@@ -83,6 +83,12 @@ def test_locks_and_statements_have_a_limit_and_connections_are_kept():
     assert database["CONN_MAX_AGE"] is None
 
 
+def test_a_database_that_vanished_is_given_up_within_seconds():
+    options = settings.DATABASES["default"]["OPTIONS"]
+    silence = options["keepalives_idle"] + options["keepalives_interval"] * options["keepalives_count"]
+    assert (options["connect_timeout"], silence, options["tcp_user_timeout"]) == (2, 10, 5000)
+
+
 def test_behind_pgbouncer_nothing_is_kept_in_the_session():
     show = (
         "from django.conf import settings; d = settings.DATABASES['default'];"
@@ -90,4 +96,4 @@ def test_behind_pgbouncer_nothing_is_kept_in_the_session():
         " d['DISABLE_SERVER_SIDE_CURSORS'])"
     )
     result = manage("shell", "--no-imports", "-c", show, env={"DATABASE_PGBOUNCER": "true"})
-    assert result.stdout.strip() == "0 None None True", result.stderr
+    assert result.stdout.strip() == "None None None True", result.stderr
