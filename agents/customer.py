@@ -1,0 +1,157 @@
+"""What the call screen shows of one customer, read in a number of statements that does not depend on how much it is."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models.functions import Now
+
+from agents.desk import LEASE, MOST_ORDERS
+from agents.models import Claim
+from codservice.accounts.models import User
+from inventory.models import Product
+from orders.models import CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
+
+MOST_EARLIER = 30  # earlier orders on the screen, newest first
+MOST_DUPLICATES = 10
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """An order that may be the same one: same phone, or same name and address, within a day, with a line in common."""
+
+    id: UUID
+    status: Status
+    created_at: datetime
+    customer_name: str
+    account_name: str
+    external_id: str
+
+
+@dataclass
+class PendingOrder:
+    """An order to decide, with all that belongs to it."""
+
+    order: Order
+    items: list[OrderItem]
+    call_notes: list[CallNote]  # newest first
+    status_changes: list[StatusChange]
+    edits: list[OrderEdit]
+    duplicates: list[Duplicate] = field(default_factory=list)
+
+
+@dataclass
+class Customer:
+    """A claimed customer. `earlier` are the latest decided orders, `history` how many of them have which status."""
+
+    claim_id: UUID
+    expires_at: datetime
+    pending: list[PendingOrder]
+    earlier: list[Order]
+    history: dict[str, int]
+
+
+def read(claim_id: UUID, *, agent: User) -> Customer | None:
+    """The customer that the agent holds, whose lease begins anew; None when they do not."""
+    values: list[Any] = [LEASE, claim_id, agent.id]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE agents_claim SET expires_at = now() + %s WHERE id = %s AND agent_id = %s AND expires_at > now()"
+            " RETURNING phone_e164, expires_at",
+            values,
+        )
+        held = cursor.fetchone()
+    if held is None:
+        return None
+    phone, expires_at = held
+    theirs = Order.objects.filter(phone_e164=phone).select_related("account")
+    pending = [
+        _with_all(order) for order in theirs.filter(status=Status.PENDING).with_detail().order_by("id")[:MOST_ORDERS]
+    ]
+    earlier = list(theirs.exclude(status=Status.PENDING).order_by("-created_at")[:MOST_EARLIER])
+    _add_stock(pending)
+    _add_duplicates(pending)
+    history = Counter(order.status for order in earlier)
+    return Customer(claim_id, expires_at, pending, earlier, dict(history))
+
+
+def versions(claim_id: UUID, *, agent: User) -> dict[UUID, int] | None:
+    """The versions of the customer's pending orders as they are now; None when the agent does not hold them."""
+    held = Claim.objects.filter(id=claim_id, agent=agent, expires_at__gt=Now())
+    phone = held.values_list("phone_e164", flat=True).first()
+    if phone is None:
+        return None
+    orders = Order.objects.filter(phone_e164=phone, status=Status.PENDING).order_by("id")[:MOST_ORDERS]
+    return dict(orders.values_list("id", "version"))
+
+
+def _with_all(order: Order) -> PendingOrder:
+    detail: Any = order  # annotated by with_detail
+    return PendingOrder(
+        order,
+        items=[
+            OrderItem(**{**row, "unit_price": Decimal(row["unit_price"]), "id": UUID(row["id"])})
+            for row in detail.detail_items
+        ],
+        call_notes=[
+            CallNote(
+                outcome=row["outcome"],
+                note=row["note"],
+                agent_name=row["agent"],
+                created_at=datetime.fromisoformat(row["created_at"]),
+                callback_at=row["callback_at"] and datetime.fromisoformat(row["callback_at"]),
+            )
+            for row in reversed(detail.detail_notes)
+        ],
+        status_changes=[
+            StatusChange(**{**row, "at": datetime.fromisoformat(row["at"])}) for row in reversed(detail.detail_history)
+        ],
+        edits=[OrderEdit(**{**row, "at": datetime.fromisoformat(row["at"])}) for row in reversed(detail.detail_edits)],
+    )
+
+
+def _add_stock(pending: Sequence[PendingOrder]) -> None:
+    """The products of the lines, for their stock; `item.product` is None where the shop sent no product_id."""
+    items = [item for entry in pending for item in entry.items if item.product_id]
+    products = Product.objects.in_bulk({item.product_id for item in items}) if items else {}
+    for item in items:
+        item.product = products.get(UUID(str(item.product_id)))
+
+
+_DUPLICATES = """
+WITH mine AS (
+    SELECT id, phone_e164, lower(customer_name) AS name, md5(lower(customer_address)) AS address,
+        created_at - interval '24 hours' AS since, created_at + interval '24 hours' AS until
+    FROM orders_order WHERE id = ANY(%(ids)s)
+), near AS (
+    SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
+        ON o.phone_e164 = mine.phone_e164 AND o.created_at BETWEEN since AND until
+    UNION
+    SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
+        ON md5(lower(o.customer_address)) = mine.address AND o.created_at BETWEEN since AND until
+        AND lower(o.customer_name) = mine.name
+)
+SELECT near.of_id, o.id, o.status, o.created_at, o.customer_name, a.name, COALESCE(o.external_id, '')
+FROM near JOIN orders_order o ON o.id = near.id JOIN accounts_account a ON a.id = o.account_id
+WHERE near.id <> near.of_id AND EXISTS (
+    SELECT FROM orders_orderitem m JOIN orders_orderitem i ON i.order_id = near.id
+        AND (i.product_id = m.product_id OR i.sku = m.sku OR lower(i.product_name) = lower(m.product_name))
+    WHERE m.order_id = near.of_id
+)
+ORDER BY near.id DESC LIMIT %(most)s
+"""
+
+
+def _add_duplicates(pending: Sequence[PendingOrder]) -> None:
+    entries = {entry.order.id: entry for entry in pending}
+    if not entries:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(_DUPLICATES, {"ids": list(entries), "most": MOST_DUPLICATES * len(entries)})
+        for of_id, order_id, status, *rest in cursor.fetchall():
+            entries[of_id].duplicates.append(Duplicate(order_id, Status(status), *rest))

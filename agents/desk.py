@@ -1,0 +1,370 @@
+"""Who calls whom, and what comes of it: every change that agents make to pending orders, called by the console alone.
+
+A claim puts one customer, by phone number, into the hands of one agent, with every pending order of whatever merchant;
+only its holder can decide them, note calls or edit them. Each function is one transaction. Locks are taken orders
+first, by primary key, then the claim.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+from uuid import UUID, uuid5
+
+from django.db import connection, models, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+from uuid_utils.compat import uuid7
+
+from agents import calling
+from agents.calling import ALGIERS
+from agents.models import CallingRules, Claim
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import User
+from codservice.errors import Refused
+from orders import lifecycle
+from orders.lifecycle import CallPlan
+from orders.models import CallNote, CallState, Order, Status
+
+LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity
+OVERDUE = timedelta(minutes=15)  # after which another agent keeps somebody's promise
+SKIPPED_FOR = timedelta(minutes=15)  # before a skipped customer is served again
+MOST_ORDERS = 20  # of one customer at once; further ones are served when these are decided
+COUNTED_TO = 1000  # the counters go no further: a table is never counted as a whole
+
+Outcome = CallNote.Outcome
+SILENT = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF)
+
+
+class NotHeld(Refused):
+    """The agent's claim has run out, was released, or never was."""
+
+    code, status = "customer_not_held", 409
+
+
+class HeldByAnother(Refused):
+    """Another agent has this customer."""
+
+    code, status = "customer_held", 409
+
+
+class NothingToCallFor(Refused):
+    """The customer has no pending order (any more)."""
+
+    code, status = "nothing_to_call_for", 409
+
+
+# --- Claiming ----------------------------------------------------------------------------------------------------
+
+# The status is written out and no parameter, so that the partial index serves prepared statements too.
+_FREE = """
+    SELECT o.id FROM orders_order o
+    WHERE o.status = 'pending_confirmation' AND {due}
+      AND NOT EXISTS (SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND c.expires_at > now())
+    ORDER BY o.call_due_at, o.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+"""
+# In the order of service: promises of one's own, promises that others have not kept, new orders, tries that are due.
+_SERVED = (
+    "o.call_state = 'callback' AND o.call_due_at <= now() AND o.callback_agent_id = %(agent)s",
+    "o.call_state = 'callback' AND o.call_due_at <= now() - %(overdue)s::interval",
+    "o.call_state = 'new' AND o.call_due_at <= now()",
+    "o.call_state = 'retry' AND o.call_due_at <= now()",
+)
+_NEXT = """
+WITH held AS (
+    UPDATE agents_claim SET expires_at = now() + %(lease)s::interval WHERE id = (
+        SELECT c.id FROM agents_claim c WHERE c.agent_id = %(agent)s AND c.expires_at > now() AND EXISTS (
+            SELECT FROM orders_order o WHERE o.phone_e164 = c.phone_e164 AND o.status = 'pending_confirmation'
+        ) ORDER BY c.claimed_at LIMIT 1
+    ) RETURNING id
+), free AS MATERIALIZED (
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM held) THEN COALESCE({served}) END AS order_id
+), claimed AS (
+    INSERT INTO agents_claim (id, phone_e164, agent_id, claimed_at, expires_at)
+    SELECT %(claim)s, o.phone_e164, %(agent)s, now(), now() + %(lease)s::interval
+    FROM orders_order o JOIN free ON free.order_id = o.id
+    ON CONFLICT (phone_e164) DO UPDATE SET id = EXCLUDED.id, agent_id = EXCLUDED.agent_id,
+        claimed_at = EXCLUDED.claimed_at, expires_at = EXCLUDED.expires_at
+    WHERE agents_claim.expires_at <= now()
+    RETURNING id
+)
+SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.order_id FROM free
+""".format(served=", ".join(f"({_FREE.format(due=due)})" for due in _SERVED))  # noqa: S608  (our own conditions)
+
+
+def next_customer(agent: User) -> UUID | None:
+    """The id of the agent's claim on the next customer to call, or None when nobody is due.
+
+    A customer whom the agent holds already comes first. Any number of agents may ask at once: orders that another one
+    is just claiming are passed over, and whoever loses a customer with two orders to somebody else asks again.
+    """
+    values: dict[str, Any] = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "overdue": OVERDUE}
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(_NEXT, values)
+            claim_id, order_id = cursor.fetchone()
+        if claim_id is not None or order_id is None:
+            return claim_id
+
+
+_TAKE = """
+INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
+VALUES (%(claim)s, %(phone)s, %(agent)s, now(), now() + %(lease)s::interval)
+ON CONFLICT (phone_e164) DO UPDATE SET expires_at = EXCLUDED.expires_at, agent_id = EXCLUDED.agent_id,
+    id = CASE WHEN c.expires_at > now() THEN c.id ELSE EXCLUDED.id END,
+    claimed_at = CASE WHEN c.expires_at > now() THEN c.claimed_at ELSE EXCLUDED.claimed_at END
+WHERE c.expires_at <= now() OR c.agent_id = EXCLUDED.agent_id
+RETURNING id
+"""
+
+
+def take(order_id: UUID, *, agent: User) -> UUID:
+    """Claim the customer of a pending order; the claim's id. Raises HeldByAnother, NothingToCallFor."""
+    phone = Order.objects.filter(id=order_id, status=Status.PENDING).values_list("phone_e164", flat=True).first()
+    if phone is None:
+        raise NothingToCallFor(_("This order has been decided: there is nothing to call for."))
+    values: dict[str, Any] = {"claim": uuid7(), "phone": phone, "agent": agent.id, "lease": LEASE}
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE, values)
+        row = cursor.fetchone()
+    if row is None:
+        holder = Claim.objects.select_related("agent").filter(phone_e164=phone).first()
+        name = holder.agent.display_name if holder else "?"
+        raise HeldByAnother(_("%(name)s is calling this customer.") % {"name": name})
+    return row[0]
+
+
+def keep(claim_id: UUID, *, agent: User) -> bool:
+    """The agent is at work: the lease begins anew. False when the customer is no longer theirs."""
+    held = Claim.objects.filter(id=claim_id, agent=agent, expires_at__gt=Now())
+    return bool(held.update(expires_at=Now() + LEASE))
+
+
+def release(claim_id: UUID) -> bool:
+    """A supervisor sets the customer free; False when nobody held them any more."""
+    return bool(Claim.objects.filter(id=claim_id).delete()[0])
+
+
+def release_all(agent: User) -> None:
+    """An agent has left: their customers are free. The calls they promised are kept by others, as soon as overdue."""
+    Claim.objects.filter(agent=agent).delete()
+
+
+def counters(agent: User) -> dict[str, int]:
+    """What waits: `due` now, `later` today, `mine` (the agent's promises), for `review`; each up to COUNTED_TO."""
+    end_of_day = datetime.combine(timezone.localdate(timezone=ALGIERS) + timedelta(days=1), time(), ALGIERS)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNTERS, {"agent": agent.id, "end_of_day": end_of_day, "most": COUNTED_TO})
+        return dict(zip(("due", "later", "mine", "review"), cursor.fetchone(), strict=True))
+
+
+_COUNTED = """(SELECT count(*) FROM (SELECT FROM orders_order
+    WHERE status = 'pending_confirmation' AND {which} LIMIT %(most)s) AS counted)"""
+_CALLED = "call_state IN ('new', 'retry', 'callback')"
+_COUNTERS = "SELECT " + ", ".join(
+    _COUNTED.format(which=which)
+    for which in (
+        f"{_CALLED} AND call_due_at <= now()",
+        f"{_CALLED} AND call_due_at > now() AND call_due_at < %(end_of_day)s",
+        "call_state = 'callback' AND callback_agent_id = %(agent)s",
+        "call_state = 'review'",
+    )
+)
+
+
+# --- Decisions and calls -----------------------------------------------------------------------------------------
+
+
+class CancelReason(models.TextChoices):
+    """Why an order is canceled. The value is what is kept, and what the merchant reads."""
+
+    REFUSED = "Customer refused", _lazy("Customer refused")
+    UNREACHABLE = "Customer unreachable", _lazy("Customer unreachable")
+    WRONG_NUMBER = "Wrong number", _lazy("Wrong number")
+    DUPLICATE = "Duplicate", _lazy("Duplicate")
+    FAKE = "Fake order", _lazy("Fake order")
+    OUT_OF_STOCK = "Out of stock", _lazy("Out of stock")
+    OTHER = "Other", _lazy("Other: say what")
+
+
+# What a cancellation says of the call; for any other reason the customer said it.
+_CALL_OF = {
+    CancelReason.UNREACHABLE: Outcome.NO_ANSWER,
+    CancelReason.WRONG_NUMBER: Outcome.WRONG_NUMBER,
+    CancelReason.DUPLICATE: Outcome.NOTE,
+    CancelReason.FAKE: Outcome.NOTE,
+    CancelReason.OUT_OF_STOCK: Outcome.NOTE,
+}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an agent decides about one order, at the version that they saw. A `note_id` sent twice decides once."""
+
+    order_id: UUID
+    seen_version: int
+    note: str = ""
+    note_id: UUID | None = None
+
+
+def confirm(claim_id: UUID, decision: Decision, *, agent: User) -> None:
+    """The customer said yes. Raises NotHeld and what lifecycle.confirm raises; then nothing is written."""
+
+    def move(actor: Actor) -> None:
+        lifecycle.confirm(decision.order_id, actor=actor, seen_version=decision.seen_version)
+
+    _decide(claim_id, decision, move, Outcome.ANSWERED, agent)
+
+
+def cancel(claim_id: UUID, decision: Decision, why: CancelReason, *, details: str = "", agent: User) -> None:
+    """Cancel one order. Raises NotHeld and what lifecycle.cancel raises; then nothing is written."""
+    reason = details if why == CancelReason.OTHER else f"{why.value}: {details}" if details else why.value
+
+    def move(actor: Actor) -> None:
+        lifecycle.cancel(decision.order_id, actor=actor, reason=reason, seen_version=decision.seen_version)
+
+    _decide(claim_id, decision, move, _CALL_OF.get(why, Outcome.ANSWERED), agent)
+
+
+def edit(claim_id: UUID, order_id: UUID, changes: lifecycle.Edit, *, agent: User, seen_version: int) -> Order:
+    """Change an order that the agent holds. Raises NotHeld and what lifecycle.edit raises."""
+    with transaction.atomic():
+        _lock(claim_id, agent, also=order_id)
+        return lifecycle.edit(order_id, changes, actor=Actor.of_user(agent), seen_version=seen_version)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What came of a call that decided nothing, as the agent's form says it.
+
+    `seen` are the versions of the orders that the agent saw. `callback_at` goes with CALLBACK; `to`, with HANDED_OVER,
+    is the colleague, or None for a supervisor.
+    """
+
+    outcome: CallNote.Outcome
+    seen: Mapping[UUID, int]
+    note: str = ""
+    note_id: UUID | None = None
+    callback_at: datetime | None = None
+    to: User | None = None
+
+
+def note_call(claim_id: UUID, call: Call, *, agent: User) -> None:
+    """Note a call on every pending order of the customer, plan when each is called again, and let the customer go.
+
+    Silence is no cancellation: the order comes back by its merchant's rules, and after the last try waits for a
+    supervisor, as does one with a wrong number. Raises NotHeld, and Changed when an order is not what the agent saw.
+    """
+    with _once(call.note_id) as is_first:
+        if not is_first:
+            return
+        orders = _lock(claim_id, agent)
+        if dict(call.seen) != {order.id: order.version for order in orders if order.id in call.seen}:
+            raise lifecycle.Changed
+        rules = CallingRules.objects.in_bulk({order.account_id for order in orders})
+        for number, order in enumerate(orders):
+            lifecycle.add_call_note(
+                order.id,
+                agent=agent,
+                outcome=call.outcome,
+                note=call.note,
+                callback_at=call.callback_at,
+                note_id=call.note_id if number == 0 or call.note_id is None else uuid5(call.note_id, str(order.id)),
+                plan=_plan(call, order, agent, rules.get(order.account_id) or CallingRules()),
+            )
+        _let_go(claim_id, agent)
+
+
+def requeue(order_ids: Iterable[UUID], *, supervisor: User) -> int:
+    """Put orders from the review list back into the queue, with all their tries; how many there were."""
+    with transaction.atomic():
+        waiting = Order.objects.filter(id__in=list(order_ids), status=Status.PENDING, call_state=CallState.REVIEW)
+        orders = list(waiting.annotate(now=Now()).order_by("id").select_for_update(of=("self",)))
+        for order in orders:
+            lifecycle.add_call_note(
+                order.id,
+                agent=supervisor,
+                outcome=Outcome.NOTE,
+                note=_("Back in the queue."),
+                plan=CallPlan(CallState.RETRY, order.now, attempts=0),  # type: ignore[attr-defined]  # annotated
+            )
+    return len(orders)
+
+
+def _decide(
+    claim_id: UUID, decision: Decision, move: Callable[[Actor], None], outcome: CallNote.Outcome, agent: User
+) -> None:
+    with _once(decision.note_id) as is_first:
+        if not is_first:
+            return
+        orders = _lock(claim_id, agent, also=decision.order_id)
+        lifecycle.add_call_note(
+            decision.order_id, agent=agent, outcome=outcome, note=decision.note, note_id=decision.note_id
+        )
+        move(Actor.of_user(agent))
+        if all(order.id == decision.order_id for order in orders):
+            _let_go(claim_id, agent)
+
+
+@contextmanager
+def _once(note_id: UUID | None) -> Iterator[bool]:
+    """A transaction in which the note is written; False in it, and no refusal after it, when that was done before.
+
+    The second click of two may come while the first is under way: then it is refused, because the customer has been let
+    go, but its note is there.
+    """
+    try:
+        with transaction.atomic():
+            yield not _is_noted(note_id)
+    except Refused:
+        if not _is_noted(note_id):
+            raise
+
+
+def _is_noted(note_id: UUID | None) -> bool:
+    return note_id is not None and CallNote.objects.filter(id=note_id).exists()
+
+
+def _lock(claim_id: UUID, agent: User, also: UUID | None = None) -> list[Order]:
+    """The customer's pending orders, locked, with the time as `now`; the claim is renewed. NotHeld when it is no more.
+
+    An order `also` of theirs is among them in any status, so that its refusal can be worded.
+    """
+    held = Claim.objects.filter(id=claim_id, agent=agent, expires_at__gt=Now())
+    phone = held.values_list("phone_e164", flat=True).first()
+    orders = Order.objects.filter(Q(status=Status.PENDING) | Q(id=also), phone_e164=phone)
+    locked = list(orders.annotate(now=Now()).order_by("id").select_for_update(of=("self",))[:MOST_ORDERS])
+    is_theirs = phone is not None and (also is None or also in {order.id for order in locked})
+    if not is_theirs or not held.update(expires_at=Now() + LEASE):
+        raise NotHeld(_("This customer is no longer yours. Nothing was written; press Next order."))
+    return locked
+
+
+def _let_go(claim_id: UUID, agent: User) -> None:
+    """The claim, and what is left of the agent's older ones."""
+    Claim.objects.filter(Q(id=claim_id) | Q(expires_at__lte=Now()), agent=agent).delete()
+
+
+def _plan(call: Call, order: Order, agent: User, rules: CallingRules) -> CallPlan:
+    """What the order waits for after the call."""
+    attempts, now = order.call_attempts, order.now  # type: ignore[attr-defined]  # annotated by _lock
+    match call.outcome:
+        case Outcome.CALLBACK:
+            assert call.callback_at is not None  # noqa: S101  (the form asks for it)
+            return CallPlan(CallState.CALLBACK, call.callback_at, attempts=0, agent_id=agent.id)
+        case Outcome.HANDED_OVER if call.to is not None:
+            return CallPlan(CallState.CALLBACK, now, attempts=attempts, agent_id=call.to.id)
+        case Outcome.WRONG_NUMBER | Outcome.HANDED_OVER:
+            return CallPlan(CallState.REVIEW, now, attempts=attempts)
+        case Outcome.SKIPPED:
+            state = CallState(order.call_state)
+            return CallPlan(state, now + SKIPPED_FOR, attempts=attempts, agent_id=order.callback_agent_id)
+    attempts += 1
+    if attempts >= rules.most_attempts:
+        return CallPlan(CallState.REVIEW, now, attempts=attempts)
+    tried = order.call_notes.filter(outcome__in=SILENT).order_by("created_at").values_list("created_at", flat=True)
+    return CallPlan(CallState.RETRY, calling.next_try(now, rules, [*tried, now]), attempts=attempts)
