@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
@@ -22,8 +24,8 @@ from codservice.accounts.models import User
 from codservice.api.fields import MAX_AMOUNT
 from codservice.errors import Invalid, Refused
 from inventory.models import Product
-from orders import insertion
-from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem, Status, StatusChange
+from orders import insertion, movement
+from orders.models import CallNote, CallState, Move, Order, OrderEdit, OrderItem, Status
 from webhooks import events
 
 
@@ -50,6 +52,12 @@ class NotAllowed(Refused):
     """The move exists, but not for this role."""
 
     code, status = "not_allowed", 403
+
+
+class UnknownOrder(Refused):
+    """No order has this id, or none that is the account's."""
+
+    code, status = "not_found", 404
 
 
 class Changed(Refused):
@@ -398,29 +406,94 @@ def _move(
             raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % _said(order))
         if seen_version not in (None, order.version):
             raise Changed
-        previous = order.status
-        order.status, order.updated_at, order.version = move.to, now, order.version + 1
-        changed = ["status", "updated_at", "version"]
-        if move.to == Status.CONFIRMED:
-            order.confirmed_at = now
-            changed.append("confirmed_at")
-        if move.to == Status.CANCELED:
-            order.canceled_at, order.cancel_reason = now, reason
-            changed += ["canceled_at", "cancel_reason"]
-        order.save(update_fields=changed)
-        StatusChange.objects.create(
-            account_id=order.account_id,
-            order=order,
-            from_status=previous,
-            to_status=move.to,
-            at=now,
-            actor=actor.name,
-            user_id=actor.user_id,
-            reason=reason,
-        )
+        movement.write([_step(order, move, reason, now)], actor)
         if move.event is not None:
             events.publish(order.account_id, move.event, data=_event_data(order), at=now)
     return order
+
+
+def _step(order: Order, move: Move, reason: str, now: datetime) -> movement.Step:
+    """Make the move in memory."""
+    previous = Status(order.status)
+    order.status, order.updated_at, order.version = move.to, now, order.version + 1
+    if move.to == Status.CONFIRMED:
+        order.confirmed_at = now
+    if move.to == Status.CANCELED:
+        order.canceled_at, order.cancel_reason = now, reason
+    return movement.Step(order, previous, move.to, reason)
+
+
+@dataclass(slots=True)
+class Shipment:
+    """Where a courier says that an order is; the order by its id, or within an account by its `external_id`."""
+
+    status: Status
+    order_id: UUID | None = None
+    external_id: str | None = None
+    reason: str = ""
+
+
+def record_shipments(
+    shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | None = None
+) -> list[bool | Refused]:
+    """Move many orders to where a courier says they are, in one transaction of three statements, one after the other.
+
+    For each whether its order moved; False when it is there, or has been there on its way. Couriers leave steps out:
+    an order that is to be further than the next status makes the moves between too, when all of them are the actor's.
+    With `account_id` other accounts' orders do not exist.
+    """
+    outcomes: list[bool | Refused] = []
+    steps: list[movement.Step] = []
+    with transaction.atomic():
+        orders = _lock_shipped(shipments, account_id)
+        for shipment in shipments:
+            order = orders.get(shipment.order_id or shipment.external_id)
+            if order is None:
+                outcomes.append(UnknownOrder(_("There is no such order.")))
+                continue
+            moves = _route(Status(order.status), shipment.status, actor.role)
+            if moves is None and _route(shipment.status, Status(order.status), actor.role) is None:
+                said = {**_said(order), "to": shipment.status.label.lower()}
+                outcomes.append(AlreadyDecided(_("The order is %(status)s; it cannot become %(to)s.") % said))
+                continue
+            now = max(order.now, order.updated_at)  # type: ignore[attr-defined]  # annotated
+            steps += [_step(order, move, shipment.reason, now) for move in moves or ()]
+            outcomes.append(bool(moves))
+        if steps:
+            movement.write(steps, actor)
+    return outcomes
+
+
+@cache
+def _route(start: Status, end: Status, role: Role) -> tuple[Move, ...] | None:
+    """The moves from one status to another; None when there is no way, or a move on it is not this role's.
+
+    Moves that tell of themselves by an event are left to `_move`.
+    """
+    routes: dict[Status, tuple[Move, ...]] = {start: ()}
+    reached = [start]
+    for status in reached:
+        for (from_status, _name), move in Order.MOVES.items():
+            if from_status == status and role in move.by and move.event is None and move.to not in routes:
+                routes[move.to] = (*routes[status], move)
+                reached.append(move.to)
+    return routes.get(end)
+
+
+def _lock_shipped(shipments: Sequence[Shipment], account_id: UUID | None) -> dict[UUID | str | None, Order]:
+    """The orders that are there, by id and by `external_id`, with their rows locked in the order of their keys."""
+    named = Q(id__in={shipment.order_id for shipment in shipments} - {None})
+    if account_id is not None:
+        external_ids = {shipment.external_id for shipment in shipments} - {None}
+        named = Q(account_id=account_id) & (named | Q(external_id__in=external_ids))
+    orders = Order.objects.filter(named).only(
+        "account_id", "external_id", "status", "version", "updated_at", "confirmed_at", "canceled_at", "cancel_reason"
+    )
+    locked = list(orders.annotate(now=Now()).order_by("id").select_for_update(of=("self",)))
+    by_external_id: dict[UUID | str | None, Order] = {
+        order.external_id: order for order in locked if account_id is not None and order.external_id
+    }
+    return by_external_id | {order.id: order for order in locked}
 
 
 def _lock(order_id: UUID, account_id: UUID | None = None) -> tuple[Order, datetime]:

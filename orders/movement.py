@@ -1,0 +1,57 @@
+"""How moves are written: `lifecycle` decides, these are the two statements that one move costs, or a thousand."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.db import connection
+
+from codservice.accounts.actor import Actor
+from codservice.api.bodies import dump_json
+from orders.models import Order, Status, StatusChange
+
+
+class Step(NamedTuple):
+    """One move that an order has made in memory: `order` is as it is after its last one."""
+
+    order: Order
+    from_status: Status
+    to_status: Status
+    reason: str
+
+
+_ORDER_COLUMNS = {
+    "id": "uuid",
+    "status": "text",
+    "version": "int",
+    "updated_at": "timestamptz",
+    "confirmed_at": "timestamptz",
+    "canceled_at": "timestamptz",
+    "cancel_reason": "text",
+}
+_UPDATE = """
+UPDATE orders_order SET {changes} FROM json_to_recordset(%s::json) AS moved({columns}) WHERE orders_order.id = moved.id
+""".format(
+    changes=", ".join(f"{name} = moved.{name}" for name in _ORDER_COLUMNS if name != "id"),
+    columns=", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items()),
+)
+
+
+def write(steps: Sequence[Step], actor: Actor) -> None:
+    """Write orders that are locked, and their history in the order of `steps`."""
+    moved = {step.order.id: step.order for step in steps}
+    rows = [{name: getattr(order, name) for name in _ORDER_COLUMNS} for order in moved.values()]
+    with connection.cursor() as cursor:
+        cursor.execute(_UPDATE, [dump_json(rows).decode()])
+    StatusChange.objects.bulk_create(
+        StatusChange(
+            account_id=step.order.account_id,
+            order_id=step.order.id,
+            from_status=step.from_status,
+            to_status=step.to_status,
+            at=step.order.updated_at,
+            actor=actor.name,
+            user_id=actor.user_id,
+            reason=step.reason,
+        )
+        for step in steps
+    )

@@ -1,0 +1,127 @@
+"""Many orders moved at once to where a courier says they are."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account
+from codservice.errors import Refused
+from orders import lifecycle
+from orders.lifecycle import Shipment
+from orders.models import Order, Status, StatusChange
+from tests.factories import make_order
+from tests.orders.test_lifecycle import PATHS, order_in
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db
+
+COURIER = Actor.of_command("update_shipments")
+SHIPPED, DELIVERED, RETURNED = Status.SHIPPED, Status.DELIVERED, Status.RETURNED
+# Where a courier's word leads: the steps, none where the order has been there; what is not here is refused.
+STEPS: dict[tuple[str, Status], list[str]] = {
+    ("confirmed", SHIPPED): ["shipped"],
+    ("confirmed", DELIVERED): ["shipped", "delivered"],
+    ("confirmed", RETURNED): ["shipped", "returned"],
+    ("shipped", SHIPPED): [],
+    ("shipped", DELIVERED): ["delivered"],
+    ("shipped", RETURNED): ["returned"],
+    ("delivered", SHIPPED): [],
+    ("delivered", DELIVERED): [],
+    ("returned", SHIPPED): [],
+    ("returned", RETURNED): [],
+}
+
+
+def record(*shipments: Shipment, account: Account | None = None, actor: Actor = COURIER) -> list[Any]:
+    return lifecycle.record_shipments(shipments, actor=actor, account_id=account and account.id)
+
+
+@pytest.mark.parametrize("to", [SHIPPED, DELIVERED, RETURNED], ids=str)
+@pytest.mark.parametrize("status", PATHS)
+def test_where_a_couriers_word_leads(status: str, to: Status) -> None:
+    order = order_in(status)
+    before = Order.objects.values().get(id=order.id)
+    steps = STEPS.get((status, to))
+    told, known = Event.objects.count(), StatusChange.objects.count()
+
+    (outcome,) = record(Shipment(to, order.id, reason="Bureau d'Oran"))
+
+    after = Order.objects.values().get(id=order.id)
+    new = list(StatusChange.objects.order_by("id"))[known:]
+    assert Event.objects.count() == told
+    if not steps:
+        assert after == before
+        assert new == []
+        assert isinstance(outcome, lifecycle.AlreadyDecided) if steps is None else outcome is False
+        return
+    assert outcome is True
+    assert (after["status"], after["version"]) == (to, before["version"] + len(steps))
+    assert after["updated_at"] > before["updated_at"]
+    unchanged = {name for name in before if after[name] == before[name]}
+    assert set(before) - unchanged == {"status", "version", "updated_at"}
+    assert [change.from_status for change in new] == [status, *steps[:-1]]
+    assert [change.to_status for change in new] == steps
+    assert {(change.at, change.actor, change.reason) for change in new} == {
+        (after["updated_at"], "update_shipments", "Bureau d'Oran")
+    }
+
+
+def test_a_refusal_says_where_the_order_is() -> None:
+    (refusal,) = record(Shipment(DELIVERED, order_in("pending_confirmation").id))
+
+    assert refusal.message == "The order is pending confirmation; it cannot become delivered."
+
+
+def test_an_agent_ships_nothing() -> None:
+    order = order_in("confirmed")
+
+    (refusal,) = record(Shipment(SHIPPED, order.id), actor=Actor(Role.AGENT, "Samira"))
+
+    assert isinstance(refusal, Refused)
+    assert Order.objects.get(id=order.id).status == "confirmed"
+
+
+def test_one_file_may_tell_of_an_order_twice_and_good_rows_do_not_wait_for_bad_ones(alice: Account) -> None:
+    order, other = order_in("confirmed", alice), order_in("confirmed", alice)
+
+    outcomes = record(
+        Shipment(SHIPPED, order.id),
+        Shipment(SHIPPED, uuid4()),
+        Shipment(RETURNED, order.id),
+        Shipment(DELIVERED, order.id),
+        Shipment(SHIPPED, other.id),
+    )
+
+    assert [outcome if isinstance(outcome, bool) else type(outcome).__name__ for outcome in outcomes] == [
+        True,
+        "UnknownOrder",
+        True,
+        "AlreadyDecided",
+        True,
+    ]
+    assert set(Order.objects.values_list("status", flat=True)) == {"returned", "shipped"}
+
+
+def test_an_order_is_found_by_the_shops_number_only_in_its_account(alice: Account, charlie: Account) -> None:
+    mine = make_order(alice, external_id="A1")
+    theirs = make_order(charlie, external_id="A1")
+    for order in (mine, theirs):
+        lifecycle.confirm(order.id, actor=Actor(Role.AGENT, "Samira"))
+
+    assert record(Shipment(SHIPPED, external_id="A1"), account=alice) == [True]
+    assert isinstance(record(Shipment(SHIPPED, external_id="A1"))[0], lifecycle.UnknownOrder)
+    assert isinstance(record(Shipment(SHIPPED, theirs.id), account=alice)[0], lifecycle.UnknownOrder)
+
+    assert dict(Order.objects.values_list("account_id", "status")) == {alice.id: "shipped", charlie.id: "confirmed"}
+
+
+def test_a_thousand_cost_as_many_statements_as_one(alice: Account, django_assert_num_queries: Any) -> None:
+    orders = [order_in("confirmed", alice) for _ in range(30)]
+
+    with django_assert_num_queries(5):  # two of them are the savepoint of the test's own transaction
+        record(*(Shipment(DELIVERED, order.id) for order in orders))
+
+    assert set(Order.objects.values_list("status", flat=True)) == {"delivered"}
+    assert StatusChange.objects.filter(to_status__in=["shipped", "delivered"]).count() == 60
