@@ -7,6 +7,7 @@ import phonenumbers
 MAX_LENGTH = 40  # characters; no way of writing a number needs more
 # The forms that every client should send; many more are understood.
 PATTERN = r"^(0|\+213|00213)[567][0-9]{8}$"
+_PLAIN = re.compile(r"(?:0|\+213|00213)([567][0-9]{8})")
 
 # The outline of Algeria's numbering plan as libphonenumber knows it: what a number could be, landlines included,
 # whether or not that block has been handed out yet.
@@ -27,6 +28,9 @@ def to_e164(text: str) -> str:
     """`0550 12 34 56`, `+213…`, `00213…`, Arabic-Indic digits → `+213550123456`. Raises NotAPhone."""
     if len(text) > MAX_LENGTH:
         raise NotAPhone
+    # A mobile number as nearly everybody writes it needs no parser, which takes ten times as long.
+    if mobile := _PLAIN.fullmatch(text.replace(" ", "")):
+        return f"+213{mobile[1]}"
     if not text.isascii():
         text = _SPACES.sub(" ", text)
     if not _USUAL.fullmatch(text):
