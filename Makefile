@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck pins clean bench-deliveries bench-orders browser languages
+.PHONY: help run install test lint format typecheck test-hosts pins clean bench-deliveries bench-orders browser languages
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -26,6 +26,9 @@ install: $(VENV)/.requirements ## Make .venv and install the pinned requirements
 
 test: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages lint typecheck ## Run all checks and tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Cut off and kill hosts of a service over several (needs root)
+	$(BIN)/python -m pytest -m hosts tests/hosts
 
 lint: $(VENV)/.requirements-dev ## Check style and formatting
 	$(BIN)/ruff check .
@@ -91,7 +94,8 @@ browser:
 
 # Signatures are verified in other languages. Only root on Debian can install them here; elsewhere say what is missing.
 languages:
-	@missing=; for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2; do \
+	@PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
+	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 pgbouncer:pgbouncer; do \
 		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

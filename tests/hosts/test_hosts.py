@@ -1,0 +1,206 @@
+"""Two webs, two workers and two beats, of which one each is cut off, then killed: nothing is lost, nothing sent twice.
+
+The checker reads HTTP answers, what the receiver has noted, and the rows that are left.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.run.conftest import eventually
+from tests.webhooks.engine.conftest import Background
+from tests.webhooks.engine.receivers import Connection, Receiver, answer
+
+from .conftest import Deployment
+from .traffic import Shop
+
+pytestmark = pytest.mark.hosts
+
+CLIENTS = 4
+ALL, CANCELLED, STOCK = "/all", "/cancelled", "/stock"
+SUBSCRIBED = {
+    ALL: ["order.cancelled", "inventory.updated"],
+    CANCELLED: ["order.cancelled"],
+    STOCK: ["inventory.updated"],
+}
+# A deadline of 3 s, and what it takes to write the result: whoever holds a claim for longer has gone.
+SETTLED_SECONDS = 4.0
+AWAY_SECONDS = 7.0  # longer than connections survive
+PATIENCE = 40.0
+Claim = tuple[str, str]
+
+
+class Watch:
+    """What goes on in a deployment while its hosts come and go."""
+
+    def __init__(self, deployment: Deployment, shop: Shop, receiver: Receiver, quiet_account: str) -> None:
+        self.deployment, self.shop, self.receiver, self.quiet_account = deployment, shop, receiver, quiet_account
+        self.in_flight: set[str] = set()
+        """Deliveries that were under way when a worker was cut off or killed: those that may arrive twice."""
+
+    def claims(self) -> set[Claim]:
+        held = self.deployment.rows("SELECT delivery_id::text, token::text FROM webhooks_claim WHERE until > now()")
+        return {(id_, token) for id_, token in held}
+
+    def has_lost_a_worker(self) -> None:
+        """Note what it had under way, and let the time pass that its claims last."""
+        held = self.claims()
+        self.in_flight |= {id_ for id_, _ in held}
+        self.end_claims(held)
+
+    def end_claims(self, held: set[Claim]) -> None:
+        time.sleep(SETTLED_SECONDS)
+        orphans = [list(column) for column in zip(*(held & self.claims()), strict=True)] or [[], []]
+        self.deployment.rows(
+            "UPDATE webhooks_claim SET until = now() - interval '1 second'"
+            " WHERE (delivery_id, token) IN (SELECT * FROM unnest(%s::uuid[], %s::uuid[]))",
+            *orphans,
+        )
+
+    def goes_on(self) -> None:
+        """Requests are answered, and new deliveries arrive."""
+        answered = self.shop.steps
+        arrived = {request.delivery for request in list(self.receiver.requests)}
+        eventually(lambda: self.shop.steps > answered + 50, PATIENCE)
+        eventually(lambda: len({r.delivery for r in list(self.receiver.requests)} - arrived) > 50, PATIENCE)
+
+    def beat_goes_on(self) -> None:
+        """Counts that sum up to nothing are folded away, which beat alone asks for."""
+        self.deployment.rows(
+            "INSERT INTO orders_ordercount (account_id, status, delta)"
+            " SELECT %s, 'confirmed', CASE WHEN n %% 2 = 0 THEN 1 ELSE -1 END FROM generate_series(1, 200) n",
+            self.quiet_account,
+        )
+        folded = "SELECT count(*) FROM orders_ordercount WHERE account_id = %s"
+        eventually(lambda: self.deployment.one(folded, self.quiet_account) == 0, PATIENCE)
+
+    def is_drained(self) -> bool:
+        return self.deployment.one("SELECT count(*) FROM webhooks_delivery WHERE status = 'pending'") == 0
+
+
+async def as_receivers_do(connection: Connection) -> None:
+    """Answer after a while: something is always under way."""
+    await asyncio.sleep(random.choice([0.01, 0.05, 0.3]))
+    await answer()(connection)
+
+
+def set_up(deployment: Deployment, folder: Path) -> tuple[Shop, str]:
+    """A merchant with products, whose shop sends requests; and the id of another account, where nothing happens."""
+    deployment.manage("manage.py", "create_account", "Alice", "--email", "a@example.dz", "--rate-limit", "1000000")
+    deployment.manage("manage.py", "create_account", "Quiet", "--email", "quiet@example.dz")
+    key = deployment.manage("manage.py", "create_api_key", "--account", "a@example.dz")
+    catalog = folder / "products.csv"
+    catalog.write_text("sku,name,price\n" + "".join(f"SKU-{number},Product,10\n" for number in range(20)))
+    deployment.manage("manage.py", "import_products", str(catalog), "--account", "a@example.dz")
+    webs = [deployment[name].address() for name, role in deployment.roles.items() if role == "web"]
+    quiet = deployment.one("SELECT id FROM accounts_account WHERE name = 'Quiet'")
+    return Shop(webs, key), quiet
+
+
+def test_hosts_are_cut_off_and_killed_and_nothing_is_lost_or_sent_twice(deployment, tmp_path):
+    shop, quiet_account = set_up(deployment, tmp_path)
+    receiver = Receiver(default=as_receivers_do, address=(deployment.receiver.address("internet"), 8080))
+    with deployment.receiver.inside():
+        receiver.__enter__()
+    for name in ("web1", "web2"):
+        eventually(lambda name=name: deployment.is_ready(name, shop), PATIENCE)
+    web = deployment["web1"].address()
+    with deployment.client.inside():
+        for path, kinds in SUBSCRIBED.items():
+            status, body = shop.request(web, "POST", "/api/v1/webhooks", {"url": receiver.url(path), "events": kinds})
+            assert status == 201, body
+        clients = [Background(lambda number=number: shop.work(number)) for number in range(CLIENTS)]
+    watch = Watch(deployment, shop, receiver, quiet_account)
+
+    watch.goes_on()
+
+    first, second = ("web1", "worker1", "beat1"), ("web2", "worker2", "beat2")
+    for name in first:
+        deployment[name].cut()
+    watch.has_lost_a_worker()
+    watch.goes_on()
+    watch.beat_goes_on()
+    for name in first:
+        deployment[name].mend()
+    eventually(lambda: deployment.is_ready("web1", shop), PATIENCE)
+
+    for name in second:  # the first ones, which were cut off, are on their own now
+        deployment[name].kill()
+    watch.has_lost_a_worker()
+    watch.goes_on()
+    watch.beat_goes_on()
+    for name in second:
+        deployment.start_role(name)
+    eventually(lambda: deployment.is_ready("web2", shop), PATIENCE)
+
+    for host in (deployment.database, deployment.redis):
+        host.cut()
+        time.sleep(AWAY_SECONDS)
+        host.mend()
+        watch.goes_on()
+
+    shop.stop()
+    for client in clients:
+        client.result(60)
+    watch.end_claims(watch.claims())  # those that were committed and never heard of
+    eventually(watch.is_drained, PATIENCE)
+    receiver.__exit__()
+    check(deployment, shop, receiver, watch.in_flight)
+
+
+def check(deployment: Deployment, shop: Shop, receiver: Receiver, in_flight: set[str]) -> None:
+    assert shop.surprises == []
+    # Every answered import is there as it was answered, and no other: a retry finds the first one's order.
+    orders = {
+        str(id_): (status, float(total))
+        for id_, status, total in deployment.rows("SELECT id, status, total_amount FROM orders_order")
+    }
+    assert {id_: total for id_, (_, total) in orders.items()} == {
+        id_: order["total_amount"] for id_, order in shop.imported.items()
+    }
+    assert {id_ for id_, (status, _) in orders.items() if status == "canceled"} == set(shop.cancelled) == set(orders)
+    changes = deployment.rows("SELECT order_id, to_status, count(*) FROM orders_statuschange GROUP BY 1, 2")
+    assert {count for *_, count in changes} == {1}
+    # Stock: a chain for each product, one movement for each answered change and for some of the unanswered.
+    chain = "SELECT product_id, old_quantity, new_quantity FROM inventory_stockmovement ORDER BY id"
+    movements = deployment.rows(chain)
+    stock: dict[Any, int] = {}
+    for product, old, new in movements:
+        assert stock.get(product, old) == old
+        stock[product] = new
+    assert shop.stock_changes <= len(movements) <= shop.stock_changes + shop.stock_changes_unanswered
+    # An event for each change, a delivery for each event and subscribed webhook.
+    written = deployment.rows("SELECT id, kind, body FROM webhooks_event")
+    events = {str(id_): (kind, body) for id_, kind, body in written}
+    told = [json.loads(body)["data"]["id"] for kind, body in events.values() if kind == "order.cancelled"]
+    assert Counter(told) == Counter(list(orders))
+    assert len(events) == len(orders) + len(movements)
+    deliveries = {
+        str(id_): (str(event), "/" + url.rpartition("/")[2], status)
+        for id_, event, url, status in deployment.rows(
+            "SELECT d.id, d.event_id, w.url, d.status FROM webhooks_delivery d"
+            " JOIN webhooks_webhook w ON w.id = d.webhook_id"
+        )
+    }
+    expected = [(id_, path) for id_, (kind, _) in events.items() for path, kinds in SUBSCRIBED.items() if kind in kinds]
+    assert Counter((event, path) for event, path, _ in deliveries.values()) == Counter(expected)
+    assert {status for *_, status in deliveries.values()} == {"delivered"}
+    # Each arrived, as it was written; twice only what was under way when its worker was lost.
+    seen = Counter(request.delivery for request in receiver.requests)
+    assert set(seen) == set(deliveries)
+    for request in receiver.requests:
+        event, path, _ = deliveries[request.delivery]
+        assert (request.path, request.body.decode()) == (path, events[event][1])
+    repeated = {id_ for id_, count in seen.items() if count > 1}
+    print(
+        f"{len(orders)} orders, {len(movements)} stock changes, {len(deliveries)} deliveries;"
+        f" {len(in_flight)} in flight at a cut or kill, {len(repeated)} of them arrived twice; answers {shop.answers}"
+    )
+    assert repeated <= in_flight
+    assert all(shop.answers.values())
