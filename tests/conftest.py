@@ -15,6 +15,7 @@ from tests import factories
 # Nobody runs collectstatic before the tests, and passwords need not be slow to guess.
 settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+settings.MIDDLEWARE.insert(0, "tests.drift.Recorder")
 
 
 @pytest.fixture(autouse=True)

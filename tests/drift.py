@@ -1,0 +1,130 @@
+"""Whether the OpenAPI description and the service have drifted apart, over a whole run of the tests.
+
+`Recorder`, a middleware that tests/conftest.py puts before all others, notes each operation and status that the service
+answered with in a test's process. When the whole suite has run and passed, the notes of all workers are held against
+the description, and the run fails when an answer that was seen is not described, or one that is described was never
+seen. `--drift` does so after any run.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from functools import cache
+from typing import Any
+
+import pytest
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse
+
+Seen = tuple[str, str, int]
+"""Method, path as the description writes it (`/api/v1/orders/{id}`), status."""
+
+SEEN: set[Seen] = set()
+# What the service may say of a method that a path does not have, before it looks at the path.
+_BEFORE_THE_ROUTE = {401, 405, 413, 429, 503}
+
+
+class Recorder:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if (path := _described_path(request.path_info)) and _is_for_us(request):
+            SEEN.add((str(request.method).replace("HEAD", "GET"), path, response.status_code))
+        return response
+
+
+def _is_for_us(request: HttpRequest) -> bool:
+    """Not so with a `Host` that is not served here: then there is no operation, whatever the path."""
+    try:
+        return bool(request.get_host())
+    except DisallowedHost:
+        return False
+
+
+def _described_path(path: str) -> str:
+    """The path with its parameters by name; empty when it leads nowhere in the API."""
+    from django.urls import Resolver404, resolve
+
+    if not path.startswith("/api/v1/"):
+        return ""
+    try:
+        return "/" + resolve(path).route.replace("<id:", "{").replace(">", "}")
+    except Resolver404:
+        return ""
+
+
+@cache
+def description() -> dict[str, Any]:
+    """The OpenAPI description, as the code makes it without a request."""
+    from drf_spectacular.generators import SchemaGenerator
+
+    return SchemaGenerator().get_schema(request=None, public=True)
+
+
+def drift(seen: Iterable[Seen], description: dict[str, Any]) -> list[str]:
+    """A line for each answer that only one of the two knows, sorted."""
+    described = {
+        (method.upper(), path, int(status))
+        for path, operations in description["paths"].items()
+        for method, operation in operations.items()
+        for status in operation["responses"]
+    }
+    operations = {(method, path) for method, path, _ in described}
+    answered = {each for each in seen if each[:2] in operations or each[2] not in _BEFORE_THE_ROUTE}
+    undescribed = [
+        f"{verb} {path} answered {code}, which is not described" for verb, path, code in answered - described
+    ]
+    unseen = [f"{verb} {path} is described with {code}, which no test saw" for verb, path, code in described - answered]
+    return sorted(undescribed + unseen)
+
+
+# --- The run: workers hand their notes to the controller, which compares -------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--drift", action="store_true", help="hold what was answered against the OpenAPI description")
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether nothing was chosen from or left out of the suite."""
+    option = config.option
+    narrowed = ("keyword", "deselect", "ignore", "ignore_glob", "lf", "collectonly", "maxfail", "stepwise")
+    suites = [str(config.rootpath / path) for path in config.getini("testpaths")]
+    if option.markexpr not in ["", *config.getini("addopts")]:
+        return False
+    return not any(getattr(option, name, None) for name in narrowed) and (
+        config.args_source == pytest.Config.ArgsSource.TESTPATHS
+        or [str(config.invocation_params.dir / path) for path in config.args] == suites
+    )
+
+
+def pytest_testnodedown(node: Any, error: object) -> None:
+    SEEN.update(map(tuple, getattr(node, "workeroutput", {}).get("seen_answers", ())))  # type: ignore[arg-type]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["seen_answers"] = sorted(SEEN)
+    result = yield  # xdist's own hook waits for its workers
+    is_asked_for = config.option.drift or (_is_whole(config) and exitstatus == pytest.ExitCode.OK)
+    if is_asked_for and not hasattr(config, "workeroutput"):
+        config.stash[_DRIFT] = drift(SEEN, description())
+        if config.stash[_DRIFT] and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return result
+
+
+_DRIFT = pytest.StashKey[list[str]]()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    lines = config.stash.get(_DRIFT, None)
+    if lines is None:
+        return
+    if lines:
+        terminalreporter.section("the OpenAPI description has drifted", red=True)
+        terminalreporter.write_line("\n".join(lines))
+    else:
+        terminalreporter.write_line(f"The OpenAPI description and {len(SEEN)} kinds of answers agree.")
