@@ -7,13 +7,15 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from codservice import metrics
+
 _broker = redis.Redis.from_url(
     settings.REDIS_URL, socket_timeout=settings.REDIS_TIMEOUT, socket_connect_timeout=settings.REDIS_TIMEOUT
 )
 
 
 class HealthChecks:
-    """Answers /healthz and /readyz before all other middleware: whoever asks has no key and may name any host."""
+    """Answers the paths of ANSWERS before all other middleware: whoever asks has no key and may name any host."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -51,7 +53,11 @@ def _broker_answers() -> str:
     return ""
 
 
-ANSWERS = {"/healthz": alive, "/readyz": ready}
+ANSWERS: dict[str, Callable[[HttpRequest], HttpResponse]] = {
+    "/healthz": alive,
+    "/readyz": ready,
+    "/metrics": metrics.exposition,
+}
 # Part → what is wrong with it, empty when nothing is. Apps add theirs when they are ready; those that look at much are
 # for the command check_service alone.
 CHECKS: dict[str, Callable[[], str]] = {"database": _database, "broker": _broker_answers}

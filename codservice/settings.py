@@ -57,6 +57,9 @@ try:
     _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0))
     _email = env.dj_email_url("EMAIL_URL", "console:")
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
+    # Who may ask for /metrics from elsewhere, and the port that a worker serves its own at; 0: none.
+    METRICS_TOKEN = env.str("METRICS_TOKEN", "")
+    METRICS_PORT = env.int("METRICS_PORT", 0, validate=validate.Range(min=0, max=65535))
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
 except (EnvError, ValueError, embedded.CannotStart) as error:
     raise ImproperlyConfigured(str(error)) from None
@@ -71,6 +74,8 @@ if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
 if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
     raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
 
+if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
+    raise ImproperlyConfigured("METRICS_TOKEN must have at least 16 characters.")
 if "EMAIL_BACKEND" not in _email:
     raise ImproperlyConfigured("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
 
@@ -301,11 +306,12 @@ SPECTACULAR_SETTINGS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request_id": {"()": "codservice.logs.RequestIdFilter"}},
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request_id"]}},
+    "formatters": {"line": {"()": "codservice.logs.formatter", "readable": DEVELOPMENT}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
+        # Beat sends a task every few seconds; that each was sent, received and done is for who debugs it.
+        "celery": {"level": LOG_LEVEL if LOG_LEVEL in ("DEBUG", "ERROR") else "WARNING"},
         # The 4xx that clients cause are theirs to read in the answer, not ours in the log.
         "django.request": {"level": "ERROR"},
         "django.security.DisallowedHost": {"level": "ERROR"},

@@ -1,19 +1,24 @@
 """What surrounds every request: its id, and for /api/v1 the key and the rate limit."""
 
+import logging
 import re
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 
+from django.contrib.auth import SESSION_KEY
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.utils import translation
 from django.utils.log import log_response
 from uuid_utils import uuid7
 
-from codservice import logs
+from codservice import health, logs, metrics
 from codservice.accounts import authentication
 from codservice.api import ratelimit
 from codservice.api.errors import error_response, unavailable
+
+access = logging.getLogger("codservice.access")
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -21,7 +26,10 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
 
 
 class RequestId:
-    """`X-Request-Id` on every answer: the client's when it is a sane one, else a new one."""
+    """`X-Request-Id` on every answer: the client's when it is a sane one, else a new one.
+
+    Outermost, it also sees what becomes of every request: a line in the log and the counters of /metrics.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -29,16 +37,32 @@ class RequestId:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         sent = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = sent if _SANE_ID.fullmatch(sent) else str(uuid7())
-        token = logs.request_id.set(request_id)
+        logs.forget()
+        logs.bind(request_id=request_id)
+        started = time.perf_counter()
         try:
             response = self.get_response(request)
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 # Django would log it only when this id is forgotten again.
                 log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
+            if request.path not in health.ANSWERS:  # of those there is one every few seconds
+                _observe(request, response.status_code, time.perf_counter() - started)
         finally:
-            logs.request_id.reset(token)
+            logs.forget()
         response.headers["X-Request-Id"] = request_id
         return response
+
+
+def _observe(request: HttpRequest, status: int, seconds: float) -> None:
+    # By the URL's pattern: paths may hold anything, and queries hold telephone numbers.
+    method, route = metrics.method_of(request), metrics.route_of(request)
+    metrics.count_request(method, route, status, seconds)
+    if access.isEnabledFor(logging.INFO):
+        fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
+        session = getattr(request, "session", None)
+        if session is not None and session.accessed and SESSION_KEY in session:
+            fields["user_id"] = session[SESSION_KEY]
+        access.info("request", extra=fields)
 
 
 class ApiGate:
@@ -71,6 +95,7 @@ class ApiGate:
                 return error_response(429, "rate_limited", headers={"Retry-After": str(wait)})
             return error_response(401, "unauthenticated", headers={"WWW-Authenticate": "Bearer"})
         request.api_key = key  # type: ignore[attr-defined]
+        logs.bind(account_id=str(key.account_id), api_key_id=str(key.id))
         usage = ratelimit.use_key(key.id, key.rate_limit)
         if usage.is_exceeded:
             response = error_response(429, "rate_limited", headers={"Retry-After": str(usage.reset)})

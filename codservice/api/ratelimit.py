@@ -17,6 +17,8 @@ from django_ratelimit.core import get_usage
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from codservice import metrics
+
 logger = logging.getLogger(__name__)
 
 WINDOW = 60  # seconds
@@ -73,6 +75,7 @@ class Counter:
         with self._lock:
             if not self.is_paused:
                 logger.warning("rate limit is open, Redis does not answer: %s", error)
+                metrics.RATE_LIMIT_OPEN.inc()
             self._paused_until = time.monotonic() + PAUSE
 
     @property
@@ -84,7 +87,10 @@ counter = Counter(settings.REDIS_URL, settings.REDIS_TIMEOUT)
 
 
 def use_key(key_id: object, limit: int) -> Usage:
-    return counter.use(str(key_id), limit)
+    usage = counter.use(str(key_id), limit)
+    if usage.is_exceeded:
+        metrics.REFUSALS.labels("api-key").inc()
+    return usage
 
 
 def client_address(request: HttpRequest) -> str:
@@ -111,5 +117,8 @@ def limited_for(request: HttpRequest, group: str, value: str, rate: str) -> int:
     except redis.RedisError as error:
         counter.pause(error)
         return 0
+    if not usage or not usage["should_limit"]:
+        return 0
+    metrics.REFUSALS.labels(group).inc()
     # time_left counts to the start of the window's last second: without the 1 the client came back too early.
-    return max(usage["time_left"] + 1, 1) if usage and usage["should_limit"] else 0
+    return max(usage["time_left"] + 1, 1)

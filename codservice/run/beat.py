@@ -8,8 +8,9 @@ twice the memory.
 import os
 
 from celery import Celery
+from celery.signals import setup_logging
 
-from codservice import embedded
+from codservice import embedded, logs
 
 from .process import return_memory_soon
 
@@ -20,6 +21,7 @@ app = Celery("codservice", fixups=[], set_as_current=False)
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
     app.config_from_object("django.conf:settings", namespace="CELERY")
+    setup_logging.connect(logs.configure)
     return_memory_soon()
     app.Beat(schedule=str(embedded.data_dir() / "celerybeat-schedule"), quiet=True).run()
 

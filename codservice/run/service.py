@@ -1,15 +1,18 @@
 """What the service consists of, as a plain list of processes."""
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from codservice import embedded
 from codservice.embedded.postgres import postgres
 from codservice.embedded.valkey import valkey
 
+from . import counters
 from .process import Process
 from .web import STOP_SECONDS, Web
 
@@ -41,15 +44,19 @@ def processes(layout: embedded.Layout, web: Web, environ: Mapping[str, str] = os
 
 def application(layout: embedded.Layout, web: Web) -> Process:
     """The parts that are ours, below one process that loads them. It gets our environment unchanged and some more."""
+    folder = layout.data / "counters"
     return Process(
         "application",
         [sys.executable, "-m", "codservice.run.application"],
+        # Whoever counted there died with the one before.
+        before_start=partial(shutil.rmtree, folder, ignore_errors=True),
         is_ready=web.answers,
         start_seconds=None,  # migrations take as long as they take
         stop=APPLICATION_STOP,
         options={"cwd": CHECKOUT},
         environment={
             "DATA_DIR": str(layout.data),
+            counters.VARIABLE: str(folder),
             # Few threads need no memory arena of their own for each core.
             "MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", "2"),
             # `manage.py check` and the tests run the checks, a worker need not.

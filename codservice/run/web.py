@@ -14,6 +14,7 @@ from typing import Any
 
 from codservice.embedded.layout import CannotStart
 
+from . import counters
 from .process import die_with_parent, return_memory
 
 APPLICATION = "codservice.wsgi:application"
@@ -128,6 +129,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_MILLISECONDS, max_buffer_size=HEADER_BYTES),
         websockets=False,
         log_level=LogLevels.warning,
+        log_dictconfig={"formatters": {}, "handlers": {}, "loggers": {}},  # its lines are for our handler
         respawn_failed_workers=True,
         respawn_interval=0.1,
         workers_kill_timeout=STOP_SECONDS,
@@ -137,6 +139,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
 
 if __name__ == "__main__":
     try:
-        serve(Web.from_environ())
+        with counters.folder():
+            serve(Web.from_environ())
     except CannotStart as error:
         sys.exit(f"codservice: {error}")

@@ -4,6 +4,7 @@ Threads and not processes: a task here waits for PostgreSQL and for receivers, a
 itself. A second process would cost as much memory as the first.
 """
 
+import os
 import sys
 import warnings
 
@@ -26,10 +27,15 @@ def preload() -> None:
 
 
 def main() -> int:
+    from django.conf import settings
+
+    from codservice import metrics
     from codservice.celery import app
 
     # Root is the only user of many a container, and nothing here unpickles what comes from the broker.
     warnings.simplefilter("ignore", SecurityWarning)
+    if settings.METRICS_PORT:
+        metrics.serve(os.environ.get("HOST") or "127.0.0.1", settings.METRICS_PORT)
     worker = app.Worker(
         pool_cls="threads",
         concurrency=THREADS,

@@ -1,5 +1,6 @@
 """Errors: each as `{"error": code, "message": sentence}`, in JSON for whatever happens under /api/."""
 
+import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,8 +11,8 @@ import psycopg
 import pytest
 from django.db import connection
 
+from codservice import logs
 from codservice.accounts import authentication
-from codservice.logs import RequestIdFilter
 from orders.models import Order
 from tests.api.conftest import database_url, new_key
 from tests.factories import AccountFactory, make_order, order_body
@@ -290,15 +291,13 @@ def test_without_a_database_it_is_503_at_once_and_recovers_alone(api, monkeypatc
 
 @pytest.mark.django_db(transaction=True)
 def test_the_log_line_of_a_503_carries_the_request_id(api, monkeypatch, caplog):
-    caplog.handler.addFilter(RequestIdFilter())
+    caplog.handler.setFormatter(logs.formatter(readable=False))
     connection.close()
     with monkeypatch.context() as away:
         away.setitem(connection.settings_dict, "HOST", "/nowhere")
         api.get(ORDERS, headers={"X-Request-Id": "mine"})
-    lines = [record for record in caplog.records if record.name == "django.request"]
-    assert [(record.getMessage(), record.request_id) for record in lines] == [
-        (f"Service Unavailable: {ORDERS}", "mine")
-    ]
+    lines = [line for line in map(json.loads, caplog.text.splitlines()) if line["logger"] == "django.request"]
+    assert [(line["event"], line["request_id"]) for line in lines] == [(f"Service Unavailable: {ORDERS}", "mine")]
 
 
 # --- Headers of every answer ----------------------------------------------------------------------------------------
@@ -321,7 +320,7 @@ def test_any_other_request_id_is_replaced(api, sent):
 
 
 def test_the_request_id_is_in_the_log_lines_of_the_request(api, monkeypatch, caplog):
-    caplog.handler.addFilter(RequestIdFilter())
+    caplog.handler.setFormatter(logs.formatter(readable=False))
 
     def view(self):
         logging.getLogger("orders").warning("inside")
@@ -329,7 +328,8 @@ def test_the_request_id_is_in_the_log_lines_of_the_request(api, monkeypatch, cap
 
     monkeypatch.setattr("orders.views.OrderViewSet.get_queryset", view)
     api.get(ORDERS, headers={"X-Request-Id": "mine"})
-    assert [record.request_id for record in caplog.records if record.message == "inside"] == ["mine"]
+    lines = map(json.loads, caplog.text.splitlines())
+    assert [line["request_id"] for line in lines if line["event"] == "inside"] == ["mine"]
 
 
 @pytest.mark.parametrize("path", [ORDERS, f"{ORDERS}?page=0", "/api/v1/nothing", f"{ORDERS}/{NOBODYS}"])

@@ -1,0 +1,172 @@
+"""What Prometheus is told: counters of all processes of this host, and figures that the database is asked for.
+
+With PROMETHEUS_MULTIPROC_DIR in the environment (`codservice.run` sets it) each process counts in files of that folder,
+and whoever is asked adds them up; without, a process tells of itself alone. Rooms define their own counters beside what
+they count, and register figures of the database when they are ready. Labels have few values: never an id or a path.
+"""
+
+import hmac
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from glob import glob
+from http import HTTPStatus
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.http import HttpRequest, HttpResponse
+
+_FOLDER = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
+if _FOLDER:  # looked into as soon as there is a counter
+    Path(_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest  # noqa: E402
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, ThreadingWSGIServer  # noqa: E402
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric  # noqa: E402
+from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
+
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+# Of a request; from what an API call takes here to where callers give up.
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+REQUESTS = Counter("codservice_http_requests", "Requests that were answered.", ["method", "route", "status"])
+REQUEST_SECONDS = Histogram(
+    "codservice_http_request_duration_seconds", "How long answers took.", ["method", "route"], buckets=_SECONDS
+)
+REFUSALS = Counter("codservice_rate_limit_refusals", "Requests over a limit.", ["limit"])
+RATE_LIMIT_OPEN = Counter("codservice_rate_limit_opened", "Times that Redis was away and no limit was kept.")
+
+
+def route_of(request: HttpRequest) -> str:
+    """The URL's pattern; one word for all that has none: what is refused before, and what does not exist."""
+    if request.resolver_match:
+        return request.resolver_match.route
+    return "static" if request.path.startswith(settings.STATIC_URL) else "unmatched"
+
+
+def method_of(request: HttpRequest) -> str:
+    return request.method if request.method in _METHODS else "other"  # type: ignore[return-value]
+
+
+def count_request(method: str, route: str, status: int, seconds: float) -> None:
+    REQUESTS.labels(method, route, str(status)).inc()
+    REQUEST_SECONDS.labels(method, route).observe(seconds)
+
+
+# --- Figures of the database -------------------------------------------------------------------------------------
+
+Reading = Iterable[tuple[tuple[str, ...], float]]
+_figures: dict[str, tuple[str, Sequence[str], Callable[[], Reading]]] = {}
+
+
+def add_figure(name: str, meaning: str, read: Callable[[], Reading], *, labels: Sequence[str] = ()) -> None:
+    """Have /metrics show what `read` gives: values with their labels' values. It must cost little, however much is
+    stored, and show the same on every host; what it cannot read (a DatabaseError) is left out."""
+    _figures[name] = meaning, labels, read
+
+
+class _Figures:
+    def collect(self) -> Iterator[Metric]:
+        is_up = True
+        for name, (meaning, labels, read) in _figures.items():
+            family = GaugeMetricFamily(name, meaning, labels=labels)
+            try:
+                for values, value in read() if is_up else ():
+                    family.add_metric(values, value)
+            except DatabaseError:
+                is_up = False  # the others would only wait for it too
+            yield family
+        yield GaugeMetricFamily("codservice_database_up", "Whether the figures could be read.", value=is_up)
+
+
+class _Processes(MultiProcessCollector):
+    """The counters of all processes, those of the dead included: what they counted has happened."""
+
+    def collect(self) -> Iterable[Metric]:
+        files = []
+        for file in glob(os.path.join(self._path, "*.db")):
+            # Killed between two statements a process leaves a file with nothing in it, or a gauge of what it did.
+            if "gauge_live" in file and not _is_alive(int(Path(file).stem.rpartition("_")[2])):
+                Path(file).unlink(missing_ok=True)
+            elif os.path.getsize(file):
+                files.append(file)
+        return self.merge(files)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+# --- Telling -----------------------------------------------------------------------------------------------------
+
+
+def exposition(request: HttpRequest) -> HttpResponse:
+    """`/metrics`: counters and figures, for who asks from this host or with METRICS_TOKEN."""
+    status, kind, body = _tell(request.META, _Figures())
+    return HttpResponse(body, status=status, content_type=kind)
+
+
+def serve(host: str, port: int) -> None:
+    """Serve this host's counters at /metrics from a thread of this process, for hosts that run no web."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    kind = type("Server", (ThreadingWSGIServer,), {"address_family": family})
+    server = make_server(host, port, _application, server_class=kind, handler_class=_Silent)
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+
+
+def _tell(environ: dict[str, Any], *collectors: Any) -> tuple[HTTPStatus, str, bytes]:
+    if not _may_ask(environ):
+        return HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", _REFUSAL
+    registry = CollectorRegistry()
+    if _FOLDER:
+        _Processes(registry, _FOLDER)
+    else:
+        registry.register(REGISTRY)  # type: ignore[arg-type]
+    for collector in collectors:
+        registry.register(collector)
+    return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)
+
+
+_REFUSAL = b"Ask from this host itself, without a proxy, or send Authorization: Bearer METRICS_TOKEN.\n"
+_PROXIED = ("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_HOST", "HTTP_X_FORWARDED_PROTO", "HTTP_X_REAL_IP",
+            "HTTP_FORWARDED", "HTTP_VIA")  # fmt: skip
+
+
+def _may_ask(environ: dict[str, Any]) -> bool:
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if settings.METRICS_TOKEN and scheme.lower() == "bearer":
+        return hmac.compare_digest(token.encode("utf-8", "replace"), settings.METRICS_TOKEN.encode())
+    # Through a proxy on this host everybody's address is this host's.
+    return _is_loopback(environ.get("REMOTE_ADDR", "")) and not any(name in environ for name in _PROXIED)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return False
+    return ((isinstance(ip, IPv6Address) and ip.ipv4_mapped) or ip).is_loopback
+
+
+def _application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    status, kind, body = HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b""
+    if environ["PATH_INFO"] == "/metrics":
+        status, kind, body = _tell(environ)
+    start_response(f"{status.value} {status.phrase}", [("Content-Type", kind)])
+    return [body]
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
