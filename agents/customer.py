@@ -56,15 +56,18 @@ class Customer:
     history: dict[str, int]
 
 
+_READ = """
+UPDATE agents_claim SET expires_at = statement_timestamp() + %s
+WHERE id = %s AND agent_id = %s AND expires_at > statement_timestamp()
+RETURNING phone_e164, expires_at
+"""
+
+
 def read(claim_id: UUID, *, agent: User) -> Customer | None:
     """The customer that the agent holds, whose lease begins anew; None when they do not."""
     values: list[Any] = [LEASE, claim_id, agent.id]
     with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE agents_claim SET expires_at = now() + %s WHERE id = %s AND agent_id = %s AND expires_at > now()"
-            " RETURNING phone_e164, expires_at",
-            values,
-        )
+        cursor.execute(_READ, values)
         held = cursor.fetchone()
     if held is None:
         return None

@@ -60,24 +60,28 @@ class NothingToCallFor(Refused):
 
 # --- Claiming ----------------------------------------------------------------------------------------------------
 
-# The status is written out and no parameter, so that the partial index serves prepared statements too.
+# The status is written out and no parameter, so that the partial index serves prepared statements too. The clock is the
+# statement's, like Django's Now: what a transaction has written is due in it.
 _FREE = """
     SELECT o.id FROM orders_order o
     WHERE o.status = 'pending_confirmation' AND {due}
-      AND NOT EXISTS (SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND c.expires_at > now())
+      AND NOT EXISTS (
+        SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND c.expires_at > statement_timestamp()
+      )
     ORDER BY o.call_due_at, o.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 """
 # In the order of service: promises of one's own, promises that others have not kept, new orders, tries that are due.
 _SERVED = (
-    "o.call_state = 'callback' AND o.call_due_at <= now() AND o.callback_agent_id = %(agent)s",
-    "o.call_state = 'callback' AND o.call_due_at <= now() - %(overdue)s::interval",
-    "o.call_state = 'new' AND o.call_due_at <= now()",
-    "o.call_state = 'retry' AND o.call_due_at <= now()",
+    "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() AND o.callback_agent_id = %(agent)s",
+    "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() - %(overdue)s::interval",
+    "o.call_state = 'new' AND o.call_due_at <= statement_timestamp()",
+    "o.call_state = 'retry' AND o.call_due_at <= statement_timestamp()",
 )
 _NEXT = """
 WITH held AS (
-    UPDATE agents_claim SET expires_at = now() + %(lease)s::interval WHERE id = (
-        SELECT c.id FROM agents_claim c WHERE c.agent_id = %(agent)s AND c.expires_at > now() AND EXISTS (
+    UPDATE agents_claim SET expires_at = statement_timestamp() + %(lease)s::interval WHERE id = (
+        SELECT c.id FROM agents_claim c
+        WHERE c.agent_id = %(agent)s AND c.expires_at > statement_timestamp() AND EXISTS (
             SELECT FROM orders_order o WHERE o.phone_e164 = c.phone_e164 AND o.status = 'pending_confirmation'
         ) ORDER BY c.claimed_at LIMIT 1
     ) RETURNING id
@@ -85,11 +89,11 @@ WITH held AS (
     SELECT CASE WHEN NOT EXISTS (SELECT FROM held) THEN COALESCE({served}) END AS order_id
 ), claimed AS (
     INSERT INTO agents_claim (id, phone_e164, agent_id, claimed_at, expires_at)
-    SELECT %(claim)s, o.phone_e164, %(agent)s, now(), now() + %(lease)s::interval
+    SELECT %(claim)s, o.phone_e164, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval
     FROM orders_order o JOIN free ON free.order_id = o.id
     ON CONFLICT (phone_e164) DO UPDATE SET id = EXCLUDED.id, agent_id = EXCLUDED.agent_id,
         claimed_at = EXCLUDED.claimed_at, expires_at = EXCLUDED.expires_at
-    WHERE agents_claim.expires_at <= now()
+    WHERE agents_claim.expires_at <= statement_timestamp()
     RETURNING id
 )
 SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.order_id FROM free
@@ -113,11 +117,11 @@ def next_customer(agent: User) -> UUID | None:
 
 _TAKE = """
 INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
-VALUES (%(claim)s, %(phone)s, %(agent)s, now(), now() + %(lease)s::interval)
+VALUES (%(claim)s, %(phone)s, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval)
 ON CONFLICT (phone_e164) DO UPDATE SET expires_at = EXCLUDED.expires_at, agent_id = EXCLUDED.agent_id,
-    id = CASE WHEN c.expires_at > now() THEN c.id ELSE EXCLUDED.id END,
-    claimed_at = CASE WHEN c.expires_at > now() THEN c.claimed_at ELSE EXCLUDED.claimed_at END
-WHERE c.expires_at <= now() OR c.agent_id = EXCLUDED.agent_id
+    id = CASE WHEN c.expires_at > statement_timestamp() THEN c.id ELSE EXCLUDED.id END,
+    claimed_at = CASE WHEN c.expires_at > statement_timestamp() THEN c.claimed_at ELSE EXCLUDED.claimed_at END
+WHERE c.expires_at <= statement_timestamp() OR c.agent_id = EXCLUDED.agent_id
 RETURNING id
 """
 
@@ -168,8 +172,8 @@ _CALLED = "call_state IN ('new', 'retry', 'callback')"
 _COUNTERS = "SELECT " + ", ".join(
     _COUNTED.format(which=which)
     for which in (
-        f"{_CALLED} AND call_due_at <= now()",
-        f"{_CALLED} AND call_due_at > now() AND call_due_at < %(end_of_day)s",
+        f"{_CALLED} AND call_due_at <= statement_timestamp()",
+        f"{_CALLED} AND call_due_at > statement_timestamp() AND call_due_at < %(end_of_day)s",
         "call_state = 'callback' AND callback_agent_id = %(agent)s",
         "call_state = 'review'",
     )

@@ -35,7 +35,7 @@ def friday() -> list[int]:
 class CallingRules(models.Model):
     """When and how often a merchant's customers are called again. Without a row, the defaults here hold.
 
-    Times are Algeria's. A silent call is no cancellation: after `most_attempts` of them a supervisor looks at the order.
+    Times are Algeria's. A silent call is no cancellation: after `most_attempts` of them a supervisor decides.
     """
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, primary_key=True, related_name="calling_rules")
