@@ -1,4 +1,5 @@
 from django.urls import include, path
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 urlpatterns = [
@@ -8,7 +9,12 @@ urlpatterns = [
     path("api/v1/", include("inventory.urls")),
     path("api/v1/", include("webhooks.urls")),
     path("console/", include("agents.urls")),
+    path("docs/", include("codservice.docs.urls")),
+    path("docs", RedirectView.as_view(pattern_name="docs")),  # as people type it
     path("i18n/", include("django.conf.urls.i18n")),
+    path("account/", include("orders.pages")),
+    path("account/", include("orders.quick_start")),
+    path("account/", include("webhooks.pages")),
     path("", include("codservice.accounts.urls")),
 ]
 

@@ -5,7 +5,7 @@ from typing import Any
 import django_filters
 from django import forms
 
-from codservice.api.filters import Filters
+from codservice.api.filters import Filters, MomentFilter
 from webhooks.models import Delivery, Event
 
 EVENTS = (*Event.Kind.values, Event.PING)
@@ -40,6 +40,10 @@ class DeliveryFilter(Filters):
     )
     event = WordsFilter(
         field_name="event__kind", lookup_expr="in", words=EVENTS, label="One or several kinds, comma separated."
+    )
+    created_from = MomentFilter(field_name="created_at", lookup_expr="gte", label="At or after this time or date.")
+    created_to = MomentFilter(
+        field_name="created_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date."
     )
 
     class Meta:

@@ -27,6 +27,11 @@ class Actor(NamedTuple):
         return cls(Role.API, f"API key {key.name}")
 
     @classmethod
+    def of_holder(cls, holder: User) -> "Actor":
+        """On the account's pages its holder may do what the account's keys may."""
+        return cls(Role.API, holder.display_name, holder.id)
+
+    @classmethod
     def of_user(cls, user: User) -> "Actor":
         """A supervisor is who may see all orders; superusers are."""
         role = Role.SUPERVISOR if user.has_perm("orders.supervise_order") else Role.AGENT

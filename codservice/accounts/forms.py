@@ -3,24 +3,51 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django import forms
-from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth import forms as auth_forms
 from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.db.models.functions import Lower
+from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_variables
 
 from codservice.accounts.models import SCOPES, ApiKey, User
+from codservice.accounts.tasks import send_password_link
 from codservice.api import ratelimit
 
 DAYS_ARE_OF = ZoneInfo("Africa/Algiers")
 # Tries to sign in per person and address since they last signed in.
 LOGIN_RATE = "10/5m"
+# Links for a new password that an address may ask for, and that are mailed to one person.
+LINK_RATE = "10/h"
+MAIL_RATE = "3/h"
+SCOPE_WORDS = {
+    "orders:read": _("read orders"),
+    "orders:write": _("import and cancel orders"),
+    "inventory:read": _("read products and stock"),
+    "inventory:write": _("set stock"),
+    "webhooks:read": _("read webhooks and their log"),
+    "webhooks:write": _("register and delete webhooks, resend"),
+}
 
 
-class LoginForm(AuthenticationForm):
+class TooManyTries(ValidationError):
+    """`wait` is the seconds until the next try."""
+
+    def __init__(self, wait: int) -> None:
+        self.wait = wait
+        minutes = -(-wait // 60)
+        text = ngettext(
+            "Too many tries. Try again in %(minutes)d minute.",
+            "Too many tries. Try again in %(minutes)d minutes.",
+            minutes,
+        )
+        super().__init__(text, code="locked", params={"minutes": minutes})
+
+
+class LoginForm(auth_forms.AuthenticationForm):
     """Username or e-mail address, and password. `wait` is the seconds until the next try, 0 when it may be now."""
 
     wait = 0
@@ -45,16 +72,7 @@ class LoginForm(AuthenticationForm):
         tries_of = f"{username.casefold()} {ratelimit.client_address(self.request)} {last_login}"
         self.wait = ratelimit.limited_for(self.request, "login", tries_of, LOGIN_RATE)
         if self.wait:
-            minutes = -(-self.wait // 60)
-            raise ValidationError(
-                ngettext(
-                    "Too many tries. Try again in %(minutes)d minute.",
-                    "Too many tries. Try again in %(minutes)d minutes.",
-                    minutes,
-                ),
-                code="locked",
-                params={"minutes": minutes},
-            )
+            raise TooManyTries(self.wait)
         self.cleaned_data["username"] = username
         return super().clean()
 
@@ -68,6 +86,54 @@ def _find(typed: str) -> tuple[str, datetime | None]:
     return username, found.get(username)
 
 
+class NewPasswordForm(auth_forms.SetPasswordForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+
+
+class PasswordChangeForm(auth_forms.PasswordChangeForm):
+    """The old password is guessed at no faster than at the login. `wait` is as there."""
+
+    wait = 0
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        self.request = request
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+
+    @sensitive_variables()
+    def clean_old_password(self) -> str:
+        self.wait = ratelimit.limited_for(self.request, "password", str(self.user.pk), LOGIN_RATE)
+        if self.wait:
+            raise TooManyTries(self.wait)
+        return super().clean_old_password()
+
+
+class PasswordForgottenForm(forms.Form):
+    """Whom to mail a link for a new password; nothing here looks whether there is such a person."""
+
+    email = forms.EmailField(
+        label=_("E-mail"),
+        max_length=254,
+        widget=forms.EmailInput(attrs={"autocomplete": "email", "dir": "ltr", "autofocus": True}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+
+    def send_link(self, request: HttpRequest) -> None:
+        """Have the worker mail it. Raises TooManyTries, or kombu's OperationalError when the broker is away."""
+        if wait := ratelimit.limited_for(request, "password-link", ratelimit.client_address(request), LINK_RATE):
+            raise TooManyTries(wait)
+        email = self.cleaned_data["email"]
+        if ratelimit.limited_for(request, "password-mail", email.casefold(), MAIL_RATE):
+            return  # they have mails enough; to say so would tell that somebody asked before
+        send_password_link.apply_async(
+            [email],
+            {"host": request.get_host(), "is_secure": request.is_secure(), "language": get_language()},
+            expires=60 * 60,
+        )
+
+
 class ApiKeyForm(forms.Form):
     """A key to make: its name, what it may do, and the last day on which it works."""
 
@@ -78,7 +144,7 @@ class ApiKeyForm(forms.Form):
     )
     scopes = forms.MultipleChoiceField(
         label=_("It may"),
-        choices=[(scope, scope) for scope in SCOPES],
+        choices=[(scope, SCOPE_WORDS[scope]) for scope in SCOPES],
         initial=list(SCOPES),
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": _("Choose at least one.")},

@@ -1,19 +1,35 @@
+import logging
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
-from django.contrib.auth.views import LoginView
-from django.core.exceptions import PermissionDenied
+from django.contrib.auth import views as auth_views
+from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse, reverse_lazy
+from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
+from django.views.generic import FormView, TemplateView
+from kombu.exceptions import OperationalError
 
-from codservice.accounts.forms import ApiKeyForm, LoginForm
+from codservice.accounts.forms import (
+    ApiKeyForm,
+    LoginForm,
+    NewPasswordForm,
+    PasswordChangeForm,
+    PasswordForgottenForm,
+    TooManyTries,
+)
 from codservice.accounts.models import Account, ApiKey
+from codservice.accounts.pages import account_page, confirmation
+
+logger = logging.getLogger(__name__)
 
 
 @never_cache
@@ -24,7 +40,7 @@ def home(request: HttpRequest) -> HttpResponse:
     return redirect("admin:index" if request.user.is_staff else "account")
 
 
-class Login(LoginView):
+class Login(auth_views.LoginView):
     template_name = "accounts/login.html"
     authentication_form = LoginForm
     redirect_authenticated_user = True
@@ -41,26 +57,73 @@ def locked_or(response: HttpResponse, wait: int) -> HttpResponse:
     return response
 
 
-def _account(request: HttpRequest) -> Account:
-    """The account that the signed-in person holds; everything on these pages starts here."""
-    account = Account.objects.filter(holder=request.user).first()
-    if account is None:
-        raise PermissionDenied
-    return account
+# --- Passwords -------------------------------------------------------------------------------------------------------
 
 
-@never_cache
-@login_required
+class PasswordChange(auth_views.PasswordChangeView):
+    """A new password for who is signed in. Their other sessions end, because each holds a hash of the old one."""
+
+    template_name = "accounts/password.html"
+    form_class = PasswordChangeForm
+    success_url = reverse_lazy("password")
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return super().get_form_kwargs() | {"request": self.request}
+
+    def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
+        messages.success(self.request, _("Your password is changed. Everywhere else you are signed out."))
+        return super().form_valid(form)
+
+    def form_invalid(self, form: PasswordChangeForm) -> HttpResponse:
+        return locked_or(super().form_invalid(form), form.wait)
+
+
+@method_decorator(never_cache, name="dispatch")
+class PasswordForgotten(FormView):
+    """Asks for a link by mail. Whether the address is anybody's is told by nothing: not words, work or status."""
+
+    template_name = "accounts/password_forgotten.html"
+    form_class = PasswordForgottenForm
+    success_url = reverse_lazy("password-link-sent")
+
+    def form_valid(self, form: PasswordForgottenForm) -> HttpResponse:
+        try:
+            form.send_link(self.request)
+        except TooManyTries as error:
+            form.add_error(None, error)
+            return locked_or(self.form_invalid(form), error.wait)
+        except OperationalError as error:  # the broker is away
+            logger.warning("no password link could be sent: %s", error)
+            form.add_error(None, _("No mail can be sent just now. Try again in a few minutes."))
+            return self.render_to_response(self.get_context_data(form=form), status=503)
+        return super().form_valid(form)
+
+
+class PasswordLinkSent(TemplateView):
+    template_name = "accounts/password_link_sent.html"
+    extra_context = {"hours": settings.PASSWORD_RESET_TIMEOUT // 3600}
+
+
+class PasswordNew(auth_views.PasswordResetConfirmView):
+    """Where the mailed link leads: a new password, or a word that the link has expired or was used."""
+
+    template_name = "accounts/password_new.html"
+    form_class = NewPasswordForm
+    success_url = reverse_lazy("login")
+
+    def form_valid(self, form: NewPasswordForm) -> HttpResponse:
+        messages.success(self.request, _("Your password is changed. Sign in with it."))
+        return super().form_valid(form)
+
+
+# --- API keys --------------------------------------------------------------------------------------------------------
+
+
+@account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key")
-def api_keys(request: HttpRequest) -> HttpResponse:
+def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's keys; by POST a new one, shown in this answer and never again."""
-    try:
-        account = _account(request)
-    except PermissionDenied:
-        if request.user.is_staff:
-            return redirect("admin:index")
-        raise
     form, key, status = ApiKeyForm(request.POST or None), None, 200
     if request.method == "POST":
         if form.is_valid():
@@ -70,16 +133,25 @@ def api_keys(request: HttpRequest) -> HttpResponse:
             form, status = ApiKeyForm(), 201
         else:
             status = 422
-    keys = account.api_keys.order_by("-created_at").defer("digest")
-    context: dict[str, Any] = {"account": account, "form": form, "keys": keys, "new_key": key}
+    # Those that work first; then by age.
+    keys = account.api_keys.order_by(F("revoked_at").desc(nulls_first=True), "-created_at").defer("digest")
+    context: dict[str, Any] = {"form": form, "keys": keys, "new_key": key, "now": timezone.now()}
     return render(request, "accounts/api_keys.html", context, status=status)
 
 
-@never_cache
-@login_required
-@require_POST
-def revoke_key(request: HttpRequest, id: UUID) -> HttpResponse:
-    key = get_object_or_404(ApiKey, id=id, account=_account(request))
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """By GET the question, by POST the deed."""
+    key = get_object_or_404(ApiKey, id=id, account=account)
+    if request.method != "POST":
+        return confirmation(
+            request,
+            title=_("Revoke the key “%(name)s”?") % {"name": key.name},
+            text=_("Whatever uses it is refused within a second, and it can never be used again."),
+            button=_("Revoke the key"),
+            back=reverse("api-keys"),
+        )
     key.revoke()
     messages.success(request, _("“%(name)s” is revoked. It stops working within a second.") % {"name": key.name})
-    return redirect("account")
+    return redirect("api-keys")

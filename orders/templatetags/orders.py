@@ -7,12 +7,23 @@ import phonenumbers
 from django import template
 from django.utils import formats, timezone
 from django.utils.timesince import timesince
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext, gettext_lazy
 
 from orders import regions
 from orders.models import Order, OrderItem
 
 register = template.Library()
+
+EDITED = {
+    "customer_name": gettext_lazy("Name"),
+    "customer_address": gettext_lazy("Address"),
+    "customer_wilaya": gettext_lazy("Wilaya"),
+    "wilaya_code": gettext_lazy("Wilaya's code"),
+    "customer_commune": gettext_lazy("Commune"),
+    "commune_code": gettext_lazy("Commune's code"),
+    "shipping_fee": gettext_lazy("Shipping fee"),
+    "total_amount": gettext_lazy("Total"),
+}
 
 
 @register.filter
@@ -80,3 +91,11 @@ def moment(at: datetime) -> str:
 def age(moment: datetime) -> str:
     """`5 minutes`, `3 hours`, `2 days`: the largest unit alone."""
     return timesince(moment, depth=1)
+
+
+@register.filter
+def edited(field: str) -> str:
+    """The field of an `OrderEdit` in words."""
+    if field.startswith("items."):
+        return gettext("Quantity in line %(line)d") % {"line": int(field.split(".")[1]) + 1}
+    return EDITED.get(field, field)

@@ -188,7 +188,7 @@ def test_the_session_key_changes_at_login_and_dies_at_logout(door: str, agent: U
 
 
 def test_who_is_deactivated_is_out_at_the_next_click(agent: User, alice: Account) -> None:
-    for user, page in ((agent, "/console/orders/order/"), (alice.holder, "/account/")):
+    for user, page in ((agent, "/console/orders/order/"), (alice.holder, "/account/keys")):
         client = Client()
         client.force_login(user)
         assert client.get(page).status_code == 200

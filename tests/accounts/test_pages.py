@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
 from codservice.accounts.models import SCOPES, Account, ApiKey
 from tests import factories
@@ -24,7 +25,7 @@ def browser(alice: Account) -> Client:
 
 
 def make_key(browser: Client, **changes: Any) -> Any:
-    return browser.post("/account/", {"name": "Shop", "scopes": list(SCOPES), "last_day": "", **changes})
+    return browser.post("/account/keys", {"name": "Shop", "scopes": list(SCOPES), "last_day": "", **changes})
 
 
 def keys_in(response: Any) -> list[str]:
@@ -38,7 +39,7 @@ def test_a_new_key_is_shown_once_and_works(alice: Account, browser: Client) -> N
     row = alice.api_keys.get()
     assert (row.name, row.scopes, row.expires_at) == ("Shop", list(SCOPES), None)
     assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 200
-    again = browser.get("/account/")
+    again = browser.get("/account/keys")
     assert keys_in(again) == []
     assert f"{key[:12]}…" in again.content.decode()
 
@@ -73,18 +74,21 @@ def test_an_unusable_form_makes_no_key(changes: dict, browser: Client) -> None:
 
 def test_revoking_stops_the_key(alice: Account, browser: Client) -> None:
     row, key = ApiKey.issue(alice, name="Old")
-    assert browser.get(f"/account/keys/{row.id}/revoke").status_code == 405
+    asked = browser.get(f"/account/keys/{row.id}/revoke")
+    assert "Revoke the key “Old”?" in asked.content.decode()
+    assert ApiKey.objects.get().revoked_at is None
     for _ in range(2):
-        assert browser.post(f"/account/keys/{row.id}/revoke").url == "/account/"
+        assert browser.post(f"/account/keys/{row.id}/revoke").url == "/account/keys"
     first = ApiKey.objects.get().revoked_at
     assert first is not None
     assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 401
-    assert "revoked" in browser.get("/account/").content.decode()
+    assert "revoked" in browser.get("/account/keys").content.decode()
 
 
 def test_an_account_sees_and_revokes_its_own_keys_alone(alice: Account, charlie: Account, browser: Client) -> None:
     row, _ = ApiKey.issue(charlie, name="Charlie's key")
-    assert "Charlie" not in browser.get("/account/").content.decode()
+    assert "Charlie" not in browser.get("/account/keys").content.decode()
+    assert browser.get(f"/account/keys/{row.id}/revoke").status_code == 404
     assert browser.post(f"/account/keys/{row.id}/revoke").status_code == 404
     row.refresh_from_db()
     assert row.revoked_at is None
@@ -96,7 +100,7 @@ def test_who_holds_no_account_sees_none(db: None, alice: Account) -> None:
     row, _ = ApiKey.issue(alice, name="Shop")
     nobody = Client()
     nobody.force_login(factories.UserFactory())
-    response = nobody.get("/account/")
+    response = nobody.get("/account/keys")
     assert response.status_code == 403
     assert "This is not for you" in response.content.decode()
     assert make_key(nobody).status_code == 403
@@ -114,15 +118,19 @@ def test_the_forms_need_the_csrf_token(alice: Account) -> None:
 
 
 def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(browser: Client) -> None:
-    for response in (browser.get("/account/"), make_key(browser), Client().get("/account/login"), browser.get("/")):
+    for response in (browser.get("/account/keys"), make_key(browser), Client().get("/account/login"), browser.get("/")):
         assert "no-store" in response.headers["Cache-Control"]
         assert response.headers["X-Frame-Options"] == "DENY"
         assert "unsafe" not in response.headers["Content-Security-Policy"]
 
 
-def test_a_closed_account_is_told_so(alice: Account, browser: Client) -> None:
+def test_a_closed_account_is_told_so_and_changes_nothing(alice: Account, browser: Client) -> None:
+    row, _ = ApiKey.issue(alice, name="Shop")
     Account.objects.update(is_active=False)
-    assert "This account is closed" in browser.get("/account/").content.decode()
+    assert "This account is closed" in browser.get("/account/keys").content.decode()
+    assert make_key(browser).url == "/account/"
+    assert browser.post(f"/account/keys/{row.id}/revoke").url == "/account/"
+    assert alice.api_keys.get().revoked_at is None
 
 
 def test_the_number_of_queries_does_not_depend_on_the_keys(
@@ -131,7 +139,7 @@ def test_the_number_of_queries_does_not_depend_on_the_keys(
     for number in range(20):
         ApiKey.issue(alice, name=f"Key {number}")
     with django_assert_max_num_queries(4):
-        browser.get("/account/")
+        browser.get("/account/keys")
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/account/nothing", "/console/nothing", "/account/keys/1/revoke"])
@@ -154,6 +162,27 @@ def test_a_crash_is_a_page_without_detail(browser: Client, monkeypatch: pytest.M
     assert "secret detail" not in response.content.decode()
 
 
-def test_arabic_pages_run_from_the_right(browser: Client) -> None:
-    text = browser.get("/account/", headers={"Accept-Language": "ar"}).content.decode()
-    assert '<html lang="ar" dir="rtl">' in text
+# --- Languages -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", ["ar", "ar-DZ", "ar-EG,fr;q=0.5"])
+def test_arabic_pages_run_from_the_right(asked: str, browser: Client) -> None:
+    text = browser.get("/account/keys", headers={"Accept-Language": asked}).content.decode()
+    assert '<html lang="ar-dz" dir="rtl">' in text
+
+
+def test_the_language_is_chosen_in_the_header_and_kept(browser: Client) -> None:
+    for client, page in ((browser, "/account/orders?q=amine&status=confirmed"), (Client(), "/account/login?next=/x")):
+        text = client.get(page).content.decode()
+        assert f'<input type="hidden" name="next" value="{escape(page)}">' in text
+        for code, direction in (("fr", "ltr"), ("ar-dz", "rtl"), ("en", "ltr")):
+            assert f'name="language" value="{code}"' in text
+            assert client.post("/i18n/setlang/", {"language": code, "next": page}).url == page
+            assert f'<html lang="{code}" dir="{direction}">' in client.get(page).content.decode()
+        cookie = client.cookies["django_language"]
+        assert (cookie["httponly"], cookie["samesite"], cookie["max-age"]) == (True, "Lax", 365 * 24 * 60 * 60)
+
+
+def test_the_language_leads_nowhere_else_and_needs_the_token(db: None) -> None:
+    assert Client().post("/i18n/setlang/", {"language": "fr", "next": "https://evil.example/"}).url == "/"
+    assert Client(enforce_csrf_checks=True).post("/i18n/setlang/", {"language": "fr"}).status_code == 403

@@ -1,5 +1,11 @@
 // `<button data-copy="id">` copies the text of the element with that id and says so.
+const said = document.createElement("p");
+said.className = "hidden";
+said.setAttribute("role", "status");
+document.getElementById("main").append(said);
+
 for (const button of document.querySelectorAll("[data-copy]")) {
+  const label = button.textContent;
   button.addEventListener("click", async () => {
     const source = document.getElementById(button.dataset.copy);
     getSelection().selectAllChildren(source);
@@ -8,6 +14,10 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     } catch {
       document.execCommand("copy"); // where the page is not secure: the selection
     }
-    button.textContent = button.dataset.copied;
+    button.textContent = said.textContent = button.dataset.copied;
+    setTimeout(() => {
+      button.textContent = label;
+      said.textContent = "";
+    }, 4000);
   });
 }

@@ -1,0 +1,196 @@
+"""The account's pages about orders, at /account/orders: find, read, cancel. Agents have the console for theirs."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.db.models import QuerySet, Sum
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_safe
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account
+from codservice.accounts.pages import account_page
+from codservice.errors import Invalid, Refused
+from codservice.paging import NewestFirst
+from orders import lifecycle, phones
+from orders.filters import OrderFilter
+from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
+from orders.serializers import read_cancel
+from webhooks.models import Delivery
+
+
+class SearchForm(forms.Form):
+    """The list's filters, to be chosen. What is chosen is read by OrderFilter, as the API's parameters are."""
+
+    q = forms.CharField(
+        label=gettext_lazy("Name, address or order number"),
+        widget=forms.TextInput(attrs={"type": "search", "dir": "auto"}),
+        required=False,
+    )
+    phone = forms.CharField(
+        label=gettext_lazy("Phone"),
+        widget=forms.TextInput(attrs={"type": "tel", "dir": "ltr", "placeholder": "0550 12 34 56"}),
+        required=False,
+    )
+    created_from = forms.CharField(
+        label=gettext_lazy("From"), widget=forms.DateInput(attrs={"type": "date"}), required=False
+    )
+    created_to = forms.CharField(
+        label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}), required=False
+    )
+    status = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+
+@account_page
+@require_safe
+def orders(request: HttpRequest, account: Account) -> HttpResponse:
+    """The account's orders, newest first."""
+    form, status = SearchForm(request.GET), 200
+    given = {name: request.GET[name] for name in OrderFilter.base_filters if request.GET.get(name, "").strip()}
+    given.pop("sort", None)
+    if "phone" not in given and _is_phone(given.get("q", "")):
+        given["phone"] = given.pop("q")
+    mine = Order.objects.filter(account=account)
+    try:
+        found = OrderFilter.read(given, mine).qs
+    except Invalid as error:
+        form.is_valid()
+        for name, sentences in error.errors.items():
+            form.add_error(name if name in form.fields else None, sentences)
+        found, status = mine.none(), 422
+    context = {
+        "form": form,
+        "page": NewestFirst(found, before=request.GET.get("before", "")),
+        "filters": {name: request.GET[name] for name in OrderFilter.base_filters if request.GET.get(name)},
+        "tabs": _tabs(account, request.GET.get("status", "")),
+        "is_searched": bool(given.keys() - {"status"}),
+    }
+    return render(request, "orders/orders.html", context, status=status)
+
+
+def _is_phone(text: str) -> bool:
+    try:
+        return bool(phones.to_e164(text))
+    except phones.NotAPhone:
+        return False
+
+
+def _tabs(account: Account, chosen: str) -> list[dict[str, Any]]:
+    """All orders and those of each status, with how many there are: sums of counters, no count of orders."""
+    counts = dict(OrderCount.objects.filter(account=account).values_list("status").annotate(Sum("delta")))
+    tabs = [{"status": "", "label": _("All"), "count": sum(counts.values())}]
+    tabs += [{"status": status.value, "label": status.label, "count": counts.get(status, 0)} for status in Status]
+    return [tab | {"is_chosen": tab["status"] == chosen} for tab in tabs]
+
+
+# --- One order -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Entry:
+    """Something that happened to an order: a `change` of its status, a `call`, or `edits` made in one go."""
+
+    at: datetime
+    change: StatusChange | None = None
+    call: CallNote | None = None
+    edits: list[OrderEdit] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+
+
+def timeline(order: Order) -> list[Entry]:
+    """All that happened to the order, newest first: five statements, however much it is."""
+    changes = list(order.status_changes.order_by("at", "id"))
+    told = _deliveries(order, [change.at for change in changes])
+    entries = [Entry(change.at, change=change, deliveries=told[change.at]) for change in changes]
+    entries += [Entry(call.created_at, call=call) for call in order.call_notes.order_by("created_at", "id")]
+    edits: dict[datetime, list[OrderEdit]] = defaultdict(list)
+    for edit in order.edits.order_by("at", "id"):
+        edits[edit.at].append(edit)
+    entries += [Entry(at, edits=made) for at, made in edits.items()]
+    return sorted(entries, key=lambda entry: entry.at, reverse=True)
+
+
+def _deliveries(order: Order, times: list[datetime]) -> dict[datetime, list[Delivery]]:
+    """The deliveries that tell of the order's moves, by the moves' times.
+
+    An event has the time of its move, to the microsecond, and the log's index finds a webhook's deliveries of that
+    time. Other orders may have moved in that very microsecond: the body says whose it is.
+    """
+    found: dict[datetime, list[Delivery]] = defaultdict(list)
+    deliveries = Delivery.objects.filter(webhook__account_id=order.account_id, created_at__in=times)
+    for delivery in _without_secrets(deliveries).order_by("id"):
+        if json.loads(delivery.event.body).get("data", {}).get("id") == str(order.id):
+            found[delivery.created_at].append(delivery)
+    return found
+
+
+def _without_secrets(deliveries: QuerySet[Delivery]) -> QuerySet[Delivery]:
+    return deliveries.select_related("event", "webhook").defer("webhook__secret", "webhook__previous_secret")
+
+
+def _may_cancel(order: Order) -> bool:
+    move = Order.MOVES.get((Status(order.status), "cancel"))
+    return move is not None and Role.API in move.by
+
+
+@account_page
+@require_safe
+def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    shown = get_object_or_404(Order, id=id, account=account)
+    context = {
+        "order": shown,
+        "items": list(shown.items.order_by("position")),
+        "timeline": timeline(shown),
+        "may_cancel": _may_cancel(shown),
+    }
+    return render(request, "orders/order.html", context)
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """By GET the question, by POST the deed, unless the order is no longer the one that was seen."""
+    shown = get_object_or_404(Order, id=id, account=account)
+    if request.method != "POST":
+        return render(request, "orders/cancel.html", {"order": shown}) if _may_cancel(shown) else _back(id)
+    version = request.POST.get("version", "")
+    try:
+        lifecycle.cancel(
+            id,
+            account_id=account.id,
+            actor=Actor.of_holder(request.user),
+            reason=read_cancel({"reason": request.POST.get("reason", "")}),
+            seen_version=int(version) if version.isdecimal() and len(version) < 10 else 0,
+        )
+    except Invalid as error:
+        sentences = [sentence for each in error.errors.values() for sentence in each]
+        return render(request, "orders/cancel.html", {"order": shown, "errors": sentences}, status=422)
+    except Refused as refused:
+        messages.error(request, refused.message)
+    else:
+        messages.success(request, _("The order is canceled."))
+    return _back(id)
+
+
+def _back(id: UUID) -> HttpResponse:
+    return redirect("account-order", id=id)
+
+
+urlpatterns = [
+    path("orders", orders, name="account-orders"),
+    path("orders/<uuid:id>", order, name="account-order"),
+    path("orders/<uuid:id>/cancel", cancel, name="account-order-cancel"),
+]

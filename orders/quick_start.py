@@ -1,0 +1,107 @@
+"""The account's quick start: lines that import a first order as they stand, and whether things have arrived.
+
+It shows orders and webhooks, so it stands in the room that may see both.
+"""
+
+from typing import Any
+
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import path
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_safe
+
+from codservice.accounts.models import Account, ApiKey
+from codservice.accounts.pages import account_page
+from orders.models import Order
+from webhooks.models import Webhook
+
+PLACEHOLDER = "YOUR_API_KEY"
+LANGUAGES = {"curl": "curl", "python": "Python", "php": "PHP", "javascript": "JavaScript"}
+# Of each webhook's log the newest deliveries that are looked through for one that was acknowledged.
+LOOKED_THROUGH = 1000
+
+
+@never_cache
+def landing(request: HttpRequest) -> HttpResponse:
+    """Where `/account/` leads: to the quick start until the first order has arrived, then to the orders."""
+    if request.user.is_authenticated and request.user.is_staff and not Account.objects.filter(holder=request.user):
+        return redirect("admin:index")
+    return _landing(request)
+
+
+@account_page
+def _landing(request: HttpRequest, account: Account) -> HttpResponse:
+    return redirect("account-orders" if Order.objects.filter(account=account).exists() else "quick-start")
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_variables("key", "lines")
+def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
+    """By POST with a new key, which stands in this answer's lines and is never shown again."""
+    key = ""
+    if request.method == "POST":
+        _row, key = ApiKey.issue(account, name=_("Quick start"))
+    context = {
+        "key": key,
+        "has_keys": bool(key) or account.api_keys.filter(revoked_at=None).exists(),
+        "lines": lines(request.build_absolute_uri("/").rstrip("/"), key or PLACEHOLDER),
+        "placeholder": PLACEHOLDER,
+        "webhooks": list(
+            Webhook.objects.filter(account=account, deleted_at=None).only("id", "url").order_by("created_at", "id")
+        ),
+        "progress": progress_of(account),
+    }
+    return render(request, "orders/quick_start.html", context, status=201 if key else 200)
+
+
+def lines(url: str, key: str) -> list[dict[str, str]]:
+    """For each language the program that imports an order, ready to run."""
+    return [
+        {
+            "language": language,
+            "name": name,
+            "program": render_to_string(f"orders/lines/{language}.txt", {"url": url, "key": key}),
+        }
+        for language, name in LANGUAGES.items()
+    ]
+
+
+# Along each webhook's log, newest first; the account has twenty webhooks at most.
+_ACKNOWLEDGED = """
+SELECT d.id, d.finished_at FROM webhooks_webhook w CROSS JOIN LATERAL (
+    SELECT id, status, finished_at FROM webhooks_delivery
+    WHERE webhook_id = w.id ORDER BY created_at DESC, id DESC LIMIT %s) AS d
+WHERE w.account_id = %s AND w.deleted_at IS NULL AND d.status = 'delivered' ORDER BY d.finished_at LIMIT 1
+"""
+
+
+def progress_of(account: Account) -> dict[str, Any]:
+    """The first `order`, and the first acknowledged `delivery` among the newest of each webhook; None for what is not
+    there yet."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ACKNOWLEDGED, [LOOKED_THROUGH, account.id])
+        found = cursor.fetchone()
+    return {
+        "order": Order.objects.filter(account=account).order_by("created_at", "id").only("id", "created_at").first(),
+        "delivery": found and {"id": found[0], "finished_at": found[1]},
+    }
+
+
+@account_page
+@require_safe
+def progress(request: HttpRequest, account: Account) -> HttpResponse:
+    """The part of the page that says what has arrived, for the page to ask for again."""
+    return render(request, "orders/progress.html", {"progress": progress_of(account)})
+
+
+urlpatterns = [
+    path("", landing, name="account"),
+    path("quick-start", quick_start, name="quick-start"),
+    path("quick-start/progress", progress, name="quick-start-progress"),
+]

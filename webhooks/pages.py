@@ -1,0 +1,260 @@
+"""The account's pages about webhooks, at /account/webhooks: register, try, rotate, delete, the log, resend.
+
+They do what the API does by the same functions (`registry`, `events.ping`, `delivery.resend`), with the same checks.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.db.models import F, Prefetch, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from codservice.accounts.models import Account
+from codservice.accounts.pages import account_page, confirmation
+from codservice.errors import Invalid
+from codservice.paging import NewestFirst
+from webhooks import delivery, events, registry
+from webhooks.filters import EVENTS, DeliveryFilter
+from webhooks.models import Attempt, Delivery, Event, Webhook
+from webhooks.serializers import read_registration
+from webhooks.templatetags.webhooks import KINDS, STATUSES
+
+MOST_RESENT = 1000  # deliveries by one click
+
+
+class WebhookForm(forms.Form):
+    """A webhook to register. What the API would refuse is refused here in the same words."""
+
+    url = forms.CharField(
+        label=gettext_lazy("Address"),
+        widget=forms.URLInput(attrs={"dir": "ltr", "placeholder": "https://shop.example/hooks"}),
+        help_text=gettext_lazy("Where your shop listens: https, a public host, port 443 or from 1024 on."),
+        error_messages={"required": gettext_lazy("Write the address.")},
+    )
+    events = forms.MultipleChoiceField(
+        label=gettext_lazy("Tell it when"),
+        choices=[(kind, KINDS[kind]) for kind in Event.Kind],
+        initial=Event.Kind.values,
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": gettext_lazy("Choose at least one.")},
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        if not self.errors:
+            try:
+                self.cleaned_data = read_registration(self.cleaned_data)
+            except Invalid as error:
+                self.add_errors(error)
+        return self.cleaned_data
+
+    def add_errors(self, refused: Invalid) -> None:
+        for name, sentences in refused.errors.items():
+            self.add_error(name, sentences)
+
+
+class LogForm(forms.Form):
+    """The log's filters, to be chosen. What is chosen is read by DeliveryFilter, as the API's parameters are."""
+
+    status = forms.ChoiceField(
+        label=gettext_lazy("Status"), choices=[("", gettext_lazy("All")), *STATUSES.items()], required=False
+    )
+    event = forms.ChoiceField(
+        label=gettext_lazy("Event"), choices=[("", gettext_lazy("All")), *[(e, e) for e in EVENTS]], required=False
+    )
+    created_from = forms.CharField(
+        label=gettext_lazy("From"), widget=forms.DateInput(attrs={"type": "date"}), required=False
+    )
+    created_to = forms.CharField(
+        label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}), required=False
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+
+def _webhooks(account: Account) -> QuerySet[Webhook]:
+    return Webhook.objects.filter(account=account, deleted_at=None).defer("secret", "previous_secret")
+
+
+def _webhook(account: Account, id: UUID) -> Webhook:
+    return get_object_or_404(_webhooks(account), id=id)
+
+
+# --- Registering -----------------------------------------------------------------------------------------------------
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_variables("secret")
+def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
+    """The account's webhooks; by POST a new one, whose secret is shown in this answer and never again."""
+    form, new, secret, status = WebhookForm(request.POST or None), None, "", 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            try:
+                new, secret = registry.register(account.id, **form.cleaned_data)
+                form, status = WebhookForm(), 201
+            except Invalid as error:
+                form.add_errors(error)
+    listed = list(_webhooks(account).order_by("created_at", "id"))
+    context = {"form": form, "webhooks": listed, "new": new, "secret": secret, "most": registry.MOST_WEBHOOKS}
+    return render(request, "webhooks/webhooks.html", context, status=status)
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_variables("secret")
+def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """By GET the question, by POST a new secret, shown in this answer and never again."""
+    webhook = _webhook(account, id)
+    if request.method != "POST":
+        return confirmation(
+            request,
+            title=_("A new signing secret?"),
+            text=_("It signs at once. For 24 hours the old one signs too, so that you can change it without a gap."),
+            button=_("Make a new secret"),
+            back=reverse("account-webhook", args=[id]),
+        )
+    webhook, secret = registry.rotate_secret(account.id, id)
+    return render(request, "webhooks/rotated.html", {"webhook": webhook, "secret": secret})
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """By GET the question, by POST the deed."""
+    webhook = _webhook(account, id)
+    if request.method != "POST":
+        return confirmation(
+            request,
+            title=_("Delete this webhook?"),
+            text=_("%(url)s is told of nothing more, and what is waiting for it is dropped.") % {"url": webhook.url},
+            button=_("Delete the webhook"),
+            back=reverse("account-webhook", args=[id]),
+        )
+    registry.delete(account.id, id)
+    messages.success(request, _("The webhook is deleted."))
+    return redirect("account-webhooks")
+
+
+@account_page
+@require_POST
+def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """Send a test event; its own page then says how it goes."""
+    _webhook(account, id)
+    delivery_id = events.ping(account.id, id, at=timezone.now())
+    messages.success(request, _("A test event is on its way."))
+    return redirect("account-delivery", id=delivery_id)
+
+
+# --- The log ---------------------------------------------------------------------------------------------------------
+
+
+def _chosen(params: Any, webhook: Webhook) -> DeliveryFilter:
+    """The webhook's deliveries that the parameters choose; empty ones choose nothing. Raises Invalid."""
+    given = {name: params[name] for name in DeliveryFilter.base_filters if params.get(name, "").strip()}
+    return DeliveryFilter.read(given, Delivery.objects.filter(webhook=webhook))
+
+
+@account_page
+@require_safe
+def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """One webhook and its log, newest first."""
+    shown, form, status = _webhook(account, id), LogForm(request.GET), 200
+    try:
+        deliveries = _chosen(request.GET, shown).qs
+    except Invalid as error:
+        form.is_valid()
+        for name, sentences in error.errors.items():
+            form.add_error(name, sentences)
+        deliveries, status = Delivery.objects.none(), 422
+    last_attempts = Attempt.objects.filter(number=F("delivery__attempt_count")).defer("response")
+    page = NewestFirst(
+        deliveries.select_related("event")
+        .defer("event__body")
+        .prefetch_related(Prefetch("attempts", last_attempts, to_attr="last_attempts")),
+        before=request.GET.get("before", ""),
+    )
+    filters = {name: request.GET[name] for name in form.fields if request.GET.get(name)}
+    context = {"webhook": shown, "form": form, "page": page, "filters": filters}
+    return render(request, "webhooks/webhook.html", context, status=status)
+
+
+@account_page
+@require_safe
+def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """One delivery: the body that is sent, and each attempt."""
+    deliveries = Delivery.objects.filter(webhook__account=account, webhook__deleted_at=None)
+    shown = get_object_or_404(
+        deliveries.select_related("event", "webhook").defer("webhook__secret", "webhook__previous_secret"), id=id
+    )
+    attempts = list(Attempt.objects.filter(delivery=shown).order_by("-number"))
+    context = {"delivery": shown, "attempts": attempts, "most": delivery.MOST_ATTEMPTS}
+    return render(request, "webhooks/delivery.html", context)
+
+
+@account_page
+@require_POST
+def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """One more attempt, now, with the same id and body."""
+    deliveries = Delivery.objects.filter(webhook__account=account, webhook__deleted_at=None)
+    found = get_object_or_404(deliveries.only("id"), id=id)
+    if delivery.resend([found.id]):
+        messages.success(request, _("It is sent again."))
+    else:
+        text = _("It was not sent again: %(most)d attempts are the most.") % {"most": delivery.MOST_ATTEMPTS}
+        messages.error(request, text)
+    return redirect("account-delivery", id=id)
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """All failed deliveries that the filters choose: by GET how many, by POST their next attempt, oldest first.
+
+    Not more than MOST_RESENT at once: who has more presses again.
+    """
+    shown, back = _webhook(account, id), reverse("account-webhook", args=[id])
+    params = request.POST if request.method == "POST" else request.GET
+    try:
+        chosen = _chosen(params, shown).qs.filter(
+            status=Delivery.Status.FAILED, attempt_count__lt=delivery.MOST_ATTEMPTS
+        )
+    except Invalid:
+        messages.error(request, _("These dates cannot be used."))
+        return redirect(back)
+    if request.method == "POST":
+        ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:MOST_RESENT])
+        count = len(delivery.resend(ids))
+        text = ngettext("%(count)d delivery is sent again.", "%(count)d deliveries are sent again.", count)
+        messages.success(request, text % {"count": count})
+        return redirect(back)
+    count = chosen[: MOST_RESENT + 1].count()
+    form = LogForm(params)
+    context = {"webhook": shown, "form": form, "count": count, "most": MOST_RESENT, "is_more": count > MOST_RESENT}
+    return render(request, "webhooks/resend.html", context)
+
+
+urlpatterns = [
+    path("webhooks", webhooks, name="account-webhooks"),
+    path("webhooks/<uuid:id>", webhook, name="account-webhook"),
+    path("webhooks/<uuid:id>/ping", ping, name="account-webhook-ping"),
+    path("webhooks/<uuid:id>/rotate", rotate, name="account-webhook-rotate"),
+    path("webhooks/<uuid:id>/delete", delete, name="account-webhook-delete"),
+    path("webhooks/<uuid:id>/resend", resend_failed, name="account-webhook-resend"),
+    path("webhooks/deliveries/<uuid:id>", delivery_page, name="account-delivery"),
+    path("webhooks/deliveries/<uuid:id>/resend", resend, name="account-delivery-resend"),
+]

@@ -1,0 +1,53 @@
+"""How deliveries and attempts are shown to people: `{% load webhooks %}`."""
+
+from django import template
+from django.utils.translation import gettext_lazy as _
+
+from webhooks.models import Attempt, Delivery, Event
+
+register = template.Library()
+
+STATUSES = {
+    Delivery.Status.PENDING: _("Waiting"),
+    Delivery.Status.DELIVERED: _("Delivered"),
+    Delivery.Status.FAILED: _("Failed"),
+    Delivery.Status.DROPPED: _("Dropped"),
+}
+KINDS = {
+    Event.Kind.ORDER_CONFIRMED: _("an order was confirmed"),
+    Event.Kind.ORDER_CANCELLED: _("an order was canceled"),
+    Event.Kind.INVENTORY_UPDATED: _("stock changed"),
+    Event.PING: _("test event"),
+}
+# By the words of `webhooks.sender`.
+REASONS = {
+    "timeout": _("No answer within 3 seconds."),
+    "unreachable": _("The address could not be reached."),
+    "blocked_address": _("The name leads to an address that is not public."),
+    "tls": _("The certificate or the encryption is not valid."),
+    "bad_answer": _("What came back was no HTTP answer."),
+    "status": _("Only a status from 200 to 299 is an acknowledgement."),
+    "unreadable_secret": _("The signing secret cannot be read any more. Rotate it."),
+}
+
+
+@register.filter
+def status_word(status: str) -> str:
+    return STATUSES[Delivery.Status(status)]
+
+
+@register.filter
+def kind_words(kind: str) -> str:
+    return KINDS.get(kind, kind)
+
+
+@register.filter
+def reason(attempt: Attempt) -> str:
+    """Why the attempt was no acknowledgement, as a sentence; empty when it was one."""
+    return REASONS.get(attempt.failure, attempt.failure)
+
+
+@register.filter
+def text(response: bytes) -> str:
+    """The first bytes of an answer, whatever they are. The template escapes them."""
+    return bytes(response).decode(errors="replace").replace("\0", "\N{SYMBOL FOR NULL}")
