@@ -41,7 +41,7 @@ def _database() -> str:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 FROM django_migrations LIMIT 1")
     except DatabaseError:
-        return "does not answer, or has no tables yet"
+        return "does not answer, or has no tables yet: start PostgreSQL, see to DATABASE_URL, run `manage.py migrate`"
     return ""
 
 
@@ -49,7 +49,7 @@ def _broker_answers() -> str:
     try:
         _broker.ping()
     except redis.RedisError:
-        return "does not answer"
+        return "does not answer: start Redis, see to REDIS_URL"
     return ""
 
 
@@ -58,7 +58,8 @@ ANSWERS: dict[str, Callable[[HttpRequest], HttpResponse]] = {
     "/readyz": ready,
     "/metrics": metrics.exposition,
 }
-# Part → what is wrong with it, empty when nothing is. Apps add theirs when they are ready; those that look at much are
-# for the command check_service alone.
+# Part → what is wrong with it and what to do, empty when nothing is. Apps add theirs when they are ready; those that
+# look at much are for the command check_service alone, which also tells the figures.
 CHECKS: dict[str, Callable[[], str]] = {"database": _database, "broker": _broker_answers}
 SLOW_CHECKS: dict[str, Callable[[], str]] = {}
+FIGURES: dict[str, Callable[[], float]] = {}

@@ -45,6 +45,11 @@ try:
     TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", 0, validate=validate.Range(min=0, max=10))
     API_RATE_LIMIT = env.int("API_RATE_LIMIT", 60, validate=validate.Range(min=1, max=1_000_000))
 
+    # --- What is kept for how long, in days ------------------------------------------------------------------
+    DELIVERY_RETENTION_DAYS = env.int("DELIVERY_RETENTION_DAYS", 90, validate=validate.Range(min=1, max=36_500))
+    # From an order's end until its customer is anonymised; 0: never.
+    CUSTOMER_RETENTION_DAYS = env.int("CUSTOMER_RETENTION_DAYS", 730, validate=validate.Range(min=0, max=36_500))
+
     # For development on one machine: webhooks may be http: and lead to private addresses.
     WEBHOOK_ALLOW_PRIVATE = env.bool("WEBHOOK_ALLOW_PRIVATE", False)
     # Authorities that are trusted beside the system's when receivers are checked: a PEM file.
@@ -67,6 +72,10 @@ except (EnvError, ValueError, embedded.CannotStart) as error:
 ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
 if not all(re.fullmatch(r"[A-Za-z0-9_+/-]{43}=", key, re.ASCII) for key in ENCRYPTION_KEYS):
     raise ImproperlyConfigured("ENCRYPTION_KEYS must be Fernet keys (32 bytes as URL-safe base64), comma separated.")
+if 0 < CUSTOMER_RETENTION_DAYS < DELIVERY_RETENTION_DAYS:
+    raise ImproperlyConfigured(
+        "CUSTOMER_RETENTION_DAYS must be 0 (never) or no less than DELIVERY_RETENTION_DAYS: deliveries name customers."
+    )
 if WEBHOOK_CA_FILE and not os.access(WEBHOOK_CA_FILE, os.R_OK):
     raise ImproperlyConfigured("WEBHOOK_CA_FILE names no file that can be read.")
 if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
@@ -123,6 +132,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "codservice.operations",
     "codservice.api",
     "codservice.accounts",
     "webhooks",
@@ -269,6 +279,11 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {
     # The second net under the wake-ups, and the clock of the retries (contract: at most 30 s late).
     "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 600}},
+    "drop-left-over": {"task": "webhooks.tasks.drop_left_over", "schedule": 30, "options": {"expires": 600}},
+    # A sign of life, so an old one is none; a skew of this size `check_service` tells.
+    "note-beat": {"task": "codservice.operations.tasks.note_beat", "schedule": 10, "options": {"expires": 60}},
+    # Asked every minute, works for some seconds of a minute until a day's round is over.
+    "prune": {"task": "codservice.operations.tasks.prune", "schedule": 60, "options": {"expires": 600}},
     "fold-order-counts": {"task": "orders.tasks.fold_order_counts", "schedule": 10, "options": {"expires": 600}},
     "forget-idempotency-keys": {
         "task": "codservice.api.tasks.forget_idempotency_keys",

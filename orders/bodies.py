@@ -36,6 +36,7 @@ def detail_body(order: Order) -> dict[str, Any]:
         "updated_at": order.updated_at,
         "confirmed_at": order.confirmed_at,
         "canceled_at": order.canceled_at,
+        "anonymised_at": order.anonymised_at,
         "cancel_reason": order.cancel_reason,
         "call_notes": [
             {"id": note["id"], "outcome": note["outcome"], "note": note["note"], "agent": note["agent"],
@@ -169,6 +170,9 @@ class OrderDetailBody(OrderBody):
     updated_at = serializers.DateTimeField()
     confirmed_at = serializers.DateTimeField(allow_null=True)
     canceled_at = serializers.DateTimeField(allow_null=True)
+    anonymised_at = serializers.DateTimeField(
+        allow_null=True, help_text="When the customer of an order that ended long ago was overwritten."
+    )
     cancel_reason = serializers.CharField()
     call_notes = CallNoteBody(many=True)
     status_history = StatusChangeBody(many=True)

@@ -133,6 +133,9 @@ class Order(models.Model):
     updated_at = models.DateTimeField()
     confirmed_at = models.DateTimeField(null=True, blank=True)
     canceled_at = models.DateTimeField(null=True, blank=True)
+    anonymised_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the customer was overwritten (`orders.retention`)."
+    )
 
     objects = OrderQuerySet.as_manager()
     imported_items: list["OrderItem"]  # of an order that `lifecycle.import_orders` has just made
@@ -165,6 +168,12 @@ class Order(models.Model):
             models.Index(F("phone_e164"), F("created_at").desc(), name="order_by_phone"),
             # The console's list: one status, over all merchants, oldest or newest first (ids sort by time).
             models.Index(fields=["status", "id"], name="order_console_list"),
+            # Whose customer is to be anonymised next (`orders.retention`); pending orders are not in it.
+            models.Index(
+                fields=["updated_at"],
+                condition=Q(status__in=(Status.CANCELED, Status.DELIVERED, Status.RETURNED), anonymised_at=None),
+                name="order_to_anonymise",
+            ),
             # The desk's next customer and its counters, over all merchants.
             models.Index(
                 fields=["call_state", "call_due_at", "id"],

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from codservice.paging import BoundedPaginator
-from webhooks import delivery
+from webhooks import delivery, log
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
 MOST_RESENT = 1000  # by one click; the command resend_deliveries knows no bound
@@ -108,16 +108,17 @@ class AttemptInline(ReadOnly, admin.TabularInline):
 
 @admin.register(Delivery)
 class DeliveryAdmin(Log):
-    list_display = ("id", "kind", "webhook", "account", "status", "attempt_count", "next_attempt_at", "created_at")
+    list_display = ("id", "kind", "webhook", "account", "shown_status", "attempt_count", "next_attempt_at",
+                    "created_at")  # fmt: skip
     list_filter = ("status",)
     allowed_lookups = ("status__exact", "webhook__id__exact")
     search_fields = ("id__exact",)
     search_help_text = _("The id of a delivery, a webhook or an event.")
     # Along the index of `one_delivery_per_event_and_webhook`: events' ids sort by time, deliveries' do not.
     ordering = ("-event_id", "-webhook_id")
-    fields = ("id", "account", "webhook", "event", "kind", "status", "attempt_count", "retries_left",
+    fields = ("id", "account", "webhook", "event", "kind", "shown_status", "attempt_count", "retries_left",
               "next_attempt_at", "created_at", "finished_at")  # fmt: skip
-    readonly_fields = ("kind",)
+    readonly_fields = ("kind", "shown_status")
     inlines = (AttemptInline,)
     actions = ("resend",)
 
@@ -133,6 +134,10 @@ class DeliveryAdmin(Log):
     @admin.display(description=_("event"))
     def kind(self, row: Delivery) -> str:
         return row.event.kind
+
+    @admin.display(description=_("status"))
+    def shown_status(self, row: Delivery) -> str:
+        return log.shown_status(row)
 
     @admin.action(description=_("Send the chosen deliveries again"), permissions=["resend"])
     def resend(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from cryptography.fernet import InvalidToken
-from django.db import close_old_connections, connection
+from django.db import close_old_connections, connection, transaction
 
 from webhooks import secrets, wakeup
 from webhooks.sender import Outcome, Post
@@ -143,6 +143,15 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
         )
         for id_, url, kind, body, attempt_count, newest, previous in rows
     ]
+
+
+def wait_for_claim() -> None:
+    """Until a claim that is being made now is committed; what is claimed after this has seen what was committed before.
+
+    For whoever has just made deliveries unclaimable.
+    """
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIMING])
 
 
 def _readable(newest: bytes, previous: bytes | None) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import CommandError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from codservice import commands
 from codservice.api.filters import MomentField
@@ -29,7 +29,7 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
     """What the options of `add_filter_arguments` choose. CommandError for values that cannot be used."""
     deliveries = Delivery.objects.all()
     if options["status"]:
-        deliveries = deliveries.filter(status__in=_words(options["status"], "status", Delivery.Status.values))
+        deliveries = deliveries.filter(_shown_as(_words(options["status"], "status", Delivery.Status.values)))
     if options["event"]:
         deliveries = deliveries.filter(event__kind__in=_words(options["event"], "event", EVENTS))
     if options["webhook"]:
@@ -41,6 +41,21 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
     if options["until"]:
         deliveries = deliveries.filter(created_at__lt=_moment(options["until"], "to", ends=True))
     return deliveries
+
+
+def shown_status(delivery: Delivery) -> str:
+    """Its status as people see it: what a deleted webhook has waiting is dropped, also before its row says so."""
+    if delivery.status == Delivery.Status.PENDING and delivery.webhook.deleted_at is not None:
+        return Delivery.Status.DROPPED
+    return delivery.status
+
+
+def _shown_as(statuses: list[str]) -> Q:
+    being_dropped = Q(status=Delivery.Status.PENDING, webhook__deleted_at__isnull=False)
+    chosen = Q(status__in=statuses)
+    if Delivery.Status.DROPPED in statuses:
+        return chosen | being_dropped
+    return chosen & ~being_dropped if Delivery.Status.PENDING in statuses else chosen
 
 
 def _words(text: str, name: str, known: Any) -> list[str]:

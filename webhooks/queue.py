@@ -37,5 +37,7 @@ def problem() -> str:
     try:
         age = oldest_due()
     except DatabaseError:
-        return "cannot be looked at"
-    return f"the oldest due delivery waits for {age:.0f} s" if age > LATE else ""
+        return "cannot be looked at: see to the database first"
+    if age <= LATE:
+        return ""
+    return f"the oldest due delivery waits for {age:.0f} s: see that workers run, and start more when all are busy"

@@ -1,5 +1,6 @@
 """The webhooks of an account: registered, given new secrets, deleted (contract, section 8)."""
 
+import math
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,15 +12,15 @@ from django.db.models.functions import Now
 
 from codservice.accounts.models import Account
 from codservice.errors import Invalid
-from webhooks import secrets
-from webhooks.delivery import LEASE
+from webhooks import delivery, secrets
 from webhooks.models import Webhook
 
 MOST_WEBHOOKS = 20  # of one account
 OVERLAP = timedelta(hours=24)  # for which the secret before the newest signs too
 # What a worker takes, at most, from the commit of its claim to having begun the posts.
 CLAIM_TO_POST = timedelta(milliseconds=200)
-_BATCH = 5000  # deliveries that a statement drops
+DROP_SECONDS = 0.2  # of a deletion's answer; what it cannot drop in that time is dropped after it
+_BATCH = 1000  # deliveries that a statement drops
 
 
 def register(account_id: UUID, *, url: str, events: Sequence[str]) -> tuple[Webhook, str]:
@@ -63,42 +64,72 @@ def delete(account_id: UUID, webhook_id: UUID) -> None:
     """Delete a webhook and drop its pending deliveries. When this returns, no attempt to it will begin any more.
 
     Raises Webhook.DoesNotExist. Must not run inside a transaction: what follows the deletion counts on its commit.
+    When there is much to drop, the rest is left to `drop_left_over`; it counts as dropped from now on.
     """
     with transaction.atomic(durable=True):
         # Waits for the changes that are being published to it, and holds up none after that for long: the deliveries
         # are dropped when the lock is gone, since a claim looks for `deleted_at` itself.
         webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
         Webhook.objects.filter(id=webhook.id).update(deleted_at=Now())
-    drop_pending(webhook_id)
-    _wait_for_claims(webhook_id)
+    delivery.wait_for_claim()
+    _drop_pending(webhook_id, until=time.monotonic() + DROP_SECONDS)
+    _wait_for_begun(webhook_id)
 
 
-def drop_pending(webhook_id: UUID) -> int:
-    """Drop what a deleted webhook has waiting; how many deliveries. In batches, each committed."""
+def drop_left_over() -> int:
+    """Drop what deleted webhooks still have waiting, in batches, each committed; how many deliveries."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DELETED_AND_WAITING)
+        deleted = [webhook_id for (webhook_id,) in cursor.fetchall()]
+    return sum(_drop_pending(webhook_id) for webhook_id in deleted)
+
+
+_DELETED_AND_WAITING = f"""{delivery.WAITING}
+SELECT w.id FROM waiting JOIN webhooks_webhook w ON w.id = waiting.webhook_id WHERE w.deleted_at IS NOT NULL
+"""  # noqa: S608  (of our own text)
+
+# Along the index of either lane. What is locked is being settled, and dropped later if it is then pending still.
+_DROP = """
+UPDATE webhooks_delivery SET status = 'dropped', next_attempt_at = NULL, finished_at = now() WHERE id = ANY(ARRAY(
+    SELECT id FROM webhooks_delivery WHERE webhook_id = %s AND status = 'pending' AND attempt_count {lane}
+    ORDER BY next_attempt_at LIMIT %s FOR UPDATE SKIP LOCKED))
+"""
+
+
+def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
+    """Drop what a deleted webhook has waiting, as far as it gets until that moment; how many deliveries."""
     count = 0
     with connection.cursor() as cursor:
-        while True:
-            # Locked by key, as a settlement locks them.
-            cursor.execute(
-                "UPDATE webhooks_delivery d SET status = 'dropped', next_attempt_at = NULL, finished_at = now() FROM ("
-                " SELECT id FROM webhooks_delivery WHERE webhook_id = %s AND status = 'pending'"
-                " ORDER BY id LIMIT %s FOR UPDATE) AS locked WHERE d.id = locked.id",
-                [webhook_id, _BATCH],
-            )
-            count += cursor.rowcount
-            if cursor.rowcount < _BATCH:
-                return count
+        for lane in ("= 0", "> 0"):
+            dropped = _BATCH
+            while dropped == _BATCH and time.monotonic() < until:
+                cursor.execute(_DROP.format(lane=lane), [webhook_id, _BATCH])
+                dropped = cursor.rowcount
+                count += dropped
+    return count
 
 
-def _wait_for_claims(webhook_id: UUID) -> None:
+def _wait_for_begun(webhook_id: UUID) -> None:
     """Until the last worker that claimed deliveries before they were dropped has begun, and mostly ended, its posts."""
     with connection.cursor() as cursor:
         while True:
             # A claim that was made longer ago has begun: only its answer is still to come.
             cursor.execute(
                 "SELECT EXISTS (SELECT FROM webhooks_claim WHERE webhook_id = %s AND until > now() + %s)",
-                [webhook_id, LEASE - CLAIM_TO_POST],
+                [webhook_id, delivery.LEASE - CLAIM_TO_POST],
             )
             if not cursor.fetchone()[0]:
                 return
             time.sleep(0.01)
+
+
+def problem_with_secrets() -> str:
+    """What is wrong with the signing secrets, for `check_service`; empty when each of them can be read."""
+    webhooks = Webhook.objects.filter(deleted_at=None).values_list("secret", flat=True)
+    count = sum(not secrets.is_readable(bytes(secret)) for secret in webhooks.iterator(chunk_size=500))
+    if not count:
+        return ""
+    return (
+        f"those of {count} webhooks cannot be read and nothing is sent to them: put the key that they were encrypted"
+        " under back into ENCRYPTION_KEYS (it is kept beside the backup), and restart"
+    )

@@ -1,91 +1,121 @@
-"""Forgetting what is old, in small batches: no statement locks much or for long, whatever the tables hold."""
+"""Forgetting what is old of webhooks, in small batches: no statement locks much or for long, whatever the tables hold.
+
+Each public function is a sweep of `codservice.operations.retention`.
+"""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
-from django.db.models.functions import Now
+from django.conf import settings
+from django.db import connection
 
-from webhooks import registry
-from webhooks.models import Attempt, Delivery, Event, Webhook
+BATCH = 500  # rows that a statement looks at; a delivery takes its attempts along
 
-BATCH = 2000  # rows a statement
-
-
-def old_deliveries(webhook_id: UUID, before: datetime) -> QuerySet[Delivery]:
-    """Finished, of changes before that time and finished before it too. Read through the log's index."""
-    return Delivery.objects.filter(webhook_id=webhook_id, created_at__lt=before, finished_at__lt=before).exclude(
-        status=Delivery.Status.PENDING
-    )
-
-
-def forget_deliveries(webhook_id: UUID, before: datetime) -> Iterator[tuple[int, int]]:
-    """Delete old deliveries of one webhook with their attempts; how many of each, batch by batch."""
-    while True:
-        with transaction.atomic():
-            ids = list(
-                old_deliveries(webhook_id, before)
-                .order_by("created_at")
-                .select_for_update(skip_locked=True)
-                .values_list("id", flat=True)[:BATCH]
-            )
-            attempts = _delete(Attempt.objects.filter(delivery_id__in=ids))
-            deliveries = _delete(Delivery.objects.filter(id__in=ids))
-        yield deliveries, attempts
-        if len(ids) < BATCH:
-            return
-
-
-def old_events(before: datetime) -> QuerySet[Event]:
-    """Without deliveries. Their ids sort by time, so that no index on the time is needed."""
-    has_deliveries = Exists(Delivery.objects.filter(event_id=OuterRef("id")))
-    return Event.objects.filter(~has_deliveries, id__lt=_first_id(before))
-
-
-def forget_events(before: datetime) -> Iterator[int]:
-    """Delete old events that have no delivery any more, or never had one."""
-    last = UUID(int=0)
-    while True:
-        ids = list(
-            Event.objects.filter(id__gt=last, id__lt=_first_id(before))
-            .order_by("id")
-            .values_list("id", flat=True)[:BATCH]
-        )
-        yield _delete(old_events(before).filter(id__in=ids))
-        if len(ids) < BATCH:
-            return
-        last = ids[-1]
-
-
-def old_webhooks(before: datetime) -> QuerySet[Webhook]:
-    """Deleted before that time, with an empty log."""
-    return Webhook.objects.filter(~Exists(Delivery.objects.filter(webhook_id=OuterRef("id"))), deleted_at__lt=before)
-
-
-def forget_webhooks(before: datetime) -> int:
-    return _delete(old_webhooks(before))
-
-
-def forget_previous_secrets() -> int:
-    """Delete the secrets that have stopped signing."""
-    return Webhook.objects.filter(previous_secret_until__lt=Now()).update(
-        previous_secret=None, previous_secret_until=None
-    )
+# Events' ids sort by time, and the index of `one_delivery_per_event_and_webhook` does so too. What was resent stays for
+# as long again; but an event tells of a customer, and nothing keeps it longer than the order keeps the customer.
+_DELIVERIES = """
+WITH page AS (
+    SELECT id, event_id, webhook_id FROM webhooks_delivery
+    WHERE event_id < %(end)s AND (event_id, webhook_id) > (%(event_id)s, %(webhook_id)s)
+    ORDER BY event_id, webhook_id LIMIT %(batch)s
+), old AS (
+    SELECT id FROM webhooks_delivery WHERE id = ANY(ARRAY(SELECT id FROM page)) AND status <> 'pending'
+      AND (finished_at < %(before)s OR created_at < now() - %(at_most)s::interval)
+    {lock}
+), attempts AS (
+    {delete} webhooks_attempt WHERE delivery_id = ANY(ARRAY(SELECT id FROM old)) {returning}
+), deliveries AS (
+    {delete} webhooks_delivery WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}
+)
+SELECT (SELECT count(*) FROM deliveries), (SELECT count(*) FROM attempts), count(*) OVER (), event_id, webhook_id
+FROM page ORDER BY event_id DESC, webhook_id DESC LIMIT 1
+"""
+_EVENTS = """
+WITH page AS (
+    SELECT id FROM webhooks_event WHERE id > %(id)s AND id < %(end)s ORDER BY id LIMIT %(batch)s
+), old AS (
+    SELECT id FROM webhooks_event WHERE id = ANY(ARRAY(SELECT id FROM page))
+      AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.event_id = webhooks_event.id)
+    {lock}
+), events AS (
+    {delete} webhooks_event WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}
+)
+SELECT (SELECT count(*) FROM events), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
+"""
+_WEBHOOKS = """
+WITH page AS (
+    SELECT id, deleted_at FROM webhooks_webhook WHERE id > %(id)s ORDER BY id LIMIT %(batch)s
+), old AS (
+    SELECT id FROM webhooks_webhook WHERE id = ANY(ARRAY(SELECT id FROM page WHERE deleted_at < %(before)s))
+      AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.webhook_id = webhooks_webhook.id)
+    {lock}
+), webhooks AS (
+    {delete} webhooks_webhook WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}
+)
+SELECT (SELECT count(*) FROM webhooks), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
+"""
+_PREVIOUS_SECRETS = """
+WITH page AS (
+    SELECT id, previous_secret_until FROM webhooks_webhook WHERE id > %(id)s ORDER BY id LIMIT %(batch)s
+), old AS (
+    SELECT id FROM webhooks_webhook
+    WHERE id = ANY(ARRAY(SELECT id FROM page WHERE previous_secret_until < now()))
+    {lock}
+), secrets AS (
+    {clear} WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}
+)
+SELECT (SELECT count(*) FROM secrets), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
+"""
+_DOING = {
+    "lock": "FOR UPDATE SKIP LOCKED",
+    "delete": "DELETE FROM",
+    "clear": "UPDATE webhooks_webhook SET previous_secret = NULL, previous_secret_until = NULL",
+    "returning": "RETURNING 1",
+}
+_COUNTING = {"lock": "", "delete": "SELECT 1 FROM", "clear": "SELECT 1 FROM webhooks_webhook", "returning": ""}
 
 
-def drop_left_over() -> int:
-    """Drop what a deletion that was cut short has left pending."""
-    deleted = Webhook.objects.filter(deleted_at__isnull=False).values_list("id", flat=True)
-    return sum(registry.drop_pending(webhook_id) for webhook_id in list(deleted))
+def deliveries(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
+    """Finished deliveries of old events with their attempts, when they were finished before that time too."""
+    at_most = timedelta(days=settings.CUSTOMER_RETENTION_DAYS or 36_500)
+    times = {"before": before, "end": _first_id(before), "at_most": at_most}
+    return _in_pages(_DELIVERIES, ("deliveries", "attempts"), ("event_id", "webhook_id"), times, dry_run)
+
+
+def events(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
+    """Old events that have no delivery any more, or never had one."""
+    return _in_pages(_EVENTS, ("events",), ("id",), {"end": _first_id(before)}, dry_run)
+
+
+def webhooks(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
+    """Webhooks that were deleted before that time, with an empty log."""
+    return _in_pages(_WEBHOOKS, ("webhooks",), ("id",), {"before": before}, dry_run)
+
+
+def previous_secrets(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
+    """Secrets that have stopped signing."""
+    return _in_pages(_PREVIOUS_SECRETS, ("previous_secrets",), ("id",), {}, dry_run)
+
+
+def _in_pages(
+    sql: str, names: tuple[str, ...], key: tuple[str, ...], parameters: dict[str, Any], dry_run: bool
+) -> Iterator[dict[str, int]]:
+    """Run the statement on page after page of a table, by `key`; its counts, under `names`.
+
+    By key, so that what is passed over, and what is deleted and not vacuumed yet, is not read again for each page.
+    """
+    statement = sql.format(**(_COUNTING if dry_run else _DOING))
+    last, size = dict.fromkeys(key, UUID(int=0)), BATCH
+    while size == BATCH:
+        with connection.cursor() as cursor:
+            cursor.execute(statement, {**parameters, **last, "batch": BATCH})
+            row = cursor.fetchone() or (*(0 for _ in names), 0, *last.values())
+        size, last = row[len(names)], dict(zip(key, row[len(names) + 1 :], strict=True))
+        yield dict(zip(names, row, strict=False))
 
 
 def _first_id(at: datetime) -> UUID:
     """The least UUIDv7 of this millisecond."""
     return UUID(int=(int(at.timestamp() * 1000) << 80) | 7 << 76 | 2 << 62)
-
-
-def _delete(rows: QuerySet) -> int:
-    """By one statement: nothing that hangs on these rows is left for Django to collect."""
-    return rows._raw_delete(rows.db) or 0

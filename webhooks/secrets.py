@@ -29,6 +29,15 @@ def decrypt(encrypted: bytes) -> str:
     return _fernet(*settings.ENCRYPTION_KEYS).decrypt(encrypted).decode()
 
 
+def is_readable(encrypted: bytes) -> bool:
+    """Whether one of ENCRYPTION_KEYS has encrypted it."""
+    try:
+        _fernet(*settings.ENCRYPTION_KEYS).decrypt(encrypted)
+    except InvalidToken:
+        return False
+    return True
+
+
 def is_under_newest_key(encrypted: bytes) -> bool:
     """Whether the first of ENCRYPTION_KEYS, which encrypts, has encrypted it."""
     try:

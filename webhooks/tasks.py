@@ -1,7 +1,7 @@
 from celery import shared_task
 from celery.signals import worker_shutting_down
 
-from webhooks import wakeup
+from webhooks import registry, wakeup
 from webhooks.engine import engine
 
 
@@ -10,6 +10,12 @@ def deliver() -> int:
     """Send what is due, until nothing is; how many attempts."""
     wakeup.hear()
     return engine.drain()
+
+
+@shared_task
+def drop_left_over() -> int:
+    """Drop what deleted webhooks still have waiting; how many deliveries."""
+    return registry.drop_left_over()
 
 
 @worker_shutting_down.connect

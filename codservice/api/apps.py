@@ -1,5 +1,7 @@
 from django.apps import AppConfig
 
+from codservice.operations.retention import SWEEPS
+
 
 class ApiConfig(AppConfig):
     name = "codservice.api"
@@ -7,4 +9,6 @@ class ApiConfig(AppConfig):
     verbose_name = "API"
 
     def ready(self) -> None:
-        from codservice.api import schema  # noqa: F401  (registers the description of bearer keys)
+        from codservice.api import idempotency, schema  # noqa: F401  (registers the description of bearer keys)
+
+        SWEEPS["idempotency_keys"] = idempotency.forget_old

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from codservice.api.models import IdempotencyRecord
 from codservice.errors import Invalid, Refused
 
 KEPT_FOR = timedelta(hours=24)  # contract, section 5
+_BATCH = 1000  # answers that a statement deletes
 _KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 
 
@@ -62,19 +63,22 @@ def once(request: Request, handle: Callable[[], Response]) -> HttpResponse:
         return _replay(kept, fingerprint)
 
 
-def forget_old() -> int:
-    """Delete what is older than KEPT_FOR, in batches; how many there were."""
-    count = 0
+def forget_old(before: datetime | None = None, *, dry_run: bool = False) -> Iterator[dict[str, int]]:
+    """Delete what is older than KEPT_FOR, in batches: a sweep of `operations.retention`. `before` is not asked."""
     with connection.cursor() as cursor:
-        while True:
+        if dry_run:
+            cursor.execute("SELECT count(*) FROM api_idempotencyrecord WHERE created_at < now() - %s", [KEPT_FOR])
+            yield {"idempotency_keys": cursor.fetchone()[0]}
+            return
+        deleted = _BATCH
+        while deleted == _BATCH:
             cursor.execute(
-                "DELETE FROM api_idempotencyrecord WHERE id IN (SELECT id FROM api_idempotencyrecord"
-                " WHERE created_at < now() - %s ORDER BY created_at LIMIT 5000 FOR UPDATE SKIP LOCKED)",
-                [KEPT_FOR],
+                "DELETE FROM api_idempotencyrecord WHERE id = ANY(ARRAY(SELECT id FROM api_idempotencyrecord"
+                " WHERE created_at < now() - %s ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED))",
+                [KEPT_FOR, _BATCH],
             )
-            count += cursor.rowcount
-            if cursor.rowcount < 5000:
-                return count
+            deleted = cursor.rowcount
+            yield {"idempotency_keys": deleted}
 
 
 def _fingerprint(request: Request) -> bytes:

@@ -32,6 +32,7 @@ def test_the_detail_is_the_answer_to_the_import_and_more(api):
         "confirmed_at": None,
         "canceled_at": None,
         "cancel_reason": "",
+        "anonymised_at": None,
         "call_notes": [],
         "edits": [],
     }

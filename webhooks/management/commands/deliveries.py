@@ -28,7 +28,15 @@ class Command(commands.Command):
             log.chosen(options)
             .order_by("-created_at", "-id")
             .select_related("event", "webhook")
-            .only("status", "attempt_count", "next_attempt_at", "created_at", "event__kind", "webhook__url")
+            .only(
+                "status",
+                "attempt_count",
+                "next_attempt_at",
+                "created_at",
+                "event__kind",
+                "webhook__url",
+                "webhook__deleted_at",
+            )
             .annotate(
                 last_failure=Subquery(last.values("failure")[:1]), last_code=Subquery(last.values("status_code")[:1])
             )[: max(options["limit"], 0)]
@@ -48,7 +56,7 @@ def _row(delivery: Delivery) -> dict[str, Any]:
         "webhook": delivery.webhook_id,
         "url": delivery.webhook.url,
         "event": delivery.event.kind,
-        "status": delivery.status,
+        "status": log.shown_status(delivery),
         "attempt_count": delivery.attempt_count,
         "last_attempt": delivery.last_code if delivery.last_failure in ("", "status") else delivery.last_failure,  # type: ignore[attr-defined]
         "next_attempt_at": delivery.next_attempt_at and delivery.next_attempt_at.isoformat(timespec="seconds"),

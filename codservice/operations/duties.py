@@ -1,0 +1,49 @@
+"""What recurs: note that it was done, ask how long ago, and let one worker at a time do it. By the database's clock."""
+
+from datetime import timedelta
+
+from django.db import connection
+
+
+def note(name: str) -> None:
+    """It was done now."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO operations_duty (name, done_at, taken_until) VALUES (%s, now(), now())"
+            " ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at",
+            [name],
+        )
+
+
+def take(name: str, *, every: timedelta, lease: timedelta) -> bool:
+    """Whether it is the caller's to do: the last time it was done is `every` ago, and nobody else is at it.
+
+    A caller that dies holds it for `lease`. One that was never done is due at once.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO operations_duty AS duty (name, done_at, taken_until)"
+            " VALUES (%(name)s, now() - %(every)s::interval, now() + %(lease)s::interval)"
+            " ON CONFLICT (name) DO UPDATE SET taken_until = excluded.taken_until"
+            " WHERE duty.taken_until <= now() AND duty.done_at <= excluded.done_at",
+            {"name": name, "every": every, "lease": lease},
+        )
+        return cursor.rowcount == 1
+
+
+def leave(name: str, *, is_done: bool) -> None:
+    """Give back what was taken: done, so that it rests until it is due again, or for anybody to go on with."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE operations_duty SET taken_until = now(), done_at = CASE WHEN %s THEN now() ELSE done_at END"
+            " WHERE name = %s",
+            [is_done, name],
+        )
+
+
+def age(name: str) -> float | None:
+    """How many seconds ago it was last done; None when nobody has ever been at it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXTRACT(EPOCH FROM now() - done_at)::float FROM operations_duty WHERE name = %s", [name])
+        row = cursor.fetchone()
+    return row[0] if row else None

@@ -1,0 +1,65 @@
+from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import DatabaseError
+
+from codservice import commands, health
+from codservice.celery import app
+
+
+class Command(commands.Command):
+    help = """Say whether all parts of the service do their work, and what to do about those that do not.
+
+Looked at are database, broker, worker and beat; how long the oldest due delivery has waited; migrations, signing
+secrets, clocks and retention; and whether stock and its ledger, orders and their counts agree, which takes some
+seconds when there are millions. Exit status 1 when something is wrong, for cron and monitoring."""
+    examples = "check_service\ncheck_service --json\ncheck_service --timeout 10"
+    requires_system_checks: list[str] = []  # type: ignore[assignment]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print an object with what is wrong, by part")
+        parser.add_argument("--timeout", type=float, default=2.0, help="seconds that a worker may take to answer (2)")
+
+    def handle(self, *, timeout: float, **options: Any) -> None:
+        checks = health.CHECKS | health.SLOW_CHECKS
+        checks["worker"] = lambda: _ask_worker(timeout)
+        problems: dict[str, str] = {}
+        for name, check in self.progress(checks.items(), total=len(checks), unit="checks"):
+            problems[name] = _ask(check)
+        figures = {name: _measured(measure) for name, measure in health.FIGURES.items()}
+        wrong = [name for name, problem in problems.items() if problem]
+        if options["json"]:
+            self.print_json(
+                {"ok": not wrong, **{name: problem or "ok" for name, problem in problems.items()}, **figures}
+            )
+        else:
+            for name, problem in problems.items():
+                self.stdout.write(f"{name.replace('_', ' ')}: {problem or 'ok'}")
+            for name, figure in figures.items():
+                self.stdout.write(f"{name.replace('_', ' ')}: {'unknown' if figure is None else figure}")
+        if wrong:
+            raise CommandError(f"Something is wrong: {', '.join(wrong).replace('_', ' ')}.")
+
+
+def _ask(check: Callable[[], str]) -> str:
+    try:
+        return check()
+    except DatabaseError as error:
+        return f"cannot be looked at ({str(error).strip().splitlines()[0]}): see to the database first"
+
+
+def _measured(measure: Callable[[], float]) -> float | None:
+    try:
+        return round(measure(), 1)
+    except DatabaseError:
+        return None
+
+
+def _ask_worker(timeout: float) -> str:
+    try:
+        answers = app.control.ping(timeout=timeout)
+    except Exception:  # whatever the broker's library raises
+        return "cannot be asked: see to the broker first"
+    return "" if answers else "none answers: start one (`python -m codservice.run.worker`)"

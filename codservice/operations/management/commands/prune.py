@@ -1,0 +1,50 @@
+from argparse import ArgumentParser
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from codservice import commands
+from codservice.operations import retention
+
+
+class Command(commands.Command):
+    help = """Forget what is old, in small batches beside the running service, which does so once a day by itself.
+
+Deleted are finished deliveries with their attempts, events without deliveries and deleted webhooks whose log is empty;
+besides, at any age that has passed: secrets that have stopped signing, answers kept for an Idempotency-Key, sessions.
+Customers of orders that ended over CUSTOMER_RETENTION_DAYS ago are anonymised. Safe to interrupt and to run again."""
+    examples = "prune --dry-run\nprune --older-than 30\nprune --older-than 365 --json"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        default = settings.DELIVERY_RETENTION_DAYS
+        parser.add_argument(
+            "--older-than",
+            type=int,
+            default=default,
+            metavar="DAYS",
+            help=f"keep deliveries, attempts, events and deleted webhooks so long (DELIVERY_RETENTION_DAYS: {default})",
+        )
+        parser.add_argument("--dry-run", action="store_true", help="only count")
+        parser.add_argument("--json", action="store_true", help="print the counts as JSON")
+
+    def handle(self, *, older_than: int, dry_run: bool, **options: Any) -> None:
+        if not 1 <= older_than <= 36_500:
+            raise CommandError("--older-than must be from 1 to 36500 days.")
+        kept = timedelta(days=older_than)
+        batches = retention.sweep(kept, dry_run=dry_run)
+        if not dry_run:
+            total = sum(1 for _ in retention.sweep(kept, dry_run=True))
+            batches = self.progress(batches, total=total, unit="batches")
+        counts: Counter[str] = Counter()
+        for _, batch in batches:
+            counts.update(batch)
+        if options["json"]:
+            self.print_json({**counts, "dry_run": dry_run})
+            return
+        for name, count in counts.items():
+            self.stdout.write(f"{name.replace('_', ' ')}: {count}")
+        if dry_run:
+            self.say("Nothing was changed.")

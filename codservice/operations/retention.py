@@ -1,0 +1,46 @@
+"""What is kept for how long. Apps register what forgets; the command `prune` and beat's task let it work."""
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from django.db import connection
+
+# Between two batches it rests for as many times as long as the last one took, so that requests hardly notice.
+REST = 1.0
+
+
+class Sweep(Protocol):
+    """Forgets what is old, by one short transaction for each step of the iteration, so that it can end anywhere.
+
+    Gives how many rows of what each batch has deleted or overwritten, or with `dry_run` would have, zeros included.
+    `before` is for what has no time of its own after which it goes.
+    """
+
+    def __call__(self, before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]: ...
+
+
+# Name → sweep, in the order in which they run. Apps add theirs when they are ready.
+SWEEPS: dict[str, Sweep] = {}
+
+
+def sweep(older_than: timedelta, *, dry_run: bool = False, rest: float = REST) -> Iterator[tuple[str, dict[str, int]]]:
+    """Let all SWEEPS forget what is older, batch by batch: the sweep's name and its counts.
+
+    Whoever stops asking stops it; the next one goes on with what is left. Two at once do no harm.
+    """
+    with connection.cursor() as cursor:
+        # A host whose clock is wrong shall not delete what is new.
+        cursor.execute("SELECT now() - %s::interval", [older_than])
+        before = cursor.fetchone()[0]
+    for name, each in SWEEPS.items():
+        batches = each(before, dry_run=dry_run)
+        while True:
+            started = time.monotonic()
+            counts = next(batches, None)
+            taken = time.monotonic() - started
+            if counts is None:
+                break
+            yield name, counts
+            time.sleep(taken * rest)

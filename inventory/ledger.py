@@ -1,0 +1,33 @@
+"""Whether the ledger agrees with the stock: each product's last movement ends at its quantity."""
+
+from django.db import connection
+
+_SHOWN = 5
+
+# One snapshot, one look at an index for each product; a product that was never moved has nothing to disagree with.
+_WRONG = """
+SELECT p.sku, a.name, p.stock_quantity, last.new_quantity, count(*) OVER ()
+FROM inventory_product p
+JOIN accounts_account a ON a.id = p.account_id
+CROSS JOIN LATERAL (
+    SELECT new_quantity FROM inventory_stockmovement m WHERE m.product_id = p.id ORDER BY m.id DESC LIMIT 1
+) AS last
+WHERE last.new_quantity <> p.stock_quantity
+LIMIT %s
+"""
+
+
+def problem() -> str:
+    """What is wrong, for `check_service`, with the first few products; empty when nothing is."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WRONG, [_SHOWN])
+        rows = cursor.fetchall()
+    if not rows:
+        return ""
+    shown = ", ".join(
+        f"{sku} of {account} ({stock}, last movement to {moved})" for sku, account, stock, moved, _ in rows
+    )
+    return (
+        f"the stock of {rows[0][-1]} products is not what their last movement left: {shown}; something has changed the"
+        " table past the service. Ask the merchants for the true numbers and set them by the API or `import_products`"
+    )

@@ -1,0 +1,175 @@
+"""Customers of orders that ended long ago are overwritten, everywhere; figures and orders at work stay as they are."""
+
+import json
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from orders import counts, lifecycle, retention
+from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
+from tests import factories
+from tests.at_once import at_once
+
+LONG = timedelta(days=731)
+PERSONAL = ("Nadia Cherif", "0661223344", "+213661223344", "7 rue Larbi", "WILAYA ALGER", "bab ezouar", "sonnette")
+
+
+def prune(*, dry_run=False):
+    """How many customers the command anonymises."""
+    out = StringIO()
+    call_command("prune", "--json", dry_run=dry_run, stdout=out, stderr=StringIO())
+    return json.loads(out.getvalue())["customers"]
+
+
+@pytest.fixture
+def agent(db):
+    return factories.AgentFactory()
+
+
+@pytest.fixture
+def order_in(alice, agent):
+    """An order of Nadia's in a status, all of it `age` ago, with a call, an edit and reasons that name her."""
+
+    def make(status=Status.DELIVERED, age=LONG, **changes):
+        order = factories.make_order(
+            alice,
+            customer_name="Nadia Cherif",
+            phone="0661223344",
+            customer_address="7 rue Larbi",
+            customer_wilaya="WILAYA ALGER",
+            customer_commune="bab ezouar",
+            commune_code="1621",
+            notes="sonnette Nadia Cherif",
+            **changes,
+        )
+        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED, note="Nadia Cherif dit oui")
+        then = timezone.now() - age
+        Order.objects.filter(id=order.id).update(
+            status=status, created_at=then, updated_at=then, cancel_reason="Nadia Cherif a changé d'avis"
+        )
+        CallNote.objects.filter(order=order).update(created_at=then)
+        StatusChange.objects.filter(order=order).update(reason="7 rue Larbi est fermée", at=then)
+        edit = {"order": order, "account": alice, "at": then, "actor": "Agent"}
+        OrderEdit.objects.create(**edit, field="customer_address", old="7 rue Larbi", new="8 rue Larbi, Nadia Cherif")
+        OrderEdit.objects.create(**edit, field="items.0.quantity", old="1", new="2")
+        return order
+
+    return make
+
+
+def everything():
+    """All that the tables of orders hold, as text."""
+    tables = ("order", "orderitem", "statuschange", "callnote", "orderedit")
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"SELECT t::text FROM orders_{table} t")
+            yield from (text for (text,) in cursor.fetchall())
+
+
+def test_nothing_personal_is_left_and_the_figures_are(api, order_in):
+    order = order_in(external_id="CMD-7")
+    before = api.get(f"/api/v1/orders/{order.id}").json()
+    assert all(any(text in row for row in everything()) for text in PERSONAL)
+
+    assert prune(dry_run=True) == 1
+    assert prune() == 1
+
+    assert not [(text, row) for row in everything() for text in PERSONAL if text in row]
+    after = api.get(f"/api/v1/orders/{order.id}").json()
+    assert after["customer"] == before["customer"] | {"name": "—", "phone": "", "address": ""}
+    assert after["anonymised_at"] is not None
+    kept = ("id", "external_id", "status", "items", "total_amount", "shipping_fee", "created_at", "updated_at")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    (note,) = after["call_notes"]
+    assert (note["outcome"], note["note"]) == ("answered", "")
+    assert [(edit.field, edit.new) for edit in OrderEdit.objects.order_by("field")] == [
+        ("customer_address", ""), ("items.0.quantity", "2")
+    ]  # fmt: skip
+    assert prune() == 0
+
+
+@pytest.mark.parametrize("status", Status.values)
+def test_only_orders_that_have_ended_are_anonymised(order_in, status):
+    order_in(status)
+
+    assert prune() == (1 if status in ("canceled", "delivered", "returned") else 0)
+
+
+def test_orders_that_changed_or_were_called_about_since_keep_their_customer(order_in):
+    order_in(age=timedelta(days=729))
+    called = order_in()
+    CallNote.objects.filter(order=called).update(created_at=timezone.now() - timedelta(days=1))
+
+    assert (prune(dry_run=True), prune()) == (0, 0)
+
+
+def test_it_can_be_switched_off(order_in, settings):
+    settings.CUSTOMER_RETENTION_DAYS = 0
+    order_in(age=timedelta(days=3000))
+
+    assert (prune(dry_run=True), prune()) == (0, 0)
+
+
+def test_lists_and_their_totals_stay(api, alice, order_in):
+    for status in (Status.CANCELED, Status.RETURNED, Status.DELIVERED):
+        order_in(status)
+    prune()
+
+    listed = api.get("/api/v1/orders").json()
+
+    assert listed["meta"]["total"] == 3
+    assert {(row["customer"]["name"], row["customer"]["wilaya"]) for row in listed["data"]} == {("—", "16")}
+    assert counts.problem() == ""
+    assert api.get("/api/v1/orders", {"phone": "0661223344"}).json()["data"] == []
+
+
+def test_a_page_that_was_seen_before_is_another_one(api, order_in):
+    order = order_in()
+    tag = api.get(f"/api/v1/orders/{order.id}").headers["ETag"]
+    prune()
+
+    assert api.get(f"/api/v1/orders/{order.id}", headers={"If-None-Match": tag}).status_code == 200
+
+
+def test_to_cancel_again_is_still_harmless(api, order_in):
+    order = order_in(Status.CANCELED)
+    prune()
+
+    assert api.post(f"/api/v1/orders/{order.id}/cancel").json()["customer"]["name"] == "—"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_in_batches_by_two_at_once_each_order_once(order_in, monkeypatch):
+    monkeypatch.setattr(retention, "BATCH", 3)
+    for _ in range(10):
+        order_in()
+
+    assert sum(at_once(2, lambda _: prune())) == 10
+    assert set(Order.objects.values_list("version", "customer_name")) == {(2, "—")}
+
+
+def test_the_search_for_them_reads_an_index(order_in):
+    order_in()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("EXPLAIN " + retention._COUNT, {"kept": LONG})
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+
+    assert "order_to_anonymise" in plan
+    assert "call_note_of_order" in plan
+
+
+def test_a_new_field_of_orders_is_thought_of():
+    """It may name somebody."""
+    known = {
+        "id", "account", "external_id", "status", "version", "customer_name", "customer_phone", "phone_e164",
+        "customer_address", "customer_wilaya", "wilaya_code", "customer_commune", "commune_code", "total_amount",
+        "shipping_fee", "notes", "cancel_reason", "call_state", "call_due_at", "call_attempts", "callback_agent",
+        "created_at", "updated_at", "confirmed_at", "canceled_at", "anonymised_at",
+    }  # fmt: skip
+
+    assert {field.name for field in Order._meta.concrete_fields} == known, "does orders.retention overwrite it?"

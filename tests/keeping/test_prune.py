@@ -1,0 +1,238 @@
+"""`prune` and beat's task: what is old goes, in batches that end anywhere, and nothing else does."""
+
+import json
+from datetime import timedelta
+from io import StringIO
+from threading import Barrier
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.utils import timezone
+
+from codservice.api.models import IdempotencyRecord
+from codservice.operations import duties, tasks
+from codservice.operations.retention import SWEEPS, sweep
+from inventory.models import StockMovement
+from tests.at_once import at_once
+from webhooks import delivery, registry, retention
+from webhooks.models import Attempt, Delivery, Event, Webhook
+
+OLD = timedelta(days=100)
+NINETY_DAYS = timedelta(days=90)
+
+
+def run(*args):
+    """What `prune` prints on stdout."""
+    out = StringIO()
+    call_command("prune", *args, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+@pytest.fixture
+def webhook(alice, register):
+    return register(alice)
+
+
+def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, register, delivery_of, monkeypatch):
+    monkeypatch.setattr(retention, "BATCH", 3)
+    past = timezone.now() - OLD
+    for status in ("delivered", "failed", "dropped"):
+        for _ in range(3):
+            delivery_of(webhook, status, attempts=2, created_at=past)
+    waiting = delivery_of(webhook, attempts=1, created_at=past)
+    resent = delivery_of(webhook, "delivered", attempts=1, created_at=past, finished_at=timezone.now())
+    fresh = delivery_of(webhook, "delivered", attempts=1)
+    gone, kept = register(alice), register(alice)
+    Webhook.objects.filter(id__in=[gone.id, kept.id]).update(deleted_at=past)
+    in_log = delivery_of(kept, "delivered", attempts=1)
+    IdempotencyRecord.objects.create(account=alice, key="k", fingerprint=b"", status=201, body=b"{}", created_at=past)
+    Session.objects.create(session_key="over", session_data="", expire_date=past)
+    Session.objects.create(session_key="open", session_data="", expire_date=timezone.now() + OLD)
+    went = {
+        "idempotency_keys": 1, "sessions": 1, "deliveries": 9, "attempts": 18, "events": 9, "webhooks": 1,
+        "previous_secrets": 0, "customers": 0,
+    }  # fmt: skip
+
+    counted = json.loads(run("--dry-run", "--json"))
+    # What the deliveries leave behind cannot be seen while they are there.
+    assert counted == went | {"events": 0, "dry_run": True}
+    assert (Delivery.objects.count(), Session.objects.count()) == (13, 2)
+    pruned = json.loads(run("--json"))
+
+    assert pruned == went | {"dry_run": False}
+    left = {waiting.id, resent.id, fresh.id, in_log.id}
+    assert set(Delivery.objects.values_list("id", flat=True)) == left
+    assert set(Attempt.objects.values_list("delivery_id", flat=True)) == left
+    assert Event.objects.count() == 4
+    assert set(Webhook.objects.values_list("id", flat=True)) == {webhook.id, kept.id}
+    assert Session.objects.get().session_key == "open"
+    assert json.loads(run("--json")) == dict.fromkeys(went, 0) | {"dry_run": False}
+
+
+def test_no_event_outlives_the_customers_time_because_it_was_resent(webhook, delivery_of, settings):
+    settings.CUSTOMER_RETENTION_DAYS = 95
+    delivery_of(webhook, "delivered", attempts=2, created_at=timezone.now() - OLD, finished_at=timezone.now())
+
+    assert json.loads(run("--json"))["events"] == 1
+
+
+def test_what_is_resent_meanwhile_stays(webhook, delivery_of):
+    """The row is locked and looked at again before it goes."""
+    old = delivery_of(webhook, "failed", attempts=4, created_at=timezone.now() - OLD)
+    batches = sweep(NINETY_DAYS)
+    while next(batches)[0] != "sessions":
+        pass
+    delivery.resend([old.id])
+
+    list(batches)
+
+    assert Delivery.objects.get().status == "pending"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_somebody_holds_is_passed_over_and_goes_the_next_time(webhook, delivery_of):
+    held, _ = (delivery_of(webhook, "failed", attempts=1, created_at=timezone.now() - OLD) for _ in range(2))
+
+    def work(number):
+        if number == 0:
+            with transaction.atomic():
+                Delivery.objects.select_for_update().get(id=held.id)
+                barrier.wait(10)
+                barrier.wait(10)
+            return None
+        barrier.wait(10)
+        try:
+            return json.loads(run("--json"))["deliveries"]
+        finally:
+            barrier.wait(10)
+
+    barrier = Barrier(2)
+    assert at_once(2, work) == [None, 1]
+    assert Delivery.objects.get().id == held.id
+    assert json.loads(run("--json"))["deliveries"] == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_can_stop_anywhere_and_two_at_once_share_the_work(webhook, delivery_of, monkeypatch):
+    monkeypatch.setattr(retention, "BATCH", 2)
+    for _ in range(9):
+        delivery_of(webhook, "delivered", attempts=3, created_at=timezone.now() - OLD)
+    for name, _ in sweep(NINETY_DAYS):
+        if name == "deliveries":
+            break
+    assert Delivery.objects.count() == 7
+
+    counted = at_once(2, lambda _: json.loads(run("--json")))
+
+    assert sum(counts["deliveries"] for counts in counted) == 7
+    assert sum(counts["attempts"] for counts in counted) == 21
+    assert sum(counts["events"] for counts in counted) == 9
+    assert Attempt.objects.count() == Event.objects.count() == 0
+
+
+def test_secrets_that_have_stopped_signing_are_forgotten(alice, webhook):
+    registry.rotate_secret(alice.id, webhook.id)
+    assert "previous secrets: 0" in run()
+    Webhook.objects.update(previous_secret_until=timezone.now() - timedelta(hours=1))
+
+    assert "previous secrets: 1" in run()
+
+    webhook.refresh_from_db()
+    assert webhook.previous_secret is None
+
+
+def test_to_keep_nothing_at_all_is_refused(db):
+    with pytest.raises(CommandError):
+        run("--older-than", "0")
+
+
+def test_the_ledger_is_no_log_that_retention_ends(alice):
+    """The chain of movements from the first on is what stock can be checked against."""
+    from tests import factories
+
+    product = factories.ProductFactory(account=alice)
+    long_ago = timezone.now() - timedelta(days=5000)
+    StockMovement.objects.create(
+        account=alice, product=product, old_quantity=0, new_quantity=10, at=long_ago, actor="test"
+    )
+
+    run("--older-than", "1")
+
+    assert StockMovement.objects.count() == 1
+
+
+# --- Beat's task -----------------------------------------------------------------------------------------------------
+
+
+def days_pass(name, days):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE operations_duty SET done_at = done_at - %(time)s, taken_until = taken_until - %(time)s"
+            " WHERE name = %(name)s",
+            {"time": timedelta(days=days), "name": name},
+        )
+
+
+@pytest.fixture
+def seven_old(webhook, delivery_of, monkeypatch):
+    monkeypatch.setattr(retention, "BATCH", 2)
+    for _ in range(7):
+        delivery_of(webhook, "delivered", attempts=1, created_at=timezone.now() - OLD)
+
+
+def test_a_round_is_gone_through_once_a_day(seven_old, webhook, delivery_of):
+    assert tasks.prune()["deliveries"] == 7
+    delivery_of(webhook, "delivered", created_at=timezone.now() - OLD)
+
+    assert tasks.prune() == {}
+    days_pass("prune", 1)
+    assert tasks.prune()["deliveries"] == 1
+
+
+def test_a_task_ends_in_time_and_the_next_goes_on(seven_old, monkeypatch):
+    monkeypatch.setattr(tasks, "PRUNE_SECONDS", 0.0)
+    runs = []
+    while (counts := tasks.prune()) != {}:
+        runs.append(counts)
+        monkeypatch.setattr(tasks, "PRUNE_SECONDS", 0.0 if len(runs) < 3 else 20.0)
+
+    assert len(runs) == 4
+    assert not Delivery.objects.exists()
+    assert not Event.objects.exists()
+
+
+def test_one_worker_at_a_time_is_at_it_and_a_dead_one_does_not_block_it(seven_old):
+    assert duties.take("prune", every=tasks.PRUNE_EVERY, lease=tasks.PRUNE_LEASE)
+    assert tasks.prune() == {}
+
+    days_pass("prune", 1)  # its lease has run out
+    assert tasks.prune()["deliveries"] == 7
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_beats_one_wins(db):
+    taken = at_once(8, lambda _: duties.take("prune", every=tasks.PRUNE_EVERY, lease=tasks.PRUNE_LEASE))
+
+    assert sorted(taken) == [False] * 7 + [True]
+
+
+def test_a_task_that_fails_is_taken_up_again(seven_old, monkeypatch):
+    def fail(before, *, dry_run):
+        raise RuntimeError
+        yield
+
+    with monkeypatch.context() as broken:
+        broken.setitem(SWEEPS, "events", fail)
+        with pytest.raises(RuntimeError):
+            tasks.prune()
+
+    assert tasks.prune()["events"] == 7
+
+
+def test_beat_sends_all_of_it(settings):
+    from codservice.celery import app
+
+    app.loader.import_default_modules()
+    assert {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()} <= set(app.tasks)
