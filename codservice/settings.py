@@ -134,6 +134,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "codservice.operations",
     "codservice.api",
+    "codservice.docs",
     "codservice.accounts",
     "webhooks",
     "inventory",

@@ -1,0 +1,89 @@
+"""Markdown as HTML that needs no inline style or script, with anchors at its headings."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from django.utils.translation import gettext as _
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.anchors import anchors_plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and the text under it, up to the next heading."""
+
+    level: int
+    anchor: str
+    heading: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    html: str
+    sections: list[Section]
+    """In their order; the first is the page's title with what stands before the second heading."""
+
+
+def render(text: str, where_to: Callable[[str], str]) -> Rendered:
+    """The page, each address in a link or image replaced by `where_to` of it. HTML in the text is shown, not obeyed."""
+    parser = _parser()
+    tokens = parser.parse(text)
+    for token in _all(tokens):
+        for attribute in ("href", "src"):
+            if attribute in token.attrs and token.type in ("link_open", "image"):
+                token.attrs[attribute] = where_to(str(token.attrs[attribute]))
+        if token.type in ("th_open", "td_open") and (style := token.attrs.pop("style", None)):
+            token.attrs["class"] = str(style).replace("text-align:", "to-")
+    return Rendered(parser.renderer.render(tokens, parser.options, {}), list(_sections(tokens)))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.use(anchors_plugin, min_level=1, max_level=3)
+    # What is wider than a phone is scrolled, by keyboard too.
+    parser.add_render_rule("table_open", lambda *args: f'<div class="scroll" {_region(_("Table"))}><table>\n')
+    parser.add_render_rule("table_close", lambda *args: "</table></div>\n")
+    shown = parser.renderer.rules["fence"]  # type: ignore[attr-defined]
+
+    def fence(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        html = shown(tokens, index, options, env)
+        return html.replace("<pre>", f"<pre {_region(_('Example'))}>", 1)
+
+    parser.add_render_rule("fence", fence)
+    return parser
+
+
+def _region(label: str) -> str:
+    return f'role="region" tabindex="0" aria-label="{label}"'
+
+
+def _all(tokens: list[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _all(token.children or [])
+
+
+def _sections(tokens: list[Token]) -> Iterator[Section]:
+    heading: tuple[int, str, str] | None = None
+    texts: list[str] = []
+    for index, token in enumerate(tokens):
+        if token.type == "heading_open" and token.tag in ("h1", "h2", "h3"):
+            if heading:
+                yield Section(*heading, "\n".join(texts))
+            texts = []
+            heading = (int(token.tag[1]), str(token.attrs["id"]), _plain(tokens[index + 1]))
+        elif token.type == "inline" and tokens[index - 1].tag not in ("h1", "h2", "h3"):
+            texts.append(_plain(token))
+        elif token.type in ("fence", "code_block"):
+            texts.append(token.content)
+    if heading:
+        yield Section(*heading, "\n".join(texts))
+
+
+def _plain(inline: Token) -> str:
+    return "".join(" " if token.type == "softbreak" else token.content for token in inline.children or [])

@@ -1,0 +1,12 @@
+from django.urls import path
+
+from codservice.docs import views
+
+urlpatterns = [
+    path("", views.page, name="docs"),
+    path("search", views.search, name="docs-search"),
+    path("fr/", views.page, {"language": "fr"}, name="docs-fr"),
+    path("fr/search", views.search, {"language": "fr"}),
+    path("fr/<path:name>", views.page, {"language": "fr"}),
+    path("<path:name>", views.page, name="docs-page"),
+]

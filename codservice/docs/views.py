@@ -1,0 +1,55 @@
+"""The pages of /docs/ and the files beside them: public, in English and French."""
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import translation
+from django.utils.cache import patch_cache_control
+from django.views.decorators.http import conditional_page, require_safe
+
+from codservice.docs import pages
+from codservice.docs import search as searching
+
+
+@require_safe
+@conditional_page
+def page(request: HttpRequest, name: str = "index", language: str = "en") -> HttpResponse:
+    site = pages.site()
+    if found := site.pages.get((language, name)):
+        return _answer(request, "docs/page.html", site, language, found, {"page": found})
+    if language == "en" and (path := site.files.get(name)):
+        response = HttpResponse(path.read_bytes(), content_type=pages.TYPES[path.suffix])
+        if path.suffix in (".csv", ".json"):
+            response.headers["Content-Disposition"] = f'attachment; filename="{path.name}"'
+        patch_cache_control(response, public=True, no_cache=True)
+        return response
+    raise Http404
+
+
+@require_safe
+@conditional_page
+def search(request: HttpRequest, language: str = "en") -> HttpResponse:
+    site = pages.site()
+    query = request.GET.get("q", "").replace("\0", "").strip()[: searching.MAX_QUERY]
+    results = searching.search(site, language, query)
+    return _answer(request, "docs/search.html", site, language, None, {"query": query, "results": results})
+
+
+def _answer(
+    request: HttpRequest, template: str, site: pages.Site, language: str, found: pages.Page | None, context: dict
+) -> HttpResponse:
+    name = found.name if found else "index"
+    others = [site.pages.get((code, name)) or site.pages.get((code, "index")) for code in pages.LANGUAGES]
+    with translation.override(language):
+        context |= {
+            "parts": list(site.parts(language)),
+            "others": [
+                (pages.LANGUAGES[other.language], other) for other in others if other and other.language != language
+            ],
+            "home": site.pages.get((language, "index")),
+            "search_url": f"/docs/{'' if language == 'en' else f'{language}/'}search",
+            "max_query": searching.MAX_QUERY,
+        }
+        response = render(request, template, context)
+    response.headers["Content-Language"] = language
+    patch_cache_control(response, private=True, no_cache=True)
+    return response
