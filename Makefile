@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins clean bench-deliveries bench-orders browser languages
+.PHONY: help run install test lint format typecheck test-hosts pins clean bench-deliveries bench-orders browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -40,6 +40,13 @@ typecheck: $(VENV)/.requirements-dev ## Check the types of the rule modules
 format: $(VENV)/.requirements-dev ## Format the code
 	$(BIN)/ruff check --fix --select I .
 	$(BIN)/ruff format .
+
+messages: extract ## Bring the translations' catalogs up to date and compile them (needs gettext)
+	$(BIN)/python manage.py compilemessages --verbosity 0 --ignore $(VENV)
+
+extract:
+	$(BIN)/python -W ignore manage.py makemessages --verbosity 0 --locale fr --locale ar_DZ --no-wrap --no-obsolete \
+		--add-location file --ignore $(VENV) --ignore tests --ignore benchmarks --ignore docs --ignore staticfiles
 
 pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requirements
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
@@ -95,7 +102,7 @@ browser:
 # Signatures are verified in other languages. Only root on Debian can install them here; elsewhere say what is missing.
 languages:
 	@PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
-	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 pgbouncer:pgbouncer; do \
+	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 xgettext:gettext pgbouncer:pgbouncer; do \
 		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
