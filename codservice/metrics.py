@@ -25,10 +25,12 @@ _FOLDER = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
 if _FOLDER:  # looked into as soon as there is a counter
     Path(_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest  # noqa: E402
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest  # noqa: E402
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, ThreadingWSGIServer  # noqa: E402
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
+
+__all__ = ["Counter", "Gauge", "add_figure", "count_request", "exposition", "method_of", "route_of", "serve"]
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # Of a request; from what an API call takes here to where callers give up.

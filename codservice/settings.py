@@ -285,6 +285,7 @@ CELERY_BEAT_SCHEDULE = {
     "note-beat": {"task": "codservice.operations.tasks.note_beat", "schedule": 10, "options": {"expires": 60}},
     # Asked every minute, works for some seconds of a minute until a day's round is over.
     "prune": {"task": "codservice.operations.tasks.prune", "schedule": 60, "options": {"expires": 600}},
+    "count-pending-orders": {"task": "orders.tasks.count_pending_orders", "schedule": 60, "options": {"expires": 60}},
     "fold-order-counts": {"task": "orders.tasks.fold_order_counts", "schedule": 10, "options": {"expires": 600}},
     "forget-idempotency-keys": {
         "task": "codservice.api.tasks.forget_idempotency_keys",

@@ -1,6 +1,8 @@
 from celery import shared_task
 from django.db import connection
 
+from orders import metrics
+
 # One statement: whoever sums meanwhile sees all of the old rows or the one new. What another fold holds is skipped.
 _FOLD = """
 WITH folded AS (
@@ -22,3 +24,9 @@ def fold_order_counts(at_least: int = 100) -> int:
         for (account_id,) in accounts:
             cursor.execute(_FOLD, [account_id])
     return len(accounts)
+
+
+@shared_task
+def count_pending_orders() -> None:
+    """Count what waits for confirmation, for /metrics."""
+    metrics.count_pending()

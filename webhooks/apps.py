@@ -8,9 +8,10 @@ class WebhooksConfig(AppConfig):
     name = "webhooks"
 
     def ready(self) -> None:
-        from webhooks import queue, registry, retention
+        from webhooks import metrics, queue, registry, retention
 
         health.CHECKS["deliveries"] = queue.problem
+        metrics.register()
         health.SLOW_CHECKS["secrets"] = registry.problem_with_secrets
         health.FIGURES["oldest_due_seconds"] = queue.oldest_due
         SWEEPS["deliveries"] = retention.deliveries

@@ -106,7 +106,7 @@ _CLAIM = f"""{WAITING}, busy AS (
     WHERE webhooks_claim.until <= now()
     RETURNING delivery_id
 )
-SELECT d.id, w.url, e.kind, e.body, d.attempt_count, w.secret,
+SELECT d.id, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
     CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END
 FROM claimed JOIN webhooks_delivery d ON d.id = claimed.delivery_id
 JOIN webhooks_webhook w ON w.id = d.webhook_id
@@ -140,8 +140,9 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
             body=body.encode(),
             secrets=_readable(newest, previous),
             attempt=attempt_count + 1,
+            request_id=request_id,
         )
-        for id_, url, kind, body, attempt_count, newest, previous in rows
+        for id_, url, kind, body, request_id, attempt_count, newest, previous in rows
     ]
 
 

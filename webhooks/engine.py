@@ -16,7 +16,7 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 
-from webhooks import delivery
+from webhooks import delivery, metrics
 from webhooks.sender import Outcome, Post, Sender
 
 logger = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class Engine:
 
     def drain(self) -> int:
         """Send until nothing is due; how many attempts. 0 at once when another thread is at it, which is then woken."""
+        metrics.SWEEPS.inc()
         self.wake_up()
         sent = 0
         # Tried again after each drain: a wake-up that came between its last look and its end is ours to follow.
@@ -96,6 +97,8 @@ class Engine:
                 return sent
             wait = max(settle_at - time.monotonic(), 0.0) if results and settling is None else 1.0
             outcomes = sender.finished(wait)
+            metrics.note_attempts(outcomes)
+            metrics.SENDS_IN_FLIGHT.set(self._window - sender.room)
             if outcomes and not results:
                 settle_at = time.monotonic() + SETTLE_AFTER
             results += outcomes

@@ -8,16 +8,17 @@ from uuid import UUID
 from django.db import connection
 from uuid_utils.compat import uuid7
 
+from codservice import logs
 from codservice.api.bodies import dump_json
-from webhooks import wakeup
+from webhooks import metrics, wakeup
 from webhooks.models import Event, Webhook
 
 # One statement, however many events and webhooks. A webhook that is being deleted meanwhile
 # (FOR UPDATE) waits for this transaction and then finds these deliveries, or is no longer seen here.
 _PUBLISH = """
 WITH event AS (
-    INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
-    SELECT e.id, %(account_id)s, %(kind)s, e.body, %(at)s
+    INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at)
+    SELECT e.id, %(account_id)s, %(kind)s, e.body, %(request_id)s, %(at)s
     FROM json_to_recordset(%(events)s::json) AS e(id uuid, body text)
     RETURNING id
 ), subscribed AS (
@@ -41,8 +42,8 @@ WITH webhook AS (
     SELECT id, account_id FROM webhooks_webhook
     WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL FOR KEY SHARE
 ), event AS (
-    INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
-    SELECT %(event_id)s, account_id, %(kind)s, %(body)s, %(at)s FROM webhook
+    INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at)
+    SELECT %(event_id)s, account_id, %(kind)s, %(body)s, %(request_id)s, %(at)s FROM webhook
     RETURNING id
 )
 INSERT INTO webhooks_delivery
@@ -73,8 +74,15 @@ def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[dict[str, 
     with connection.cursor() as cursor:
         cursor.execute(
             _PUBLISH,
-            {"account_id": account_id, "kind": str(kind), "events": dump_json(events).decode(), "at": at},
+            {
+                "account_id": account_id,
+                "kind": str(kind),
+                "events": dump_json(events).decode(),
+                "request_id": logs.request_id(),
+                "at": at,
+            },
         )
+        metrics.count_events(str(kind), len(events))
         if cursor.fetchone()[0]:
             wakeup.after_commit()
 
@@ -94,11 +102,13 @@ def ping(account_id: UUID, webhook_id: UUID, *, at: datetime) -> UUID:
                 "event_id": uuid7(),
                 "kind": Event.PING,
                 "body": body,
+                "request_id": logs.request_id(),
                 "at": at,
             },
         )
         row = cursor.fetchone()
     if row is None:
         raise Webhook.DoesNotExist
+    metrics.count_events(Event.PING, 1)
     wakeup.after_commit()
     return row[0]

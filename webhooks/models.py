@@ -48,6 +48,13 @@ class Event(models.Model):
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     kind = models.CharField(max_length=32)
     body = models.TextField(help_text="The JSON that is sent, to the byte.")
+    request_id = models.CharField(
+        max_length=128,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Of the request that made the change, for the log.",
+    )
     created_at = models.DateTimeField(help_text="The time of the change.")
 
     def __str__(self) -> str:

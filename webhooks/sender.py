@@ -39,7 +39,7 @@ MANY_NAMES = 10_000
 
 # Why an attempt is no acknowledgement, for the log. One word for all that the network did: to tell refused from
 # filtered would make us somebody's port scanner.
-TIMEOUT, UNREACHABLE, BLOCKED, TLS, BAD_ANSWER, STATUS, NO_SECRET = (
+FAILURES = TIMEOUT, UNREACHABLE, BLOCKED, TLS, BAD_ANSWER, STATUS, NO_SECRET = (
     "timeout", "unreachable", "blocked_address", "tls", "bad_answer", "status", "unreadable_secret")  # fmt: skip
 _FAILURES = {
     pycurl.E_OPERATION_TIMEDOUT: TIMEOUT,
@@ -83,6 +83,7 @@ class Post:
     # As shown to the merchant, the newest first. None when it cannot be read.
     secrets: Sequence[str] = field(repr=False)
     attempt: int
+    request_id: str = ""  # of the request that made the change, for the log
 
 
 @dataclass(slots=True)

@@ -1,0 +1,52 @@
+"""What /metrics tells of orders."""
+
+import time
+
+import redis
+from django.core.cache import cache
+from django.db import connection
+
+from codservice import metrics
+from orders.models import Status
+
+_KEY = "pending-orders"
+_KEPT = 600  # seconds; a figure that nobody has counted for so long is none
+AGES = ("under_1h", "1h_to_4h", "4h_to_24h", "over_24h")
+
+# Along the index `order_console_list`. It takes as long as there are pending orders, so beat asks, and not Prometheus.
+_PENDING = """
+SELECT count(*) FILTER (WHERE created_at > now() - interval '1 hour'),
+    count(*) FILTER (WHERE created_at <= now() - interval '1 hour' AND created_at > now() - interval '4 hours'),
+    count(*) FILTER (WHERE created_at <= now() - interval '4 hours' AND created_at > now() - interval '24 hours'),
+    count(*) FILTER (WHERE created_at <= now() - interval '24 hours')
+FROM orders_order WHERE status = %s
+"""
+
+
+def register() -> None:
+    metrics.add_figure(
+        "codservice_orders_pending",
+        "Orders that wait for confirmation, by age; counted every minute.",
+        lambda: [((age,), count) for age, count in zip(AGES, _last_count()[1:], strict=False)],
+        labels=["age"],
+    )
+    metrics.add_figure(
+        "codservice_orders_counted_timestamp_seconds",
+        "When they were counted: beat and a worker were alive then.",
+        lambda: [((), at) for at in _last_count()[:1]],
+    )
+
+
+def count_pending() -> None:
+    """Count the pending orders for whoever asks for /metrics next, on whichever host."""
+    with connection.cursor() as cursor:
+        cursor.execute(_PENDING, [Status.PENDING])
+        cache.set(_KEY, [time.time(), *cursor.fetchone()], _KEPT)
+
+
+def _last_count() -> list[float]:
+    """When it was and the numbers by age; nothing when Redis is away or nobody has counted."""
+    try:
+        return cache.get(_KEY, [])
+    except redis.RedisError:
+        return []
