@@ -11,11 +11,6 @@ class OrdersConfig(AppConfig):
     name = "orders"
 
     def ready(self) -> None:
-        from orders import metrics
-
-        metrics.register()
-
-    def ready(self) -> None:
         from orders import counts, metrics, retention
 
         health.SLOW_CHECKS["order_counts"] = counts.problem
