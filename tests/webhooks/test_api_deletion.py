@@ -1,15 +1,19 @@
 """P19: no attempt begins after the answer to a DELETE, whatever a running engine is doing at that moment."""
 
+import json
 import threading
 import time
+from collections import Counter
 from datetime import timedelta
+from io import StringIO
 
 import pytest
-from django.db import connections, transaction
+from django.core.management import call_command
+from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from tests.webhooks.engine.receivers import Receiver, answer, hang
-from webhooks import delivery, events, registry
+from webhooks import delivery, events, registry, tasks
 from webhooks.models import Attempt, Claim, Delivery, Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,3 +97,69 @@ def test_a_claim_that_was_just_made_is_waited_for_and_a_dead_workers_is_not(alic
         registry.delete(alice.id, webhook.id)
 
         assert least <= time.monotonic() - started < most
+
+
+def test_what_the_answer_does_not_wait_for_counts_as_dropped_and_is_dropped_soon(
+    api, alice, register, make_engine, settings, monkeypatch
+):
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    monkeypatch.setattr(registry, "DROP_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "_BATCH", 20)
+    with Receiver() as receiver:
+        webhook, kept = register(alice, receiver.url("/gone")), register(alice, receiver.url("/kept"))
+        publish(alice, 50)
+        Delivery.objects.filter(webhook=webhook, id__in=Delivery.objects.values("id")[:10]).update(attempt_count=1)
+
+        assert api.delete(f"/api/v1/webhooks/{webhook.id}").status_code == 204
+
+        assert Delivery.objects.filter(webhook=webhook, status="pending").count() == 50
+        assert shown("--webhook", str(webhook.id)) == {"dropped": 50}
+        assert shown("--status", "dropped") == {"dropped": 50}
+        assert shown("--status", "pending") == {"pending": 50}
+        make_engine().drain()
+        assert {request.path for request in receiver.requests} == {"/kept"}
+
+    assert tasks.drop_left_over() == 50
+    assert set(Delivery.objects.filter(webhook=webhook).values_list("status", "next_attempt_at")) == {("dropped", None)}
+    assert Delivery.objects.filter(webhook=kept, status="delivered").count() == 50
+    assert tasks.drop_left_over() == 0
+
+
+def shown(*args):
+    """How many deliveries the command shows, by status."""
+    out = StringIO()
+    call_command("deliveries", "--json", "--limit", "1000", *args, stdout=out, stderr=StringIO())
+    return Counter(row["status"] for row in json.loads(out.getvalue()))
+
+
+def test_a_claim_that_is_being_made_meanwhile_is_waited_for(alice, register, delivery_of):
+    """It has looked before the deletion and commits after it: its posts are as good as begun."""
+    webhook = register(alice)
+    row = delivery_of(webhook)
+    looked, may_commit = threading.Event(), threading.Event()
+
+    def claim():
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [delivery._CLAIMING])
+            looked.set()
+            may_commit.wait(10)
+            Claim.objects.create(
+                delivery=row,
+                webhook=webhook,
+                token=row.id,
+                until=timezone.now() + delivery.LEASE - timedelta(seconds=5),
+            )
+        connections.close_all()
+
+    claiming = threading.Thread(target=claim)
+    claiming.start()
+    assert looked.wait(10)
+    deleting = threading.Thread(target=lambda: (registry.delete(alice.id, webhook.id), connections.close_all()))
+    deleting.start()
+    deleting.join(0.5)
+    assert deleting.is_alive()
+    may_commit.set()
+    for thread in (claiming, deleting):
+        thread.join(10)
+        assert not thread.is_alive()
+    assert Claim.objects.exists()

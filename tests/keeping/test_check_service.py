@@ -1,0 +1,238 @@
+"""`check_service`: each part that is out of order is named, with what to do about it."""
+
+import json
+import time
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from codservice import health
+from codservice.accounts.actor import Actor
+from codservice.operations import checks, duties, tasks
+from inventory import ledger, stock
+from inventory.models import Product
+from orders import counts
+from orders.models import OrderCount
+from tests import factories
+from tests.at_once import at_once
+from webhooks.models import Webhook
+
+COMMAND = Actor.of_command("test")
+PARTS = {
+    "database", "broker", "deliveries", "secrets", "migrations", "clock", "beat", "retention", "ledger",
+    "order_counts", "worker",
+}  # fmt: skip
+
+
+def run(*args):
+    """What the command prints, and whether it is content."""
+    out = StringIO()
+    try:
+        call_command("check_service", "--timeout", "0.1", *args, stdout=out, stderr=StringIO())
+    except CommandError as error:
+        return out.getvalue(), str(error)
+    return out.getvalue(), ""
+
+
+@pytest.fixture
+def all_is_well(db, monkeypatch):
+    """A worker answers, as none does in the tests, and beat has sent its sign of life."""
+    from codservice.celery import app
+
+    monkeypatch.setattr(app.control, "ping", lambda timeout: [{"worker": {"ok": "pong"}}])
+    tasks.note_beat()
+
+
+def problem(name):
+    """What it says of one part; the exit says that something is wrong exactly when it is."""
+    said, error = run("--json")
+    parts = json.loads(said)
+    assert parts.pop("ok") is (error == "")
+    wrong = [part for part in PARTS if parts[part] != "ok"]
+    assert wrong in ([], [name]), parts
+    return parts[name] if wrong else ""
+
+
+def test_all_parts_are_looked_at_and_well(all_is_well):
+    said, error = run("--json")
+
+    assert error == ""
+    assert json.loads(said) == {"ok": True, **dict.fromkeys(PARTS, "ok"), "oldest_due_seconds": 0.0}
+    assert "order counts: ok\n" in run()[0]
+
+
+def test_without_a_worker_it_says_how_to_start_one(all_is_well, monkeypatch):
+    monkeypatch.undo()
+
+    assert "codservice.run.worker" in problem("worker")
+
+
+def test_a_beat_that_never_lived_or_died_is_told(all_is_well):
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE operations_duty SET done_at = now() - interval '75 s' WHERE name = 'beat'")
+    assert problem("beat").startswith("has sent nothing for 75 s: start beat")
+
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM operations_duty")
+    assert problem("beat").startswith("has never sent anything: start beat")
+
+
+def test_beats_sign_of_life_is_no_key_of_redis(all_is_well):
+    from django.core.cache import cache
+
+    cache.clear()
+
+    assert problem("beat") == ""
+    assert duties.age("beat") < 60
+
+
+def test_only_beat_gives_beats_sign_of_life(settings):
+    """A worker that runs whatever was waiting for it does not make a dead beat look alive for long."""
+    entry = settings.CELERY_BEAT_SCHEDULE["note-beat"]
+
+    assert entry["options"]["expires"] <= checks.BEAT_LATE.total_seconds()
+    assert entry["schedule"] * 3 < checks.BEAT_LATE.total_seconds()
+
+
+def test_a_round_of_retention_that_never_ends_is_told(all_is_well):
+    tasks.prune()
+    assert problem("retention") == ""
+
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE operations_duty SET done_at = now() - interval '3 days' WHERE name = 'prune'")
+    assert "3 days ago" in problem("retention")
+
+
+def test_a_migration_that_is_not_applied_is_named(all_is_well):
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("orders", "0008_count_older_orders")
+
+    assert problem("migrations").startswith("1 are not applied, orders.0008_count_older_orders is the first: run")
+
+
+def test_clocks_that_differ_are_told(all_is_well, monkeypatch):
+    real = time.time
+    monkeypatch.setattr(checks.time, "time", lambda: real() + 20)
+    assert problem("clock").startswith("this host's is 20 s ahead of the database's: ")
+    monkeypatch.setattr(checks.time, "time", lambda: real() - 60)
+    assert problem("clock").startswith("this host's is 60 s behind the database's: ")
+
+
+def test_secrets_that_no_key_reads_are_counted(all_is_well, alice, register, settings):
+    first, gone = register(alice), register(alice)
+    Webhook.objects.filter(id=gone.id).update(deleted_at=timezone.now())
+    assert problem("secrets") == ""
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+
+    assert problem("secrets").startswith("those of 1 webhooks cannot be read")
+    assert "ENCRYPTION_KEYS" in problem("secrets")
+    assert first.secret_hint not in problem("secrets")
+
+
+def test_a_due_delivery_that_nobody_takes_is_told(all_is_well, alice, register, delivery_of):
+    delivery_of(register(alice), created_at=timezone.now() - timedelta(seconds=100))
+
+    assert "start more when all are busy" in problem("deliveries")
+    assert 90 < json.loads(run("--json")[0])["oldest_due_seconds"] < 110
+
+
+# --- Figures that two tables keep ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def product(alice):
+    product = factories.ProductFactory(account=alice, sku="ROB-1", stock_quantity=0)
+    stock.set_quantities(alice.id, [stock.Update(quantity=7, sku="ROB-1")], actor=COMMAND)
+    return product
+
+
+def test_stock_that_the_ledger_does_not_tell_of_is_named(all_is_well, alice, product):
+    factories.ProductFactory(account=alice, stock_quantity=12)  # never moved
+    assert problem("ledger") == ""
+    Product.objects.filter(id=product.id).update(stock_quantity=5)
+
+    told = problem("ledger")
+
+    assert told.startswith("the stock of 1 products is not what their last movement left: ROB-1 of Alice's shop (5, ")
+    stock.set_quantities(alice.id, [stock.Update(quantity=6, sku="ROB-1")], actor=COMMAND)
+    assert problem("ledger") == ""
+
+
+def test_the_ledger_is_read_by_one_statement_and_a_look_at_an_index_each(product):
+    with CaptureQueriesContext(connection) as captured:
+        assert ledger.problem() == ""
+    assert len(captured) == 1
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("EXPLAIN " + ledger._WRONG, [5])
+        assert "stock_movement_chain" in "\n".join(line for (line,) in cursor.fetchall())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_change_that_is_under_way_looks_wrong(alice):
+    skus = [factories.ProductFactory(account=alice).sku for _ in range(20)]
+
+    def work(number):
+        if number:
+            return {ledger.problem() or counts.problem() for _ in range(100)}
+        for quantity in range(100):
+            stock.set_quantities(alice.id, [stock.Update(quantity=quantity, sku=sku) for sku in skus], actor=COMMAND)
+            factories.make_order(alice)
+        return {""}
+
+    assert at_once(3, work) == [{""}] * 3
+
+
+def test_counts_that_are_wrong_are_told_and_set_right(all_is_well, api, alice, charlie):
+    for _ in range(3):
+        factories.make_order(alice)
+    factories.make_order(charlie)
+    assert problem("order_counts") == ""
+    OrderCount.objects.filter(account=alice).delete()
+    OrderCount.objects.create(account=charlie, status="shipped", delta=4)
+
+    assert problem("order_counts").startswith("the totals of 2 accounts' lists are not what")
+    out = StringIO()
+    call_command("recount_orders", "--json", stdout=out)
+
+    assert json.loads(out.getvalue()) == {"corrected": 2}
+    assert problem("order_counts") == ""
+    assert api.get("/api/v1/orders").json()["meta"]["total"] == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_to_recount_beside_imports_makes_no_count_wrong(alice):
+    OrderCount.objects.create(account=alice, status="canceled", delta=9)
+
+    def work(number):
+        for _ in range(30):
+            counts.recount() if number == 0 else factories.make_order(alice)
+
+    at_once(4, work)
+
+    assert counts.problem() == ""
+
+
+def test_without_the_database_it_still_says_so(all_is_well, monkeypatch):
+    from django.db import OperationalError
+
+    def away():
+        raise OperationalError("connection refused")
+
+    for checklist in (health.CHECKS, health.SLOW_CHECKS):
+        for name in checklist:
+            monkeypatch.setitem(checklist, name, away)
+    monkeypatch.setitem(health.FIGURES, "oldest_due_seconds", away)
+
+    said, error = run("--json")
+
+    assert error.startswith("Something is wrong: database, broker, deliveries")
+    assert json.loads(said)["ledger"] == "cannot be looked at (connection refused): see to the database first"
+    assert json.loads(said)["oldest_due_seconds"] is None
