@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
-from codservice.tables import count_rows, read_rows
+from codservice.tables import Table
 from inventory.management.commands import import_products
 from inventory.models import Product, StockMovement
 from tests.factories import ProductFactory
@@ -190,7 +190,7 @@ def test_a_dry_run_says_what_would_happen_and_changes_nothing(alice: Account, wr
 
 
 def test_atomic_imports_all_or_nothing(alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_products, "BATCH", 2)
+    monkeypatch.setattr(import_products.Command, "batch", 2)
     good = [(f"P{number}", "Robe", "1", "1", "") for number in range(5)]
 
     result, status = run(write(*good, ("BAD", "", "1", "", ""), ("P9", "Robe", "x", "", "")), alice, "--atomic")
@@ -207,7 +207,7 @@ def test_atomic_imports_all_or_nothing(alice: Account, write: Any, monkeypatch: 
 def test_a_file_is_imported_in_batches_of_a_few_statements(
     alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_products, "BATCH", 100)
+    monkeypatch.setattr(import_products.Command, "batch", 100)
     path = write(*((f"P{number:03}", "Robe", "1", str(number), "") for number in range(250)))
 
     with CaptureQueriesContext(connection) as queries:
@@ -222,7 +222,7 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
     out, err = StringIO(), StringIO()
     path = write(("ROBE", "Robe", "1", "", ""), ("BAD", "Robe", "x", "y", ""))
 
-    with pytest.raises(CommandError, match="mend their lines"):
+    with pytest.raises(CommandError, match="1 were refused"):
         call_command("import_products", path, "--account", alice.holder.email, stdout=out, stderr=err)
 
     assert out.getvalue().splitlines() == [
@@ -293,6 +293,22 @@ def test_rows_are_counted_before_they_are_read(write: Any, tmp_path: Path) -> No
     sheet = tmp_path / "products.xlsx"
     write_xlsx(sheet, [["sku"], ["A"], ["B"]])
 
-    assert len(list(read_rows(path))) == 30
-    assert 30 <= count_rows(path) <= 31
-    assert count_rows(sheet) == len(list(read_rows(sheet))) == 2
+    assert len(list(Table(path))) == 30
+    assert 30 <= len(Table(path)) <= 31
+    assert len(Table(sheet)) == len(list(Table(sheet))) == 2
+
+
+def test_refused_rows_are_mended_and_fed_back(alice: Account, write: Any, tmp_path: Path) -> None:
+    path = write(("=SUM(1)", "-Robe", "x", "3", ""), ("SAC", "Sac", "1", "", ""), delimiter=";")
+    report = tmp_path / "refused.csv"
+
+    result, status = run(path, alice, "--report", str(report))
+
+    assert (counts(result), status) == ((1, 0, 0, 1), 1)
+    header, line = report.read_text(encoding="utf-8-sig").splitlines()
+    assert header == "line;reason;sku;name;price;stock_quantity;is_active"
+    assert line.endswith(";'=SUM(1);'-Robe;x;3;")
+
+    report.write_text(f"{header}\n{line.replace(';x;', ';1;')}\n", encoding="utf-8")
+    assert counts(run(report, alice)[0]) == (1, 0, 0, 0)
+    assert products(alice)[0][:2] == ("=SUM(1)", "-Robe")
