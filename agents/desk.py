@@ -17,7 +17,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import gettext_lazy
 from uuid_utils.compat import uuid7
 
 from agents import calling
@@ -136,10 +136,16 @@ def take(order_id: UUID, *, agent: User) -> UUID:
         cursor.execute(_TAKE, values)
         row = cursor.fetchone()
     if row is None:
-        holder = Claim.objects.select_related("agent").filter(phone_e164=phone).first()
-        name = holder.agent.display_name if holder else "?"
+        claim = holder(phone)
+        name = claim.agent.display_name if claim else "?"
         raise HeldByAnother(_("%(name)s is calling this customer.") % {"name": name})
     return row[0]
+
+
+def holder(phone_e164: str) -> Claim | None:
+    """The claim on this customer, with its agent; None when they are free."""
+    held = Claim.objects.filter(phone_e164=phone_e164, expires_at__gt=Now())
+    return held.select_related("agent").first()
 
 
 def keep(claim_id: UUID, *, agent: User) -> bool:
@@ -186,13 +192,19 @@ _COUNTERS = "SELECT " + ", ".join(
 class CancelReason(models.TextChoices):
     """Why an order is canceled. The value is what is kept, and what the merchant reads."""
 
-    REFUSED = "Customer refused", _lazy("Customer refused")
-    UNREACHABLE = "Customer unreachable", _lazy("Customer unreachable")
-    WRONG_NUMBER = "Wrong number", _lazy("Wrong number")
-    DUPLICATE = "Duplicate", _lazy("Duplicate")
-    FAKE = "Fake order", _lazy("Fake order")
-    OUT_OF_STOCK = "Out of stock", _lazy("Out of stock")
-    OTHER = "Other", _lazy("Other: say what")
+    REFUSED = "Customer refused", gettext_lazy("Customer refused")
+    UNREACHABLE = "Customer unreachable", gettext_lazy("Customer unreachable")
+    WRONG_NUMBER = "Wrong number", gettext_lazy("Wrong number")
+    DUPLICATE = "Duplicate", gettext_lazy("Duplicate")
+    FAKE = "Fake order", gettext_lazy("Fake order")
+    OUT_OF_STOCK = "Out of stock", gettext_lazy("Out of stock")
+    OTHER = "Other", gettext_lazy("Other: say what")
+
+    def said(self, details: str) -> str:
+        """The reason as it is kept: details after it, or for OTHER alone."""
+        if self == CancelReason.OTHER:
+            return details
+        return f"{self.value}: {details}" if details else self.value
 
 
 # What a cancellation says of the call; for any other reason the customer said it.
@@ -226,10 +238,9 @@ def confirm(claim_id: UUID, decision: Decision, *, agent: User) -> None:
 
 def cancel(claim_id: UUID, decision: Decision, why: CancelReason, *, details: str = "", agent: User) -> None:
     """Cancel one order. Raises NotHeld and what lifecycle.cancel raises; then nothing is written."""
-    reason = details if why == CancelReason.OTHER else f"{why.value}: {details}" if details else why.value
 
     def move(actor: Actor) -> None:
-        lifecycle.cancel(decision.order_id, actor=actor, reason=reason, seen_version=decision.seen_version)
+        lifecycle.cancel(decision.order_id, actor=actor, reason=why.said(details), seen_version=decision.seen_version)
 
     _decide(claim_id, decision, move, _CALL_OF.get(why, Outcome.ANSWERED), agent)
 
