@@ -105,11 +105,11 @@ DATABASES["default"] |= {
         "keepalives_count": 5,
         "tcp_user_timeout": 5000,
         "application_name": "codservice",
+        "server_side_binding": True,
         **(
             {"prepare_threshold": None}
             if _pgbouncer
             else {
-                "server_side_binding": True,
                 "prepare_threshold": 1,
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
                 " -c idle_in_transaction_session_timeout=60s",
