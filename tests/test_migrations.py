@@ -1,14 +1,31 @@
-"""Migrations: none is missing, and every one of ours can be taken back and made again."""
+"""Migrations: none is missing, each can be taken back, and each runs beside a service at work or gives up cleanly."""
 
+import time
+from io import StringIO
+
+import psycopg
 import pytest
 from django.apps import apps
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection, connections
+from django.db.migrations import AddIndex, CreateModel
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django_migration_linter import MigrationLinter
+from django_migration_linter.sql_analyser import analyse_sql_statements
 
-OURS = [config.label for config in apps.get_app_configs() if config.name.split(".")[0] in
-        ("agents", "codservice", "inventory", "orders", "webhooks")]  # fmt: skip
+from codservice.operations import checks
+from codservice.operations.management.commands import migrate
+from inventory import ledger
+from orders import counts
+from tests.at_once import at_once
+
+ROOMS = ("agents", "codservice", "inventory", "orders", "webhooks")
+OURS = [
+    config.label
+    for config in apps.get_app_configs()
+    if config.name.split(".")[0] in ROOMS and config.label in MigrationLoader(None).migrated_apps
+]
 
 
 @pytest.mark.django_db
@@ -76,3 +93,174 @@ def test_all_can_be_taken_back_and_made_again(scratch):
     assert not {name for name in names if name.split("_")[0] in OURS}
     call_command("migrate", verbosity=0)
     assert tables(scratch) == made
+
+
+# --- Safe beside a running service -----------------------------------------------------------------------------------
+
+# What the linter says of migrations, and why that is no harm. Its own marks in the migrations would make production
+# import a tool of development.
+HARMLESS = {
+    # It misreads indexes on expressions: the table is made by the same migration, and empty.
+    ("accounts", "0001_initial"): {"CREATE_INDEX", "CREATE_INDEX_EXCLUSIVE"},
+}
+
+
+def test_the_linter_finds_nothing_that_is_not_known_to_be_harmless(transactional_db):
+    linter = MigrationLinter(include_apps=OURS, no_cache=True, no_output=True)
+    found = {}
+    for migration in linter._gather_all_migrations():
+        if migration.app_label in OURS:
+            key = (migration.app_label, migration.name)
+            errors, _, warnings = analyse_sql_statements(linter.sql_analyser_class, linter.get_sql(*key))
+            of_data, _, warnings_of_data = linter.analyse_data_migration(migration)
+            if issues := {issue.code for issue in [*errors, *warnings, *of_data, *warnings_of_data]}:
+                found[key] = issues
+
+    assert found == HARMLESS
+
+
+def test_indexes_of_tables_that_may_be_large_are_built_beside_writes():
+    """The linter does not look into what runs outside of a transaction."""
+    loader = MigrationLoader(None)
+    for key, migration in loader.disk_migrations.items():
+        if key[0] in OURS and not migration.initial and migration.atomic:
+            made = {step.name_lower for step in migration.operations if isinstance(step, CreateModel)}
+            added = [step for step in migration.operations if isinstance(step, AddIndex)]
+            assert {step.model_name_lower for step in added} <= made, key
+
+
+# The first state of each app, and rows as it held them.
+FIRST = {
+    "accounts": "0001_initial", "inventory": "0001_initial", "webhooks": "0001_initial", "orders": "0001_initial"
+}  # fmt: skip
+FIRST_ROWS = """
+INSERT INTO accounts_user (id, password, is_superuser, username, first_name, last_name, email, is_staff, is_active,
+    date_joined) VALUES (gen_random_uuid(), '', false, 'a@example.dz', '', '', 'a@example.dz', false, true, now());
+INSERT INTO accounts_account (id, name, holder_id, is_active, created_at)
+    SELECT gen_random_uuid(), 'Shop', id, true, now() FROM accounts_user;
+INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
+    SELECT gen_random_uuid(), id, 'order.confirmed', '{}', now() FROM accounts_account, generate_series(1, 30);
+INSERT INTO inventory_product (id, account_id, sku, name, price, stock_quantity, is_active, created_at, updated_at)
+    SELECT gen_random_uuid(), id, 'SKU-' || n, 'Product', 10, n, true, now(), now()
+    FROM accounts_account, generate_series(1, 50) AS n;
+INSERT INTO orders_order (id, account_id, status, version, customer_name, customer_phone, phone_e164, customer_address,
+    customer_wilaya, wilaya_code, customer_commune, total_amount, shipping_fee, notes, cancel_reason, created_at,
+    updated_at)
+    SELECT gen_random_uuid(), id, (ARRAY['pending_confirmation', 'confirmed', 'canceled', 'delivered'])[1 + n % 4], 1,
+    'Amine', '0550123456', '+213550123456', 'rue ' || n, '16', '16', '', 100, 0, '', '', now(), now()
+    FROM accounts_account, generate_series(1, 200) AS n;
+"""
+FIRST_COUNTS = {"accounts_account": 1, "webhooks_event": 30, "inventory_product": 50, "orders_order": 200}
+
+
+def counted(database):
+    with database.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(f"SELECT '{name}', count(*) FROM {name}" for name in FIRST_COUNTS))
+        return dict(cursor.fetchall())
+
+
+@pytest.fixture
+def first(scratch):
+    """A database in the first state, with rows."""
+    for label, name in FIRST.items():
+        call_command("migrate", label, name, verbosity=0)
+    with scratch.cursor() as cursor:
+        cursor.execute(FIRST_ROWS)
+    return scratch
+
+
+def test_rows_of_the_first_state_live_through_all_migrations_and_back(first):
+    call_command("migrate", verbosity=0)
+
+    assert counted(first) == FIRST_COUNTS
+    assert (checks.migrations(), ledger.problem(), counts.problem()) == ("", "", "")
+    with first.cursor() as cursor:
+        cursor.execute("SELECT status, sum(delta) FROM orders_ordercount GROUP BY status")
+        assert dict(cursor.fetchall()) == dict.fromkeys(
+            ("pending_confirmation", "confirmed", "canceled", "delivered"), 50
+        )
+    for label, name in reversed(FIRST.items()):
+        call_command("migrate", label, name, verbosity=0)
+    assert counted(first) == FIRST_COUNTS
+    call_command("migrate", verbosity=0)
+    assert counted(first) == FIRST_COUNTS
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "200ms")
+    monkeypatch.setattr(migrate, "TRIES", 2)
+    monkeypatch.setattr(migrate, "PAUSE", 0.3)
+
+
+@pytest.fixture
+def other(first):
+    """Another session of the same database, which has a transaction open."""
+    with psycopg.connect(**first.get_connection_params() | {"context": None, "application_name": "psql"}) as session:
+        yield session
+
+
+def half_built(database):
+    with database.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_index WHERE NOT indisvalid")
+        return cursor.fetchone()[0]
+
+
+def test_a_lock_that_somebody_holds_fails_the_migration_soon_and_the_next_run_succeeds(first, other, impatient):
+    other.execute("SELECT count(*) FROM orders_order")  # its lock stays until its transaction ends
+    time.sleep(1.1)
+
+    with pytest.raises(
+        CommandError, match=r"got no lock in 2 tries \(process \d+, “psql”, has had .* run migrate again"
+    ):
+        call_command("migrate", verbosity=0, stderr=StringIO())
+
+    assert checks.migrations() != ""
+    other.execute("UPDATE orders_order SET notes = 'nobody waits'")  # nothing of the migration is left in the way
+    other.commit()
+    call_command("migrate", verbosity=0)
+    assert checks.migrations() == ""
+    assert counted(first) == FIRST_COUNTS
+
+
+def test_it_tries_again_by_itself(first, other, impatient):
+    other.execute("SELECT count(*) FROM orders_order")
+
+    class Said(StringIO):
+        def write(self, text):
+            other.rollback()
+            return super().write(text)
+
+    call_command("migrate", verbosity=0, stderr=(said := Said()))
+
+    assert "A migration waits for a lock" in said.getvalue()
+    assert checks.migrations() == ""
+
+
+def test_an_index_that_was_half_built_is_built_anew_and_those_beside_it_are_let_be(first, other, impatient):
+    call_command("migrate", "orders", "0004", verbosity=0)
+    first.close()
+    # It holds up the indexes of order's table after the first: they wait for whoever writes there.
+    with first.cursor() as cursor:
+        cursor.execute(
+            "CREATE INDEX order_to_call ON orders_order (call_state, call_due_at, id)"
+            " WHERE status = 'pending_confirmation'"
+        )
+    other.execute("UPDATE orders_order SET notes = 'x'")
+    with pytest.raises(CommandError, match="got no lock"):
+        call_command("migrate", "orders", verbosity=0, stderr=StringIO())
+    assert half_built(first) == 1
+    other.rollback()
+
+    call_command("migrate", verbosity=0)
+
+    assert half_built(first) == 0
+    assert checks.migrations() == ""
+
+
+def test_one_migrates_at_a_time(first):
+    """Each of several hosts may begin with `migrate`."""
+    at_once(3, lambda _: call_command("migrate", verbosity=0, stderr=StringIO()))
+
+    assert checks.migrations() == ""
+    assert counted(first) == FIRST_COUNTS

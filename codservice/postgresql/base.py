@@ -1,9 +1,19 @@
 import select
 
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, schema
+
+
+class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
+    """Lets a migration that was cut short between two of its indexes run again; `migrate` drops what is half built."""
+
+    sql_create_index_concurrently = schema.DatabaseSchemaEditor.sql_create_index_concurrently.replace(
+        "CONCURRENTLY", "CONCURRENTLY IF NOT EXISTS"
+    )
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    SchemaEditorClass = DatabaseSchemaEditor
+
     def is_usable(self) -> bool:
         """Whether the connection is still open, as the socket itself knows it.
 

@@ -4,7 +4,7 @@ import os
 import sys
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 
 def gather_static_files() -> None:
@@ -24,7 +24,10 @@ def main() -> None:
     import django
 
     django.setup()
-    call_command("migrate", interactive=False, verbosity=0)
+    try:
+        call_command("migrate", interactive=False, verbosity=0)
+    except CommandError as error:
+        sys.exit(f"codservice: {error}")
     call_command("create_operator")
     if os.environ.get("DEMO") == "1":
         call_command("seed_demo")

@@ -1,0 +1,100 @@
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.core.management.commands import migrate
+from django.db import OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.errors import LockNotAvailable
+
+from codservice import commands
+
+_MIGRATING = 0x6D696772  # the advisory lock of whoever migrates
+# A migration that waits for a lock has everyone wait behind it who needs the table: so it gives up soon, lets them
+# through, and tries again.
+LOCK_TIMEOUT = "2s"
+TRIES = 10
+PAUSE = 3.0  # seconds
+
+# Who has a transaction open for longest, and so is likely to hold what was waited for.
+_OLDEST = """
+SELECT pid, application_name, EXTRACT(EPOCH FROM now() - xact_start)::int FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 s'
+ORDER BY xact_start LIMIT 1
+"""
+# What CREATE INDEX CONCURRENTLY leaves behind when it does not get through: in the way of its next try.
+_HALF_BUILT = """
+SELECT quote_ident(c.relname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE NOT i.indisvalid AND c.relnamespace = 'public'::regnamespace
+"""
+
+
+class Command(commands.Command, migrate.Command):
+    """Django's own, safe beside a running service: one at a time, and none waits long for a lock."""
+
+    help = f"""{migrate.Command.help}
+
+One migrates at a time; others wait for it. A migration that does not get a lock within {LOCK_TIMEOUT} changes nothing,
+lets the waiting requests through and is tried again, {TRIES} times in all. Safe to interrupt and to run again."""
+    examples = "migrate --plan\nmigrate\nmigrate orders 0005"
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        connection = connections[options["database"]]
+        if options["plan"] or options["check_unapplied"]:
+            return super().handle(*args, **options)
+        with self._alone(connection):
+            for tries_left in reversed(range(TRIES)):
+                try:
+                    self._drop_half_built(connection)
+                    return super().handle(*args, **options)
+                except OperationalError as error:
+                    if not isinstance(error.__cause__, LockNotAvailable):
+                        raise
+                holder = self._oldest(connection)
+                if tries_left:
+                    self.stderr.write(f"A migration waits for a lock{holder}; trying again in {PAUSE:.0f} s.")
+                    time.sleep(PAUSE)
+        raise CommandError(
+            f"A migration got no lock in {TRIES} tries{holder}. Wait for what holds it, or end it, and run migrate"
+            " again: it goes on where it stopped."
+        )
+
+    @contextmanager
+    def _alone(self, connection: BaseDatabaseWrapper) -> Iterator[None]:
+        """As the only one who migrates, with limits for this work, both of this session.
+
+        PgBouncer in transaction mode has no sessions: behind it the role's limits hold, and one has to take care.
+        """
+        if connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
+            yield
+            return
+        said = False
+        with connection.cursor() as cursor:
+            while True:  # a statement that waits in the database would hold up CREATE INDEX CONCURRENTLY
+                cursor.execute("SELECT pg_try_advisory_lock(%s)", [_MIGRATING])
+                if cursor.fetchone()[0]:
+                    break
+                if not said:
+                    self.stderr.write("Another migrate is running; waiting for it.")
+                    said = True
+                time.sleep(0.5)
+            try:
+                cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
+                cursor.execute("SET statement_timeout = 0")  # an index of a large table takes as long as it takes
+                yield
+            finally:
+                connection.close()  # with its locks and limits, also when it is broken
+
+    def _drop_half_built(self, connection: BaseDatabaseWrapper) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(_HALF_BUILT)
+            for (name,) in cursor.fetchall():
+                cursor.execute(f"DROP INDEX CONCURRENTLY {name}")
+
+    def _oldest(self, connection: BaseDatabaseWrapper) -> str:
+        with connection.cursor() as cursor:
+            cursor.execute(_OLDEST)
+            row = cursor.fetchone()
+        return f" (process {row[0]}, “{row[1]}”, has had a transaction open for {row[2]} s)" if row else ""
