@@ -1,0 +1,206 @@
+"""Forgotten and changed passwords: links by mail that tell a stranger nothing, and sessions that end."""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import django_ratelimit.core
+import pytest
+import redis
+from django.conf import settings
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.core import mail
+from django.test import Client
+
+from codservice.accounts.models import Account, User
+from codservice.accounts.tasks import send_password_link
+from codservice.celery import app
+from tests import factories
+
+FORGOTTEN = "/account/password/forgotten"
+OLD, NEW = "correct horse", "battery staple 9"
+
+
+@pytest.fixture
+def worker() -> Iterator[None]:
+    """What is left to the worker is done at once."""
+    app.conf.task_always_eager = True
+    yield
+    app.conf.task_always_eager = False
+
+
+def left_to_the_worker() -> list[tuple[list[Any], dict[str, Any]]]:
+    """What waits at the broker, oldest first: arguments by position and by name."""
+    messages = redis.Redis.from_url(settings.REDIS_URL).lrange("celery", 0, -1)
+    bodies = [json.loads(base64.b64decode(json.loads(message)["body"])) for message in reversed(messages)]
+    return [(args, kwargs) for args, kwargs, _ in bodies]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta], None]:
+    """Lets time pass for links and for the limits."""
+    passed = timedelta()
+
+    class Time:
+        def time(self) -> float:
+            return 1_800_000_000 + passed.total_seconds()
+
+    monkeypatch.setattr(django_ratelimit.core, "time", Time())
+    monkeypatch.setattr(PasswordResetTokenGenerator, "_now", lambda self: datetime.now() + passed)
+
+    def move(by: timedelta) -> None:
+        nonlocal passed
+        passed += by
+
+    return move
+
+
+def ask(email: str, client: Client | None = None, **extra: Any) -> Any:
+    return (client or Client()).post(FORGOTTEN, {"email": email}, **extra)
+
+
+def link_in(message: Any) -> str:
+    (path,) = re.findall(r"http://testserver(/account/password/new/\S+)", message.body)
+    return path
+
+
+def set_password(link: str, password: str = NEW) -> Any:
+    client = Client()
+    form = client.get(link, follow=True)
+    return client.post(form.request["PATH_INFO"], {"new_password1": password, "new_password2": password})
+
+
+def test_a_mailed_link_sets_a_new_password_once(alice: Account, worker: None) -> None:
+    elsewhere = Client()
+    elsewhere.force_login(alice.holder)
+
+    assert ask(alice.holder.email.upper()).url == "/account/password/sent"
+    (message,) = mail.outbox
+    assert message.to == [alice.holder.email]
+    assert set_password(link_in(message)).url == "/account/login"
+
+    alice.holder.refresh_from_db()
+    assert alice.holder.check_password(NEW)
+    assert elsewhere.get("/account/keys").status_code == 302, "a session of before is over"
+    assert "This link does not work any more" in Client().get(link_in(message), follow=True).content.decode()
+
+
+def test_a_link_works_for_four_hours(alice: Account, worker: None, clock: Callable[[timedelta], None]) -> None:
+    ask(alice.holder.email)
+    link = link_in(mail.outbox[0])
+    clock(timedelta(hours=3, minutes=59))
+    assert "new_password1" in Client().get(link, follow=True).content.decode()
+    clock(timedelta(minutes=2))
+    assert "This link does not work any more" in Client().get(link, follow=True).content.decode()
+
+
+def test_a_weak_password_is_refused_with_reasons(alice: Account, worker: None) -> None:
+    ask(alice.holder.email)
+    answer = set_password(link_in(mail.outbox[0]), "12345678")
+    assert 'class="problem"' in answer.content.decode()
+    alice.holder.refresh_from_db()
+    assert alice.holder.check_password(OLD)
+
+
+def test_nothing_tells_whether_an_address_is_known(alice: Account, django_assert_num_queries: Any) -> None:
+    """The request does the same for each: it hands the address to the worker and looks nothing up."""
+    factories.UserFactory(username="gone", email="gone@example.com", is_active=False)
+    seen = []
+    for email in (alice.holder.email, "nobody@example.com", "gone@example.com"):
+        with django_assert_num_queries(0):
+            answer = ask(email)
+        seen.append((answer.status_code, answer.url, sorted(answer.headers)))
+    assert seen[0] == seen[1] == seen[2]
+    assert [args for args, _ in left_to_the_worker()] == [
+        [alice.holder.email], ["nobody@example.com"], ["gone@example.com"]]  # fmt: skip
+
+
+def test_only_people_who_may_sign_in_get_mail(alice: Account, worker: None) -> None:
+    factories.UserFactory(username="gone", email="gone@example.com", is_active=False)
+    ask("nobody@example.com")
+    ask("gone@example.com")
+    assert mail.outbox == []
+
+
+def test_the_mail_speaks_the_language_of_the_page(alice: Account) -> None:
+    ask(alice.holder.email, headers={"Accept-Language": "ar"})
+    ((_, kwargs),) = left_to_the_worker()
+    assert kwargs == {"host": "testserver", "is_secure": False, "language": "ar-dz"}
+    send_password_link(alice.holder.email, **kwargs)
+    assert "http://testserver/account/password/new/" in mail.outbox[0].body
+
+
+def test_an_address_asks_ten_times_an_hour(db: None, clock: Callable[[timedelta], None]) -> None:
+    answers = [ask(f"nobody{n}@example.com").status_code for n in range(11)]
+    assert answers == [302] * 10 + [429]
+    refused = ask("nobody@example.com")
+    assert 1 <= int(refused["Retry-After"]) <= 3600
+    assert "Too many tries." in refused.content.decode()
+    assert ask("nobody@example.com", REMOTE_ADDR="203.0.113.9").status_code == 302
+    clock(timedelta(seconds=int(refused["Retry-After"])))
+    assert ask("nobody@example.com").status_code == 302
+
+
+def test_nobody_is_mailed_more_than_thrice_an_hour(alice: Account, worker: None) -> None:
+    answers = {ask(alice.holder.email, REMOTE_ADDR=f"203.0.113.{n}").url for n in range(6)}
+    assert answers == {"/account/password/sent"}, "to say so would tell that somebody asked"
+    assert len(mail.outbox) == 3
+
+
+def test_without_a_broker_it_says_that_no_mail_can_be_sent(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kombu.exceptions import OperationalError
+
+    def away(*args: Any, **kwargs: Any) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(send_password_link, "apply_async", away)
+    answer = ask("nobody@example.com")
+    assert answer.status_code == 503
+    assert "No mail can be sent just now" in answer.content.decode()
+
+
+@pytest.mark.parametrize("email", ["", "nobody", "a\x00b@example.com", "a" * 300 + "@example.com"])
+def test_what_is_no_address_is_said(email: str, db: None) -> None:
+    answer = ask(email)
+    assert answer.status_code == 200
+    assert 'class="problem"' in answer.content.decode()
+    assert mail.outbox == []
+
+
+# --- Changing it while signed in -------------------------------------------------------------------------------------
+
+
+def change(client: Client, old: str = OLD) -> Any:
+    return client.post("/account/password", {"old_password": old, "new_password1": NEW, "new_password2": NEW})
+
+
+def test_a_changed_password_ends_the_other_sessions(alice: Account) -> None:
+    here, there = Client(), Client()
+    for client in (here, there):
+        client.force_login(alice.holder)
+    assert change(here).url == "/account/password"
+    assert "Everywhere else you are signed out." in here.get("/account/password").content.decode()
+    assert there.get("/account/keys").status_code == 302
+    assert User.objects.get(id=alice.holder_id).check_password(NEW)
+
+
+def test_the_old_password_is_guessed_at_ten_times(alice: Account) -> None:
+    client = Client()
+    client.force_login(alice.holder)
+    assert [change(client, f"wrong {n}").status_code for n in range(10)] == [200] * 10
+    refused = change(client)
+    assert refused.status_code == 429
+    assert 1 <= int(refused["Retry-After"]) <= 300
+    assert User.objects.get(id=alice.holder_id).check_password(OLD)
+
+
+def test_the_forms_are_for_their_people_alone(alice: Account) -> None:
+    assert Client().get("/account/password").url == "/account/login?next=/account/password"
+    strict = Client(enforce_csrf_checks=True)
+    assert ask(alice.holder.email, strict).status_code == 403
+    strict.force_login(alice.holder)
+    assert change(strict).status_code == 403
+    assert User.objects.get(id=alice.holder_id).check_password(OLD)
