@@ -163,10 +163,12 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 # --- The log ---------------------------------------------------------------------------------------------------------
 
 
-def _chosen(params: Any, webhook: Webhook) -> DeliveryFilter:
+def _chosen(params: Any, webhook: Webhook, *, status: str | None = None) -> QuerySet[Delivery]:
     """The webhook's deliveries that the parameters choose; empty ones choose nothing. Raises Invalid."""
     given = {name: params[name] for name in DeliveryFilter.base_filters if params.get(name, "").strip()}
-    return DeliveryFilter.read(given, Delivery.objects.filter(webhook=webhook))
+    if status:
+        given["status"] = status
+    return DeliveryFilter.read(given, Delivery.objects.filter(webhook=webhook)).qs
 
 
 @account_page
@@ -175,7 +177,7 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One webhook and its log, newest first."""
     shown, form, status = _webhook(account, id), LogForm(request.GET), 200
     try:
-        deliveries = _chosen(request.GET, shown).qs
+        deliveries = _chosen(request.GET, shown)
     except Invalid as error:
         form.is_valid()
         for name, sentences in error.errors.items():
@@ -230,9 +232,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     shown, back = _webhook(account, id), reverse("account-webhook", args=[id])
     params = request.POST if request.method == "POST" else request.GET
     try:
-        chosen = _chosen(params, shown).qs.filter(
-            status=Delivery.Status.FAILED, attempt_count__lt=delivery.MOST_ATTEMPTS
-        )
+        chosen = _chosen(params, shown, status="failed").filter(attempt_count__lt=delivery.MOST_ATTEMPTS)
     except Invalid:
         messages.error(request, _("These dates cannot be used."))
         return redirect(back)

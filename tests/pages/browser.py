@@ -3,11 +3,7 @@
 A test asks for `visit` (a browser of its own for each person) and for `axe` (no page may break a rule of it).
 """
 
-import fcntl
-import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests import npm
 
 HERE = Path(__file__).parent
 PASSWORD = "correct horse"
@@ -34,26 +32,6 @@ def chromium_path() -> str:
     if path is None:
         pytest.fail("The browser tests need Chromium: install the package `chromium` (Debian, Ubuntu).")
     return path
-
-
-def npm_packages(folder: Path) -> Path:
-    """The `node_modules` of what `folder` pins by its lock file, installed once into a cache folder."""
-    lock = (folder / "package-lock.json").read_bytes()
-    cache = Path(tempfile.gettempdir()) / f"codservice-{folder.name}-{os.getuid()}"
-    cache.mkdir(parents=True, exist_ok=True)
-    installed = cache / "installed.json"
-    with (cache / "lock").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)  # workers of one run come here together
-        if not installed.exists() or installed.read_bytes() != lock:
-            npm = shutil.which("npm")
-            assert npm, "npm is missing; install it, the pages are checked with what it installs"
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(folder / name, cache)
-            command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-            done = subprocess.run(command, cwd=cache, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"npm could not install what {folder} names: {done.stderr}"
-            installed.write_bytes(lock)
-    return cache / "node_modules"
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +96,7 @@ def visit(chromium: Browser, live_server: Any) -> Iterator[Callable[..., Visit]]
 @pytest.fixture(scope="session")
 def axe() -> Callable[[Page], None]:
     """`axe(page)`: the page as it stands breaks none of axe-core's rules, best practices included."""
-    script = (npm_packages(HERE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    script = (npm.installed(HERE / "axe") / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
     def check(page: Page) -> None:
         # By the browser's debugger, which the page's Content-Security-Policy does not concern.

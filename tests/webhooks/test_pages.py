@@ -1,0 +1,354 @@
+"""The account's pages about webhooks: what the API does, by hand, for one's own alone."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from django.utils.html import escape
+
+from codservice.accounts.models import Account
+from tests.webhooks.written import write_delivery
+from webhooks import delivery, pages, registry, secrets
+from webhooks.models import Attempt, Delivery, Event, Webhook
+from webhooks.templatetags.webhooks import REASONS
+
+HOME = "/account/webhooks"
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+@pytest.fixture
+def webhook(alice: Account, register: Callable[..., Webhook], names: dict[str, Any]) -> Webhook:
+    return register(alice)
+
+
+def at(webhook: Webhook, what: str = "") -> str:
+    return f"{HOME}/{webhook.id}{what}"
+
+
+def page_of(delivery: Delivery) -> str:
+    return f"{HOME}/deliveries/{delivery.id}"
+
+
+def secrets_in(response: Any) -> list[str]:
+    return re.findall(r"whsec_[A-Za-z0-9+/=]{44}", response.content.decode())
+
+
+# --- Registering -----------------------------------------------------------------------------------------------------
+
+
+def test_a_webhook_is_registered_and_its_secret_shown_once(
+    alice: Account, browser: Client, names: dict[str, Any]
+) -> None:
+    answer = browser.post(HOME, {"url": " https://Shop.example:443/hooks ", "events": ["order.confirmed"]})
+    assert answer.status_code == 201
+    row = Webhook.objects.get()
+    assert (row.account_id, row.url, row.events) == (alice.id, "https://shop.example/hooks", ["order.confirmed"])
+    assert secrets_in(answer) == [secrets.decrypt(bytes(row.secret))]
+    again = browser.get(HOME)
+    assert secrets_in(again) == []
+    assert row.secret_hint in again.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"url": "http://shop.example/"}, "Must start with https://."),
+        ({"url": "https://127.0.0.1/"}, "must be a public one"),
+        ({"url": "https://user:pw@shop.example/"}, "user name or password"),
+        ({"url": ""}, "Write the address."),
+        ({"url": "https://shop.example/\x01"}, "problem"),
+        ({"events": []}, "Choose at least one."),
+        ({"events": ["ping"]}, "problem"),
+    ],
+)
+def test_what_the_api_would_refuse_is_refused_with_its_words(
+    data: dict, says: str, browser: Client, names: dict[str, Any]
+) -> None:
+    answer = browser.post(HOME, {"url": "https://shop.example/", "events": ["order.confirmed"], **data})
+    assert answer.status_code == 422
+    assert says in answer.content.decode()
+    assert Webhook.objects.count() == 0
+
+
+def test_an_account_has_twenty_at_most(alice: Account, browser: Client, register: Callable[..., Webhook]) -> None:
+    for number in range(registry.MOST_WEBHOOKS):
+        register(alice, f"https://shop.example/{number}")
+    assert "You have 20, which is the most." in browser.get(HOME).content.decode()
+    refused = browser.post(HOME, {"url": "https://203.0.114.1/", "events": ["order.confirmed"]})
+    assert refused.status_code == 422
+    assert alice.webhooks.count() == registry.MOST_WEBHOOKS
+
+
+def test_a_new_secret_is_shown_once_and_asked_for_first(browser: Client, webhook: Webhook) -> None:
+    before = bytes(Webhook.objects.get().secret)
+    assert "For 24 hours the old one signs too" in browser.get(at(webhook, "/rotate")).content.decode()
+    assert bytes(Webhook.objects.get().secret) == before
+    answer = browser.post(at(webhook, "/rotate"))
+    row = Webhook.objects.get()
+    assert secrets_in(answer) == [secrets.decrypt(bytes(row.secret))]
+    assert bytes(row.previous_secret) == before
+    assert secrets_in(browser.get(at(webhook))) == []
+
+
+def test_a_webhook_is_deleted_after_a_question(browser: Client, webhook: Webhook) -> None:
+    write_delivery(webhook)
+    assert webhook.url in browser.get(at(webhook, "/delete")).content.decode()
+    assert Webhook.objects.get().deleted_at is None
+    assert browser.post(at(webhook, "/delete")).url == HOME
+    assert Webhook.objects.get().deleted_at is not None
+    assert browser.get(at(webhook)).status_code == 404
+
+
+def test_a_test_event_leads_to_its_own_page(browser: Client, webhook: Webhook) -> None:
+    answer = browser.post(at(webhook, "/ping"))
+    row = Delivery.objects.select_related("event").get()
+    assert answer.url == page_of(row)
+    assert (row.webhook_id, row.event.kind, row.status) == (webhook.id, "ping", "pending")
+    page = browser.get(page_of(row)).content.decode()
+    assert f'data-refresh="{page_of(row)}"' in page
+    assert "None yet; the first is under way." in page
+
+
+# --- The log ---------------------------------------------------------------------------------------------------------
+
+
+def listed(browser: Client, path: str) -> list[str]:
+    return re.findall(r'<th scope="row"><a href="/account/webhooks/deliveries/([0-9a-f-]+)"', page(browser, path))
+
+
+def page(browser: Client, path: str, status: int = 200) -> str:
+    answer = browser.get(path)
+    assert answer.status_code == status
+    return answer.content.decode()
+
+
+def test_the_log_is_chosen_by_status_event_and_days(browser: Client, webhook: Webhook) -> None:
+    noon = datetime(2026, 3, 5, 12, tzinfo=UTC)
+    good = write_delivery(webhook, "delivered", attempts=1, created_at=noon)
+    bad = write_delivery(webhook, "failed", attempts=4, created_at=noon - timedelta(days=1), kind="inventory.updated")
+    late = write_delivery(webhook, created_at=noon.replace(hour=23, minute=30))  # the 6th in Algeria
+    ids = {"good": str(good.id), "bad": str(bad.id), "late": str(late.id)}
+    for query, expected in {
+        "": ["late", "good", "bad"],
+        "?status=failed": ["bad"],
+        "?status=delivered,pending": ["late", "good"],
+        "?event=inventory.updated": ["bad"],
+        "?created_from=2026-03-05&created_to=2026-03-05": ["good"],
+        "?created_from=2026-03-06&status=&event=": ["late"],
+        "?status=dropped": [],
+    }.items():
+        assert listed(browser, at(webhook, query)) == [ids[name] for name in expected], query
+
+
+def test_unusable_filters_are_said_and_show_nothing(browser: Client, webhook: Webhook) -> None:
+    write_delivery(webhook)
+    for query in ("?status=lost", "?created_from=soon", "?event=%00"):
+        assert 'class="problem"' in page(browser, at(webhook, query), 422)
+    for query in ("?before=x", "?before=2026-01-01_x", "?before=2026-01-01T00:00:00_" + str(uuid4()), "?before=%00"):
+        page(browser, at(webhook, query), 404)
+
+
+def test_the_log_is_read_page_by_page_and_never_counted(
+    browser: Client, webhook: Webhook, django_assert_num_queries: Any
+) -> None:
+    now = timezone.now()
+    rows = [
+        write_delivery(webhook, "failed", attempts=2, created_at=now - timedelta(minutes=n // 3)) for n in range(60)
+    ]
+    expected = [str(row.id) for row in sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)]
+    seen, path, queries = [], at(webhook, "?status=failed"), []
+    while path:
+        with django_assert_num_queries(6):  # session, person, account, webhook, deliveries, their last attempts
+            text = page(browser, path)
+        seen += re.findall(r'<th scope="row"><a href="/account/webhooks/deliveries/([0-9a-f-]+)"', text)
+        older = re.search(r'href="(\?[^"]*before=[^"]*)"[^>]*>Older', text)
+        path = at(webhook, older[1].replace("&amp;", "&")) if older else ""
+        queries.append(path)
+    assert seen == expected
+    assert len(queries) == 3
+
+
+def test_a_delivery_shows_what_was_sent_and_each_attempt(
+    browser: Client, webhook: Webhook, django_assert_num_queries: Any
+) -> None:
+    body = '{"event":"order.confirmed","data":{"customer_name":"<b>سميرة</b> & co"}}'
+    row = write_delivery(webhook, "failed", attempts=2, body=body)
+    Attempt.objects.filter(number=1).update(failure="timeout", status_code=None, response=b"", milliseconds=3000)
+    with django_assert_num_queries(5):  # session, person, account, delivery, attempts
+        text = page(browser, page_of(row))
+    assert f"{escape(body)}</pre>" in text
+    assert "after 3000 ms. No answer within 3 seconds." in " ".join(text.split())
+    assert "Erreur \N{REPLACEMENT CHARACTER} &lt;b&gt;" in text
+    assert text.index("Attempt 2") < text.index("Attempt 1")
+
+
+@pytest.mark.parametrize("failure", sorted(REASONS))
+def test_each_reason_is_a_sentence(failure: str, browser: Client, webhook: Webhook) -> None:
+    row = write_delivery(webhook, "failed", attempts=1)
+    Attempt.objects.update(failure=failure)
+    text = page(browser, page_of(row))
+    assert str(REASONS[failure]) in text
+
+
+def test_the_reasons_are_those_of_the_sender() -> None:
+    from webhooks import sender
+
+    known = {sender.TIMEOUT, sender.UNREACHABLE, sender.BLOCKED, sender.TLS, sender.BAD_ANSWER, sender.STATUS,
+             sender.NO_SECRET}  # fmt: skip
+    assert set(REASONS) == known
+
+
+# --- Resending -------------------------------------------------------------------------------------------------------
+
+
+def test_one_delivery_is_sent_again(browser: Client, webhook: Webhook) -> None:
+    row = write_delivery(webhook, "failed", attempts=4)
+    assert browser.post(f"{page_of(row)}/resend").url == page_of(row)
+    row.refresh_from_db()
+    assert (row.status, row.retries_left) == ("pending", 0)
+    assert "It is sent again." in page(browser, page_of(row))
+
+
+def test_a_delivery_with_the_most_attempts_stays(browser: Client, webhook: Webhook) -> None:
+    row = write_delivery(webhook, "failed", attempts=1)
+    Delivery.objects.update(attempt_count=delivery.MOST_ATTEMPTS)
+    assert "/resend" not in page(browser, page_of(row))
+    browser.post(f"{page_of(row)}/resend")
+    row.refresh_from_db()
+    assert row.status == "failed"
+    assert "100 attempts are the most" in page(browser, page_of(row))
+
+
+def test_all_failed_ones_of_some_days_are_counted_then_sent(
+    browser: Client, webhook: Webhook, alice: Account, register: Callable[..., Webhook]
+) -> None:
+    noon = datetime(2026, 3, 5, 12, tzinfo=UTC)
+    chosen = [write_delivery(webhook, "failed", attempts=4, created_at=noon + timedelta(hours=n)) for n in range(3)]
+    other_day = write_delivery(webhook, "failed", attempts=4, created_at=noon + timedelta(days=3))
+    delivered = write_delivery(webhook, "delivered", attempts=1, created_at=noon)
+    elsewhere = write_delivery(register(alice, "https://shop.example/b"), "failed", attempts=4, created_at=noon)
+    query = {"created_from": "2026-03-05", "created_to": "2026-03-05", "event": "", "status": "delivered"}
+
+    asked = browser.get(at(webhook, "/resend"), query)
+    assert "3 deliveries have failed." in asked.content.decode()
+    assert Delivery.objects.filter(status="pending").count() == 0
+
+    assert browser.post(at(webhook, "/resend"), query).url == at(webhook)
+    assert set(Delivery.objects.filter(status="pending")) == set(chosen)
+    for row in (other_day, delivered, elsewhere):
+        status = row.status
+        row.refresh_from_db()
+        assert row.status == status
+    assert "3 deliveries are sent again." in page(browser, at(webhook))
+
+
+def test_more_than_a_click_sends_are_sent_oldest_first(
+    browser: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_RESENT", 2)
+    now = timezone.now()
+    rows = [write_delivery(webhook, "failed", attempts=4, created_at=now - timedelta(hours=n)) for n in range(3)]
+    assert "More than 2 deliveries have failed." in page(browser, at(webhook, "/resend"))
+    browser.post(at(webhook, "/resend"))
+    assert set(Delivery.objects.filter(status="pending")) == set(rows[1:])
+
+
+def test_days_that_cannot_be_used_send_nothing(browser: Client, webhook: Webhook) -> None:
+    write_delivery(webhook, "failed", attempts=4)
+    assert browser.post(at(webhook, "/resend"), {"created_from": "soon"}).url == at(webhook)
+    assert Delivery.objects.get().status == "failed"
+
+
+# --- Whose they are --------------------------------------------------------------------------------------------------
+
+
+def test_another_accounts_webhooks_are_not_there(
+    browser: Client, charlie: Account, register: Callable[..., Webhook], names: dict[str, Any]
+) -> None:
+    """The same 404 as for an id that does not exist, whatever is asked of it, and nothing is changed."""
+    foreign = register(charlie, "https://charlie.example/")
+    row = write_delivery(foreign, "failed", attempts=4)
+    assert "charlie" not in page(browser, HOME)
+    before = Webhook.objects.values().get()
+    for path in ("", "/rotate", "/delete", "/resend", "/ping"):
+        for method in ("get", "post"):
+            ours = getattr(browser, method)(f"{HOME}/{foreign.id}{path}")
+            nobodys = getattr(browser, method)(f"{HOME}/{uuid4()}{path}")
+            assert ours.status_code == nobodys.status_code
+            assert ours.status_code == 404 or ours.status_code == 405
+            assert _plain(ours) == _plain(nobodys)
+    for path in ("", "/resend"):
+        assert browser.post(page_of(row) + path).status_code in (404, 405)
+    assert browser.get(page_of(row)).status_code == 404
+    row.refresh_from_db()
+    assert row.status == "failed"
+    assert Webhook.objects.values().get() == before
+
+
+def _plain(response: Any) -> str:
+    """A page without what differs in each: its own address and tokens."""
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", response.content.decode())
+    return re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", text)
+
+
+def test_a_deleted_webhooks_deliveries_are_gone_for_its_account(browser: Client, webhook: Webhook) -> None:
+    row = write_delivery(webhook, "failed", attempts=4)
+    Webhook.objects.update(deleted_at=timezone.now())
+    assert browser.get(page_of(row)).status_code == 404
+    assert browser.post(f"{page_of(row)}/resend").status_code == 404
+
+
+def test_strangers_and_people_without_an_account_see_nothing(webhook: Webhook, db: None) -> None:
+    from tests.factories import UserFactory
+
+    row = write_delivery(webhook, "failed", attempts=1)
+    nobody = Client()
+    nobody.force_login(UserFactory())
+    for path in (HOME, at(webhook), at(webhook, "/rotate"), at(webhook, "/resend"), page_of(row)):
+        assert Client().get(path).url == f"/account/login?next={path}"
+        assert nobody.get(path).status_code == 403
+
+
+def test_every_change_needs_the_csrf_token_and_none_happens_by_get(
+    alice: Account, browser: Client, webhook: Webhook
+) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(alice.holder)
+    row = write_delivery(webhook, "failed", attempts=4)
+    changes = [
+        HOME,
+        *(at(webhook, what) for what in ("/ping", "/rotate", "/delete", "/resend")),
+        f"{page_of(row)}/resend",
+    ]
+    before = list(Webhook.objects.values())
+    for path in changes:
+        assert strict.post(path, {"url": "https://shop.example/", "events": "order.confirmed"}).status_code == 403
+        assert browser.get(path).status_code in (200, 405)
+    assert list(Webhook.objects.values()) == before
+    assert list(Delivery.objects.values_list("status", flat=True)) == ["failed"]
+
+
+def test_the_list_costs_the_same_whatever_is_in_it(
+    alice: Account, browser: Client, register: Callable[..., Webhook], django_assert_num_queries: Any
+) -> None:
+    for count in (1, 9):
+        for number in range(count):
+            register(alice, f"https://shop.example/{count}/{number}")
+        with django_assert_num_queries(4):  # session, person, account, webhooks
+            browser.get(HOME)
+
+
+def test_subscriptions_name_every_kind(browser: Client, names: dict[str, Any]) -> None:
+    text = page(browser, HOME)
+    assert re.findall(r'name="events" value="([\w.]+)"', text) == Event.Kind.values
