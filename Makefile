@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins clean bench-deliveries bench-orders browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins clean bench-deliveries bench-orders bench-seeing browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -58,6 +58,9 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 
 bench-deliveries: install $(VENV)/.embedded ## Measure deliveries
 	$(BIN)/python -W ignore -m benchmarks.deliveries
+
+bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics
+	$(BIN)/python -m benchmarks.seeing
 
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders

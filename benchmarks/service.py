@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from codservice import embedded
 from codservice.embedded.postgres import postgres
@@ -82,12 +83,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(**settings: str) -> Iterator[Service]:
+def running(stderr: IO[str] | None = None, **settings: str) -> Iterator[Service]:
     folder = Path(tempfile.mkdtemp(prefix="codservice-bench-"))
     service = Service(folder, free_port())
     service.environ |= settings
     process = subprocess.Popen(
-        [sys.executable, "-m", "codservice.run"], cwd=CHECKOUT, env=service.environ, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "codservice.run"],
+        cwd=CHECKOUT,
+        env=service.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
     )
     try:
         deadline = time.monotonic() + 60

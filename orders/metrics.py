@@ -1,7 +1,5 @@
 """What /metrics tells of orders."""
 
-import time
-
 import redis
 from django.core.cache import cache
 from django.db import connection
@@ -27,13 +25,8 @@ def register() -> None:
     metrics.add_figure(
         "codservice_orders_pending",
         "Orders that wait for confirmation, by age; counted every minute.",
-        lambda: [((age,), count) for age, count in zip(AGES, _last_count()[1:], strict=False)],
+        lambda: [((age,), count) for age, count in zip(AGES, _last_count(), strict=False)],
         labels=["age"],
-    )
-    metrics.add_figure(
-        "codservice_orders_counted_timestamp_seconds",
-        "When they were counted: beat and a worker were alive then.",
-        lambda: [((), at) for at in _last_count()[:1]],
     )
 
 
@@ -41,12 +34,12 @@ def count_pending() -> None:
     """Count the pending orders for whoever asks for /metrics next, on whichever host."""
     with connection.cursor() as cursor:
         cursor.execute(_PENDING, [Status.PENDING])
-        cache.set(_KEY, [time.time(), *cursor.fetchone()], _KEPT)
+        cache.set(_KEY, cursor.fetchone(), _KEPT)
 
 
-def _last_count() -> list[float]:
-    """When it was and the numbers by age; nothing when Redis is away or nobody has counted."""
+def _last_count() -> tuple[int, ...]:
+    """The numbers by age; none when Redis is away or nobody has counted."""
     try:
-        return cache.get(_KEY, [])
+        return cache.get(_KEY, ())
     except redis.RedisError:
-        return []
+        return ()

@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from codservice import health
+from codservice import health, metrics
 
 
 class OperationsConfig(AppConfig):
@@ -9,8 +9,14 @@ class OperationsConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
-        from codservice.operations import checks
+        from codservice.operations import checks, duties
 
+        metrics.add_figure(
+            "codservice_duty_age_seconds",
+            "For how long what recurs has not been done: a sign of life of beat and a worker, a round of retention.",
+            lambda: [((name,), age) for name, age in duties.ages()],
+            labels=["duty"],
+        )
         health.SLOW_CHECKS |= {
             "migrations": checks.migrations,
             "clock": checks.clock,
