@@ -1,9 +1,10 @@
 from typing import NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.contrib.postgres.indexes import BrinIndex
+from django.contrib.postgres.indexes import BrinIndex, GinIndex
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
-from django.db.models import F, OuterRef, Q
+from django.db.models import F, Func, OuterRef, Q
 from django.db.models.functions import MD5, Cast, JSONObject, Lower, Now
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
@@ -42,6 +43,17 @@ class Move(NamedTuple):
 
 _AGENTS = frozenset({Role.AGENT, Role.SUPERVISOR})
 _WAREHOUSE = frozenset({Role.SUPERVISOR, Role.COMMAND})
+
+
+# As they are indexed. Written out, because an index serves no expression that has parameters in it.
+PHONE_END_LENGTH = 4
+PHONE_END = Func("phone_e164", template="right(%(expressions)s, 4)", output_field=models.CharField())
+# PostgreSQL would take `M.Benali` for a host, `Dr/Ali` for a file and `Ben-Ali` for one word more.
+NAME_WORDS = Func(
+    "customer_name",
+    template="to_tsvector('simple', translate(%(expressions)s, './@:_&?=<>+-', '            '))",
+    output_field=SearchVectorField(),
+)
 
 
 class OrderQuerySet(models.QuerySet["Order"]):
@@ -188,6 +200,12 @@ class Order(models.Model):
             ),
             # Possible duplicates: the same address on the same day. By its digest, because addresses are long.
             models.Index(MD5(Lower("customer_address")), "created_at", name="order_by_address"),
+            # The console's search by the last digits of a phone number, and by the beginnings of a name's words.
+            models.Index(PHONE_END, name="order_by_phone_end"),
+            # Short, so that the import that has to sort the list of new words into the index does not wait for it.
+            GinIndex(NAME_WORDS, gin_pending_list_limit=512, name="order_by_name"),
+            # The console's list of some days. Orders are written in the order of their times.
+            BrinIndex(fields=["created_at"], autosummarize=True, name="order_by_time"),
         ]
 
     def __str__(self) -> str:
@@ -306,6 +324,8 @@ class CallNote(models.Model):
             models.Index(fields=["order", "created_at"], name="call_note_of_order"),
             # The call center's figures of some days. Notes are written in the order of their times.
             BrinIndex(fields=["created_at"], autosummarize=True, name="call_note_by_time"),
+            # The figures' promised calls.
+            models.Index(fields=["callback_at"], condition=Q(callback_at__isnull=False), name="call_note_by_promise"),
         ]
 
     def __str__(self) -> str:
