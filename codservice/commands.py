@@ -1,20 +1,25 @@
 """What our management commands share: examples in `--help`, progress on stderr, data on stdout, files of rows."""
 
 import json
+import os
+import signal
 import sys
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, transaction
 from tqdm import tqdm
 
 from codservice.accounts.models import Account
+from codservice.api.filters import MomentField
 from codservice.tables import Row, Table, UnreadableTable, refused_rows
 
 T = TypeVar("T")
@@ -37,6 +42,9 @@ class Command(BaseCommand):
             return super().execute(*args, **options)
         except OperationalError as error:
             raise CommandError(f"The database cannot be used: {error}") from error
+        except BrokenPipeError:  # whoever read our output has seen enough, as `| head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(128 + signal.SIGPIPE)
 
     def print_json(self, data: Any) -> None:
         self.stdout.write(json.dumps(data, ensure_ascii=False, default=str))
@@ -75,6 +83,27 @@ def find_account(email: str) -> Account:
     if account is None:
         raise CommandError(f"No account's holder has the address {email}. create_account makes one.")
     return account
+
+
+# --- Filters -----------------------------------------------------------------------------------------------------
+
+
+def read_words(text: str, option: str, known: Iterable[str]) -> list[str]:
+    """One or several of the words that are `known`, comma separated; CommandError."""
+    words = [word.strip() for word in text.split(",")]
+    if unknown := [word for word in words if word not in known]:
+        raise CommandError(f"--{option}: “{unknown[0]}” is none of {', '.join(known)}.")
+    return words
+
+
+def read_moment(text: str, option: str, *, ends: bool = False) -> datetime:
+    """An ISO 8601 time, or a date: the start of that day in Algeria, with `ends` its end; CommandError."""
+    try:
+        moment = MomentField(ends=ends).to_python(text)
+    except ValidationError as error:
+        raise CommandError(f"--{option}: {' '.join(error.messages)}") from None
+    assert moment is not None, "a text that is not empty is a moment or an error"  # noqa: S101
+    return moment
 
 
 # --- Files of rows -----------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def _safe(cell: str) -> str:
     return _escape("'", cell) if _may_be_formula(cell) else cell
 
 
-ADDED = ("line", "reason")  # the columns of a report that its table has not
+ADDED = ("line", "refused")  # what a report says of its rows
 
 
 @contextmanager

@@ -4,11 +4,9 @@ from argparse import ArgumentParser
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import CommandError
 from django.db.models import Q, QuerySet
 
 from codservice import commands
-from codservice.api.filters import MomentField
 from webhooks.filters import EVENTS
 from webhooks.models import Delivery
 
@@ -29,17 +27,19 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
     """What the options of `add_filter_arguments` choose. CommandError for values that cannot be used."""
     deliveries = Delivery.objects.all()
     if options["status"]:
-        deliveries = deliveries.filter(_shown_as(_words(options["status"], "status", Delivery.Status.values)))
+        deliveries = deliveries.filter(
+            _shown_as(commands.read_words(options["status"], "status", Delivery.Status.values))
+        )
     if options["event"]:
-        deliveries = deliveries.filter(event__kind__in=_words(options["event"], "event", EVENTS))
+        deliveries = deliveries.filter(event__kind__in=commands.read_words(options["event"], "event", EVENTS))
     if options["webhook"]:
         deliveries = deliveries.filter(webhook_id=options["webhook"])
     if options["account"]:
         deliveries = deliveries.filter(webhook__account_id=commands.find_account(options["account"]).id)
     if options["since"]:
-        deliveries = deliveries.filter(created_at__gte=_moment(options["since"], "from"))
+        deliveries = deliveries.filter(created_at__gte=commands.read_moment(options["since"], "from"))
     if options["until"]:
-        deliveries = deliveries.filter(created_at__lt=_moment(options["until"], "to", ends=True))
+        deliveries = deliveries.filter(created_at__lt=commands.read_moment(options["until"], "to", ends=True))
     return deliveries
 
 
@@ -56,19 +56,3 @@ def _shown_as(statuses: list[str]) -> Q:
     if Delivery.Status.DROPPED in statuses:
         return chosen | being_dropped
     return chosen & ~being_dropped if Delivery.Status.PENDING in statuses else chosen
-
-
-def _words(text: str, name: str, known: Any) -> list[str]:
-    words = [word.strip() for word in text.split(",")]
-    if unknown := [word for word in words if word not in known]:
-        raise CommandError(f"--{name}: “{unknown[0]}” is none of {', '.join(known)}.")
-    return words
-
-
-def _moment(text: str, name: str, *, ends: bool = False) -> Any:
-    from django.forms import ValidationError
-
-    try:
-        return MomentField(ends=ends).to_python(text)
-    except ValidationError as error:
-        raise CommandError(f"--{name}: {' '.join(error.messages)}") from None

@@ -306,7 +306,7 @@ def test_refused_rows_are_mended_and_fed_back(alice: Account, write: Any, tmp_pa
 
     assert (counts(result), status) == ((1, 0, 0, 1), 1)
     header, line = report.read_text(encoding="utf-8-sig").splitlines()
-    assert header == "line;reason;sku;name;price;stock_quantity;is_active"
+    assert header == "line;refused;sku;name;price;stock_quantity;is_active"
     assert line.endswith(";'=SUM(1);'-Robe;x;3;")
 
     report.write_text(f"{header}\n{line.replace(';x;', ';1;')}\n", encoding="utf-8")

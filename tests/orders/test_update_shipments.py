@@ -1,0 +1,222 @@
+"""update_shipments: a courier's file, read as couriers write it, safe to give again."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from codservice.accounts.models import Account
+from orders.models import Order, StatusChange
+from orders.shipments import WORDS
+from tests.factories import make_order
+from tests.inventory.sheets import write_xlsx
+from tests.orders.test_lifecycle import order_in
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = ("order_id", "external_id", "status", "reason")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write_csv(*rows: tuple[Any, ...], header: tuple[str, ...] = HEADER) -> Path:
+        path = tmp_path / "courier.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, delimiter=";").writerows([header, *rows])
+        return path
+
+    return write_csv
+
+
+def run(path: Path, *options: str) -> tuple[dict[str, Any], int]:
+    """What the command prints as JSON, and its exit status."""
+    out = StringIO()
+    try:
+        call_command("update_shipments", path, "--json", *options, stdout=out, stderr=StringIO())
+    except CommandError as error:
+        return json.loads(out.getvalue()), error.returncode
+    return json.loads(out.getvalue()), 0
+
+
+def counts(result: dict[str, Any]) -> tuple[int, int, int]:
+    return result["moved"], result["already"], result["refused"]
+
+
+def statuses(*orders: Order) -> list[str]:
+    known = dict(Order.objects.values_list("id", "status"))
+    return [known[order.id] for order in orders]
+
+
+def confirmed(account: Account, count: int) -> None:
+    """Many orders at once, that a courier's file can move."""
+    for number in range(count):
+        make_order(account, external_id=f"N{number}")
+    Order.objects.update(status="confirmed")
+
+
+def test_orders_move_to_where_the_courier_says_they_are(alice: Account, write: Any) -> None:
+    first, second, third = (order_in("confirmed", alice) for _ in range(3))
+    Order.objects.filter(id=third.id).update(external_id="A-3")
+    path = write(
+        (first.id, "", "Livré", ""), (second.id, "", "RETOURNEE", "Client absent"), ("", "A-3", "تم الشحن", "")
+    )
+
+    result, status = run(path, "--account", alice.holder.email)
+
+    assert (counts(result), status, result["dry_run"]) == ((3, 0, 0), 0, False)
+    assert statuses(first, second, third) == ["delivered", "returned", "shipped"]
+    change = StatusChange.objects.get(order=second, to_status="returned")
+    assert (change.actor, change.reason) == ("update_shipments", "Client absent")
+
+
+@pytest.mark.parametrize(("status", "word"), [(status, word) for status, words in WORDS.items() for word in words])
+def test_a_couriers_word_in_any_case_and_accents(alice: Account, write: Any, status: str, word: str) -> None:
+    order = order_in("confirmed" if status == "shipped" else "shipped", alice)
+
+    result, _ = run(write((order.id, "", f" {word.upper().replace(' ', '_')} ", "")))
+
+    assert (counts(result), statuses(order)) == ((1, 0, 0), [status])
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        (("", "", "livré", ""), "order_id"),
+        (("1234", "", "livré", ""), "order_id"),
+        ((uuid4(), "", "livré", ""), "order_id"),
+        (("", "A-1", "livré", ""), "external_id"),
+        (("ORDER", "", "", ""), "status"),
+        (("ORDER", "", "échec livraison", ""), "status"),
+        (("ORDER", "", "retour vers centre", ""), "status"),
+        (("ORDER", "", "confirmed", ""), "status"),
+        (("ORDER", "", "livré", "x" * 501), "reason"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_read_is_refused_by_its_column(
+    alice: Account, write: Any, row: tuple[Any, ...], field: str
+) -> None:
+    order = order_in("confirmed", alice)
+
+    result, status = run(write(tuple(order.id if cell == "ORDER" else cell for cell in row)))
+
+    (error,) = result["errors"]
+    assert (error["line"], list(error["errors"]), status) == (2, [field], 1)
+    assert statuses(order) == ["confirmed"]
+
+
+def test_an_order_that_nobody_confirmed_is_refused_mended_and_fed_back(
+    alice: Account, write: Any, tmp_path: Path
+) -> None:
+    good, pending = order_in("confirmed", alice), order_in("pending_confirmation", alice)
+    report = tmp_path / "refused.csv"
+
+    result, status = run(write((good.id, "", "livré", ""), (pending.id, "", "livré", "-")), "--report", str(report))
+
+    assert (counts(result), status, statuses(good, pending)) == ((1, 0, 1), 1, ["delivered", "pending_confirmation"])
+    header, line = report.read_text(encoding="utf-8-sig").splitlines()
+    assert header == "line;refused;order_id;external_id;status;reason"
+    assert "it cannot become delivered" in line
+
+    Order.objects.filter(id=pending.id).update(status="confirmed")
+    result, status = run(report)
+    assert (counts(result), status, statuses(pending)) == ((1, 0, 0), 0, ["delivered"])
+
+
+def test_a_file_may_be_given_again(alice: Account, write: Any) -> None:
+    order, other = order_in("confirmed", alice), order_in("confirmed", alice)
+    path = write((order.id, "", "expédié", ""), (order.id, "", "livré", ""), (other.id, "", "retourné", ""))
+    run(path)
+    before = list(StatusChange.objects.order_by("id").values())
+
+    result, status = run(path)
+
+    assert (counts(result), status) == ((0, 3, 0), 0)
+    assert list(StatusChange.objects.order_by("id").values()) == before
+
+
+def test_another_accounts_orders_do_not_exist(alice: Account, charlie: Account, write: Any) -> None:
+    theirs = order_in("confirmed", charlie)
+
+    result, _ = run(write((theirs.id, "", "livré", "")), "--account", alice.holder.email)
+
+    assert result["errors"][0]["errors"] == {"order_id": ["There is no such order."]}
+    assert statuses(theirs) == ["confirmed"]
+
+
+def test_a_dry_run_says_what_would_happen_and_writes_nothing(alice: Account, write: Any) -> None:
+    order = order_in("confirmed", alice)
+    changes = StatusChange.objects.count()
+
+    result, status = run(write((order.id, "", "livré", ""), (uuid4(), "", "livré", "")), "--dry-run")
+
+    assert (counts(result), status, result["dry_run"]) == ((1, 0, 1), 1, True)
+    assert (statuses(order), StatusChange.objects.count()) == (["confirmed"], changes)
+
+
+def test_a_batch_costs_as_many_statements_as_an_order(
+    alice: Account, write: Any, django_assert_num_queries: Any
+) -> None:
+    confirmed(alice, 60)
+    bad = [(uuid4(), "", "livré", "") for _ in range(20)]
+    path = write(*(("", f"N{number}", "livré", "") for number in range(60)), *bad)
+
+    with django_assert_num_queries(1 + 5):  # the account; lock, write, tell, and two for the savepoint
+        result, _ = run(path, "--account", alice.holder.email)
+
+    assert counts(result) == (60, 0, 20)
+
+
+def test_a_spreadsheet_and_a_file_without_a_status(alice: Account, tmp_path: Path, write: Any) -> None:
+    order = make_order(alice, external_id="1042")
+    Order.objects.update(status="confirmed")
+    write_xlsx(tmp_path / "courier.xlsx", [["External ID", "Status"], [1042, "Livré"]])
+
+    assert counts(run(tmp_path / "courier.xlsx", "--account", alice.holder.email)[0]) == (1, 0, 0)
+    assert statuses(order) == ["delivered"]
+    with pytest.raises(CommandError, match="no column status"):
+        call_command("update_shipments", write(("1",), header=("order_id",)))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
+    count = 3000
+    confirmed(alice, count)
+    path = write(*(("", f"N{number}", "livré", "") for number in range(count)))
+    database = connection.settings_dict
+    url = (
+        f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "update_shipments", str(path), "--account", alice.holder.email],
+        cwd=ROOT,
+        env=os.environ | {"DATABASE_URL": url},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    delivered = Order.objects.filter(status="delivered")
+    try:
+        while not delivered.count():
+            assert process.poll() is None
+            time.sleep(0.005)
+    finally:
+        process.kill()
+        process.wait()
+    before = delivered.count()
+    assert 0 < before < count, "killed too late to see anything"
+
+    result, status = run(path, "--account", alice.holder.email)
+
+    assert (counts(result), status) == ((count - before, before, 0), 0)
+    assert delivered.count() == count
+    assert StatusChange.objects.filter(to_status="shipped").count() == count
+    assert StatusChange.objects.filter(to_status="delivered").count() == count
