@@ -27,8 +27,8 @@ install: $(VENV)/.requirements ## Make .venv and install the pinned requirements
 test: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages lint typecheck ## Run all checks and tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Cut off and kill hosts of a service over several (needs root)
-	$(BIN)/python -m pytest -m hosts tests/hosts
+test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Build the image; cut off and kill hosts of several (needs root)
+	$(BIN)/python -m pytest -m hosts tests/deployment tests/hosts
 
 lint: $(VENV)/.requirements-dev ## Check style and formatting
 	$(BIN)/ruff check .

@@ -6,26 +6,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import psycopg
 import pytest
 from cryptography.fernet import Fernet
 
 from codservice import embedded
-from codservice.embedded.layout import Layout, make_data_folder
-from codservice.embedded.postgres import postgres
-from codservice.embedded.valkey import valkey
-from codservice.run.process import Process, spawn
-from tests.run.conftest import CHECKOUT, eventually
+from codservice.embedded.layout import Layout
+from tests.deployment import backing
+from tests.run.conftest import CHECKOUT
 
 from .lan import Host, Switch
 from .traffic import Shop
 
-OPERATIONS = CHECKOUT / "docs/operations"
 # As production has it, except that nobody compiles, and that the receiver's address is private.
 ROLES = {"web": ("web1", "web2"), "worker": ("worker1", "worker2"), "beat": ("beat1", "beat2")}
 NETWORKS = {"worker": ("lan", "internet")}
@@ -53,13 +48,12 @@ class Deployment:
     # --- What runs where -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        make_data_folder(self.layout)
-        self._spawn(self.database, postgres(self.layout))
-        broker = valkey(self.layout)
-        address = ["--port", "6379", "--bind", self.redis.address(), "--protected-mode", "no"]
-        self._spawn(self.redis, replace(broker, command=[*broker.command, *address]))
-        self.rows((OPERATIONS / "pgbouncer/role.sql").read_text())
-        self._start_pgbouncer()
+        with self.database.inside():
+            self.database.running.append(backing.start(backing.database(self.layout)))
+            backing.prepare_role(self.layout)
+            self.database.running.append(backing.start(backing.pgbouncer(self.layout, self.database.address())))
+        with self.redis.inside():
+            self.redis.running.append(backing.start(backing.redis(self.layout, self.redis.address())))
         self.manage("-m", "codservice.run.prepare")
         for name in self.roles:
             self.start_role(name)
@@ -105,29 +99,6 @@ class Deployment:
             "WEBHOOK_ALLOW_PRIVATE": "true",
         }
 
-    def _spawn(self, host: Host, process: Process) -> None:
-        if process.before_start:
-            process.before_start()
-        with host.inside():
-            host.running.append(spawn(process))  # type: ignore[arg-type]
-        eventually(lambda: process.is_ready is None or process.is_ready(), 40)
-
-    def _start_pgbouncer(self) -> None:
-        """With the configuration that operators get; only where PostgreSQL is and who may log in is the test's."""
-        socket = unquote(urlsplit(embedded.database_url(self.layout.data)).netloc.partition("@")[2]).rpartition(":")[0]
-        users = self.layout.runtime / "users.txt"
-        users.write_text('"codservice" ""\n')
-        users.chmod(0o644)
-        file = self.layout.runtime / "pgbouncer.ini"
-        ours = (OPERATIONS / "pgbouncer/pgbouncer.ini").read_text()
-        changes = f"auth_type = trust\nauth_file = {users}\nlisten_addr = {self.database.address()}\n"
-        file.write_text(f"{ours}\n{changes}\n[databases]\ncodservice = host={socket} port=5432\n")
-        file.chmod(0o644)
-        program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
-        as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-        environment = {"PATH": os.environ["PATH"]}
-        self.database.run([*as_nobody, program, "-q", str(file)], environment=environment, output=self.log("pgbouncer"))
-
     # --- What the test looks at ------------------------------------------------------------------------------------
 
     def rows(self, sql: str, *parameters: Any) -> Sequence[Any]:
@@ -149,7 +120,6 @@ class Deployment:
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     if os.geteuid() != 0 or not Path("/sys/class/net").exists():
         pytest.skip("Network namespaces need Linux and root: run `sudo make test-hosts`.")
-    assert shutil.which("pgbouncer") or Path("/usr/sbin/pgbouncer").exists(), "install the package pgbouncer"
     switch = Switch()
     try:
         made = Deployment(switch, tmp_path)

@@ -1,0 +1,59 @@
+"""PostgreSQL, PgBouncer and Redis that other hosts and other users reach by TCP, as processes to spawn."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from urllib.parse import unquote, urlsplit
+
+import psycopg
+
+from codservice import embedded
+from codservice.embedded.layout import Layout, make_data_folder
+from codservice.embedded.postgres import postgres, server_user
+from codservice.embedded.valkey import valkey
+from codservice.run.process import Process, spawn
+from tests.run.conftest import CHECKOUT, eventually
+
+OPERATIONS = CHECKOUT / "docs/operations"
+PROGRAM = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
+
+
+def start(process: Process) -> "subprocess.Popen[bytes]":
+    if process.before_start:
+        process.before_start()
+    popen = spawn(process)
+    eventually(lambda: process.is_ready is None or process.is_ready(), 40)
+    return popen  # type: ignore[return-value]
+
+
+def database(layout: Layout) -> Process:
+    make_data_folder(layout)
+    return postgres(layout)
+
+
+def prepare_role(layout: Layout) -> None:
+    """As operators do, once."""
+    with psycopg.connect(embedded.database_url(layout.data), autocommit=True) as connection:
+        connection.execute((OPERATIONS / "pgbouncer/role.sql").read_text())
+
+
+def redis(layout: Layout, address: str, port: int = 6379) -> Process:
+    process = valkey(layout)
+    more = ["--port", str(port), "--bind", address, "--protected-mode", "no"]
+    return replace(process, command=[*process.command, *more])
+
+
+def pgbouncer(layout: Layout, address: str, port: int = 6432) -> Process:
+    """With the configuration that operators get; only where PostgreSQL is and who may log in is the tests'."""
+    assert PROGRAM, "install the package pgbouncer"
+    socket = unquote(urlsplit(embedded.database_url(layout.data)).netloc.partition("@")[2]).rpartition(":")[0]
+    users = layout.runtime / "users.txt"
+    users.write_text('"codservice" ""\n')
+    users.chmod(0o644)
+    changes = f"auth_type = trust\nauth_file = {users}\nlisten_addr = {address}\nlisten_port = {port}\n"
+    changes += f"[databases]\ncodservice = host={socket} port=5432\n"
+    file = layout.runtime / "pgbouncer.ini"
+    file.write_text((OPERATIONS / "pgbouncer/pgbouncer.ini").read_text() + changes)
+    file.chmod(0o644)
+    options = server_user(layout).options()  # it refuses root
+    return Process("pgbouncer", [PROGRAM, "-q", str(file)], options=options, log=layout.data / "pgbouncer.log")

@@ -1,0 +1,159 @@
+"""The image, built by its Dockerfile's steps in a clean folder, and its roles run as another user.
+
+No container engine is needed: `dockerfile.py` carries the steps out.
+"""
+
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+
+from codservice.embedded.layout import Layout
+from tests.run.conftest import CHECKOUT, eventually, free_port
+
+from . import backing
+from .dockerfile import Stage, build
+
+pytestmark = pytest.mark.hosts
+
+
+class Container:
+    """One role's process as a container of the image would run it: its user, its environment, its command."""
+
+    def __init__(self, image: Stage, command: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
+        self.output = output
+        with output.open("wb") as file:
+            self.popen = subprocess.Popen(
+                command,
+                cwd=image.inside(image.folder),
+                env={**image.environment, **environment},
+                stdout=file,
+                stderr=file,
+                **as_user(image.user),
+            )
+
+    def end(self) -> int:
+        """As `docker stop` does."""
+        self.popen.send_signal(signal.SIGTERM)
+        return self.popen.wait(25)
+
+
+def as_user(user: str) -> dict[str, object]:
+    """That of the image; who is not root can only be themselves."""
+    uid, _, gid = user.partition(":")
+    return {"user": int(uid), "group": int(gid), "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def base_python() -> str:
+    """One that the image's user can run: root's own may lie where nobody else can look."""
+    of_system = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    candidates = [os.path.realpath(sys.executable), *filter(None, [of_system])]
+    for python in candidates:
+        question = [python, "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"]
+        with contextlib.suppress(PermissionError):
+            if subprocess.run(question, cwd="/", check=False, **as_user("10001:10001")).returncode == 0:
+                return python
+    pytest.fail(f"none of {candidates} is a Python 3.11 with venv that another user can run")
+
+
+def open_to_others(folder: Path) -> None:
+    """pytest closes its folders; the image's user has to pass through."""
+    for parent in [folder, *folder.parents]:
+        if parent.owner() == folder.owner() and parent != Path(parent.root):
+            parent.chmod(parent.stat().st_mode | 0o011)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    folder = tmp_path_factory.mktemp("image")
+    open_to_others(folder)
+    return build(CHECKOUT / "Dockerfile", folder, base_python())
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """What compose.yaml gives the containers, with secrets in files."""
+    layout = Layout(tmp_path / "database")
+    database_port, redis_port = free_port(), free_port()
+    running = [backing.start(backing.database(layout))]
+    try:
+        backing.prepare_role(layout)
+        running.append(backing.start(backing.pgbouncer(layout, "127.0.0.1", database_port)))
+        running.append(backing.start(backing.redis(layout, "127.0.0.1", redis_port)))
+        secrets = {
+            "SECRET_KEY": "k" * 50,
+            "ENCRYPTION_KEYS": Fernet.generate_key().decode(),
+            "DATABASE_URL": f"postgresql://codservice@127.0.0.1:{database_port}/codservice",
+            "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
+        }
+        folder = tmp_path / "secrets"
+        folder.mkdir()
+        open_to_others(folder)
+        for name, value in secrets.items():
+            (folder / name).write_text(value)
+        yield {
+            **{f"{name}_FILE": str(folder / name) for name in secrets},
+            "DATABASE_PGBOUNCER": "true",
+            "ALLOWED_HOSTS": "shop.example",
+            "TRUSTED_PROXIES": "1",
+            "PORT": str(free_port()),
+            "WEBHOOK_ALLOW_PRIVATE": "true",
+        }
+    finally:
+        for popen in reversed(running):
+            popen.kill()
+            popen.wait()
+        shutil.rmtree(layout.runtime, ignore_errors=True)
+
+
+def role(name: str) -> list[str]:
+    return ["python", "-m", f"codservice.run.{name}"]
+
+
+def test_the_image_serves_as_another_user_and_stops_when_told(image, environment, tmp_path):
+    assert image.user == "10001:10001"
+    assert image.command == role("web")
+
+    def started(name: str) -> Container:
+        return Container(image, role(name), environment, tmp_path / f"{name}.log")
+
+    prepared = started("prepare")
+    assert prepared.popen.wait(60) == 0, prepared.output.read_text()
+    containers = {name: started(name) for name in ("web", "worker", "beat")}
+    try:
+        check = partial(Container, image, image.healthcheck, environment, tmp_path / "health.log")
+        eventually(lambda: check().popen.wait(10) == 0, 40)
+        eventually(lambda: get(environment, "/readyz")[0] == 200, 40)
+        status, page = get(environment, "/account/login")
+        assert status == 200, page
+        for path in re.findall(r'(?:href|src)="(/static/[^"]+)"', page):
+            assert get(environment, path)[0] == 200, path
+    finally:
+        ends = {name: container.end() for name, container in containers.items()}
+    assert ends == {"web": 0, "worker": 0, "beat": 0}, {name: c.output.read_text() for name, c in containers.items()}
+    said = "".join(container.output.read_text() for container in containers.values())
+    assert "Traceback" not in said
+
+
+def get(environment: Mapping[str, str], path: str) -> tuple[int, str]:
+    """Status and body, as the proxy in front gets them; (0, "") when there is no answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", int(environment["PORT"]), timeout=5)
+    headers = {"Host": "shop.example", "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
+    try:
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode(errors="replace")
+    except OSError:
+        return 0, ""
+    finally:
+        connection.close()
