@@ -431,6 +431,7 @@ class Shipment:
     order_id: UUID | None = None
     external_id: str | None = None
     reason: str = ""
+    seen_version: int | None = None  # where a person decides: the order as they saw it
 
 
 def record_shipments(
@@ -450,6 +451,9 @@ def record_shipments(
             order = orders.get(shipment.order_id or shipment.external_id)
             if order is None:
                 outcomes.append(UnknownOrder(_("There is no such order.")))
+                continue
+            if shipment.seen_version not in (None, order.version):
+                outcomes.append(Changed())
                 continue
             moves = _route(Status(order.status), shipment.status, actor.role)
             if moves is None and _route(shipment.status, Status(order.status), actor.role) is None:

@@ -13,6 +13,7 @@ from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
+from codservice.accounts import codes
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.tasks import send_password_link
 from codservice.api import ratelimit
@@ -75,6 +76,17 @@ class LoginForm(auth_forms.AuthenticationForm):
             raise TooManyTries(self.wait)
         self.cleaned_data["username"] = username
         return super().clean()
+
+    def confirm_login_allowed(self, user: User) -> None:
+        """The password is right. Who works here and has turned codes on gives one too, at the console's door."""
+        super().confirm_login_allowed(user)
+        if not user.is_staff or not codes.are_on(user):
+            return
+        if "code" not in self.fields:
+            raise ValidationError(_("You use one-time codes: sign in at the console."), code="codes")
+        if not codes.accept(user, self.cleaned_data.get("code", "")):
+            text = _("The one-time code is missing, wrong or used already. Take the next one.")
+            raise ValidationError(text, code="codes")
 
 
 def _find(typed: str) -> tuple[str, datetime | None]:

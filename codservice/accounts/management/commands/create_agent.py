@@ -1,16 +1,12 @@
-import secrets
 from argparse import ArgumentParser
 from typing import Any
 
-from django.contrib.auth.models import Group
-from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
-from django.db import transaction
 from django.urls import reverse
 
 from codservice import commands
-from codservice.accounts.models import User
+from codservice.accounts import staff
 
 
 class Command(commands.Command):
@@ -24,19 +20,12 @@ class Command(commands.Command):
         parser.add_argument("--json", action="store_true", help="print a JSON object")
 
     def handle(self, *, username: str, supervisor: bool, password: str | None, **options: Any) -> None:
-        user = User(username=username.strip(), is_staff=True)
-        made = None if password else secrets.token_urlsafe(12)
+        group = staff.SUPERVISORS if supervisor else staff.AGENTS
         try:
-            user.full_clean(exclude=["password"])
-            if password:
-                validate_password(password, user)
+            user, told = staff.make(username, group=group, password=password)
         except ValidationError as error:
-            raise CommandError(f"{user.username}: {' '.join(error.messages)}") from None
-        role = "supervisor" if supervisor else "agent"
-        user.set_password(password or made)
-        with transaction.atomic():
-            user.save()
-            user.groups.add(Group.objects.get(name="Supervisors" if supervisor else "Agents"))
+            raise CommandError(f"{username.strip()}: {' '.join(error.messages)}") from None
+        role, made = "supervisor" if supervisor else "agent", None if password else told
         if options["json"]:
             self.print_json(
                 {"username": user.username, "role": role, "password": made, "login": reverse("admin:login")}

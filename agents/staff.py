@@ -1,0 +1,49 @@
+"""The call center's people, as supervisors mind them: who may mind whom, and every change of an agent's account.
+
+Supervisors mind agents; operators mind supervisors too. Nobody minds operators here, merchants, or anyone who has been
+given more than the two groups give. So no way leads from here to more than a supervisor may do already.
+"""
+
+from django.db import transaction
+from django.db.models import Count, F, Q, QuerySet
+
+from agents import desk
+from codservice.accounts import codes, staff
+from codservice.accounts.models import User
+
+
+def minded_by(user: User) -> QuerySet[User]:
+    """The people whose accounts `user` may change: never their own."""
+    groups = [staff.AGENTS, staff.SUPERVISORS] if user.is_superuser else [staff.AGENTS]
+    people = User.objects.filter(is_staff=True, is_superuser=False, user_permissions=None).exclude(pk=user.pk)
+    of_groups = people.alias(mine=Count("groups", filter=Q(groups__name__in=groups)), all=Count("groups"))
+    return of_groups.filter(mine__gt=0, mine=F("all"))
+
+
+def renew_password(user: User) -> str:
+    """A new password, which ends all of the person's sessions; to be told now or never."""
+    password = staff.make_password()
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    return password
+
+
+def deactivate(user: User) -> None:
+    """The person's next click is refused, and their customers are free."""
+    with transaction.atomic():
+        user.is_active = False
+        user.save(update_fields=["is_active"])
+        desk.release_all(user)
+
+
+def reactivate(user: User) -> str:
+    """The person may sign in again, with a new password: a session from before does not come back to life."""
+    with transaction.atomic():
+        user.is_active = True
+        user.save(update_fields=["is_active"])
+        return renew_password(user)
+
+
+def forget_codes(user: User) -> None:
+    """For somebody who has lost the app that makes their one-time codes."""
+    codes.forget(user)

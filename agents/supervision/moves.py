@@ -1,0 +1,157 @@
+"""Many orders moved at once to shipped, delivered or returned: chosen in the list or named, looked over, then moved."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from agents.supervision import for_supervisors, show
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account
+from codservice.errors import Refused
+from orders import lifecycle
+from orders.models import Order, Status
+
+MOST = 200  # orders by one click; the command update_shipments knows no bound
+TARGETS = [(status.value, status.label) for status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED)]
+
+
+class ChooseForm(forms.Form):
+    """Which orders are to be moved, and where to."""
+
+    to = forms.ChoiceField(label=gettext_lazy("Move them to"), choices=TARGETS)
+    named = forms.CharField(
+        label=gettext_lazy("Orders"),
+        required=False,
+        max_length=MOST * 80,
+        widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "aria-describedby": "named-help"}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+
+@dataclass
+class Row:
+    """One order of the preview: `refusal` is why it cannot move, `is_chosen` whether it would without more clicks."""
+
+    order: Order
+    refusal: str
+    is_chosen: bool
+
+
+@for_supervisors
+def page(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":
+        return _ask(request, ChooseForm())
+    form = ChooseForm(request.POST)
+    if not form.is_valid():
+        return _ask(request, form)
+    to = Status(form.cleaned_data["to"])
+    if "make" in request.POST:
+        return _make(request, to)
+    names = [name for name in request.POST.getlist("order") if _as_uuid(name)]
+    names += [name.strip() for name in form.cleaned_data["named"].split("\n")]
+    names = [name for name in dict.fromkeys(names) if name]
+    if not names:
+        form.add_error("named", _("Name at least one order, or choose some in the list."))
+    if len(names) > MOST:
+        form.add_error("named", _("Not more than %(most)d at once.") % {"most": MOST})
+    if form.errors:
+        return _ask(request, form)
+    return _preview(request, to, names)
+
+
+def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
+    status = 422 if form.errors else 200
+    return show(request, "agents/supervision/moves.html", title=_("Move orders"), form=form, most=MOST, status=status)
+
+
+def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse:
+    orders, missing = find(names)
+    numbers = [order.external_id for order in orders]
+    outcomes = _would(orders, to, Actor.of_user(request.user))
+    rows = [
+        Row(order, refusal, is_chosen=not refusal and (str(order.id) in names or numbers.count(order.external_id) == 1))
+        for order, refusal in zip(orders, outcomes, strict=True)
+    ]
+    return show(
+        request,
+        "agents/supervision/moves_preview.html",
+        title=_("Move orders to “%(status)s”") % {"status": to.label},
+        to=to,
+        movable=[row for row in rows if not row.refusal],
+        refused=[row for row in rows if row.refusal],
+        missing=missing,
+    )
+
+
+def find(names: list[str]) -> tuple[list[Order], list[str]]:
+    """Orders by their ids and by shops' order numbers, of every shop that has the number; and the names of none."""
+    ids = {name: id_ for name in names if (id_ := _as_uuid(name))}
+    # Asked account by account, because that is how the shops' numbers are indexed.
+    by_number = Order.objects.filter(
+        account__in=Account.objects.values("pk"), external_id__in=[name for name in names if name not in ids]
+    )
+    by_id = Order.objects.filter(id__in=ids.values())
+    rows = by_id.values("pk").union(by_number.values("pk")[: 2 * MOST])
+    orders = list(Order.objects.filter(pk__in=rows).select_related("account").order_by("id"))
+    found = {order.external_id for order in orders} | {order.id for order in orders}
+    return orders, [name for name in names if ids.get(name, name) not in found]
+
+
+def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
+    """For each order why the move would be refused, empty where it would not: the move itself, taken back."""
+    with transaction.atomic():
+        outcomes = lifecycle.record_shipments([_shipment(order.id, order.version, to) for order in orders], actor=actor)
+        transaction.set_rollback(True)
+    return [_said(outcome, to) for outcome in outcomes]
+
+
+def _said(outcome: bool | Refused, to: Status) -> str:
+    if isinstance(outcome, Refused):
+        return outcome.message
+    return "" if outcome else _("It has been “%(status)s” already.") % {"status": to.label}
+
+
+def _make(request: HttpRequest, to: Status) -> HttpResponse:
+    chosen = []
+    for text in request.POST.getlist("seen")[:MOST]:
+        name, _colon, version = text.partition(":")
+        if (order_id := _as_uuid(name)) and version.isdecimal() and len(version) < 10:
+            chosen.append(_shipment(order_id, int(version), to))
+    if not chosen:
+        messages.warning(request, _("No order was chosen; nothing was moved."))
+        return redirect("admin:moves")
+    outcomes = lifecycle.record_shipments(chosen, actor=Actor.of_user(request.user))
+    moved = sum(outcome is True for outcome in outcomes)
+    text = ngettext("%(count)d order is now “%(status)s”.", "%(count)d orders are now “%(status)s”.", moved)
+    text %= {"count": moved, "status": to.label}
+    if left := len(outcomes) - moved:
+        rest = ngettext(
+            "%(count)d was changed by somebody else meanwhile and was left alone.",
+            "%(count)d were changed by somebody else meanwhile and were left alone.",
+            left,
+        )
+        messages.warning(request, f"{text} {rest % {'count': left}}")
+    else:
+        messages.success(request, text)
+    return redirect("admin:moves")
+
+
+def _shipment(order_id: UUID, version: int, to: Status) -> lifecycle.Shipment:
+    return lifecycle.Shipment(to, order_id=order_id, seen_version=version)
+
+
+def _as_uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -1,0 +1,126 @@
+"""Agents' accounts: who there is and what they are at, and one page each for what a supervisor can do for them."""
+
+from datetime import datetime, time
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.debug import sensitive_variables
+
+from agents import staff
+from agents.calling import ALGIERS
+from agents.supervision import claims, for_supervisors, show
+from codservice.accounts import codes
+from codservice.accounts.models import User
+from codservice.accounts.staff import AGENTS, SUPERVISORS, make
+from orders.models import CallNote
+
+MOST = 500  # people on the page
+
+
+class PersonForm(forms.ModelForm):
+    """Somebody new. Only an operator is offered the choice of a role."""
+
+    role = forms.ChoiceField(
+        label=gettext_lazy("Role"),
+        choices=[(AGENTS, gettext_lazy("Agent")), (SUPERVISORS, gettext_lazy("Supervisor"))],
+    )
+
+    class Meta:
+        model = User
+        fields = ("username", "first_name", "last_name")
+
+    def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+        self.fields["username"].widget.attrs |= {"dir": "ltr", "autocomplete": "off", "autocapitalize": "none"}
+        self.fields["first_name"].required = True
+        if not by.is_superuser:
+            del self.fields["role"]
+
+
+@for_supervisors
+def page(request: HttpRequest) -> HttpResponse:
+    people = list(staff.minded_by(request.user).order_by("-is_active", "first_name", "username")[:MOST])
+    held = {claim.agent_id: claim for claim in claims.live().order_by("-claimed_at")}
+    today = datetime.combine(timezone.localdate(timezone=ALGIERS), time(), ALGIERS)
+    # Along call_note_by_time.
+    calls = dict(
+        CallNote.objects.filter(created_at__gte=today, outcome__in=desk_calls(), agent__in=people)
+        .values_list("agent")
+        .annotate(Count("id"))
+    )
+    rows = [(person, held.get(person.id), calls.get(person.id, 0)) for person in people]
+    return show(request, "agents/supervision/people.html", title=_("Agents"), rows=rows)
+
+
+def desk_calls() -> list[str]:
+    from agents.figures import CALLS
+
+    return list(CALLS)
+
+
+@for_supervisors
+@sensitive_variables("password")
+def new(request: HttpRequest) -> HttpResponse:
+    form, status = PersonForm(request.POST or None, by=request.user), 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            data = form.cleaned_data
+            names = {"first_name": data["first_name"], "last_name": data["last_name"]}
+            try:
+                person, password = make(data["username"], group=data.get("role", AGENTS), **names)
+            except ValidationError as error:
+                form.add_error(None, error)
+            else:
+                return _tell(request, person, password, status=201)
+    return show(request, "agents/supervision/person_new.html", title=_("New agent"), form=form, status=status)
+
+
+@for_supervisors
+@sensitive_variables("password")
+def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
+    """Whom the supervisor does not mind is not found, like somebody who does not exist."""
+    person = get_object_or_404(staff.minded_by(request.user), pk=user_id)
+    action = request.POST.get("action") if request.method == "POST" else None
+    name = {"name": person.display_name}
+    match action:
+        case "password":
+            return _tell(request, person, staff.renew_password(person))
+        case "reactivate":
+            return _tell(request, person, staff.reactivate(person))
+        case "deactivate":
+            staff.deactivate(person)
+            messages.success(request, _("%(name)s is signed out and cannot sign in any more.") % name)
+            return redirect("admin:person", user_id)
+        case "codes":
+            staff.forget_codes(person)
+            messages.success(request, _("%(name)s signs in by password alone now.") % name)
+            return redirect("admin:person", user_id)
+    return show(
+        request,
+        "agents/supervision/person.html",
+        title=person.display_name,
+        person=person,
+        has_codes=codes.are_on(person),
+    )
+
+
+def _tell(request: HttpRequest, person: User, password: str, *, status: int = 200) -> HttpResponse:
+    """The password, in this answer and never again."""
+    return show(
+        request,
+        "agents/supervision/password.html",
+        title=_("Password of %(name)s") % {"name": person.display_name},
+        person=person,
+        password=password,
+        status=status,
+    )

@@ -1,0 +1,70 @@
+"""Orders that agents could not decide: tried too often, wrong numbers, handed over. A supervisor calls or requeues."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import JSONObject
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from agents import desk
+from agents.supervision import claims, for_supervisors, show
+from codservice.errors import Refused
+from codservice.paging import BoundedPaginator
+from orders.models import CallNote, CallState, Order, Status
+
+PER_PAGE = 50
+
+
+@for_supervisors
+def page(request: HttpRequest) -> HttpResponse:
+    if request.method == "POST":
+        return _take(request) if "take" in request.POST else _requeue(request)
+    orders = BoundedPaginator(waiting(), PER_PAGE).get_page(request.GET.get("p"))
+    return show(
+        request,
+        "agents/supervision/review.html",
+        title=_("For review"),
+        orders=orders,
+        outcomes=dict(CallNote.Outcome.choices),
+        holders=claims.holders(order.phone_e164 for order in orders),
+        most=BoundedPaginator.MOST,
+    )
+
+
+def waiting() -> QuerySet[Order]:
+    """The longest waiting first, each with `last_note`: the note that sent it here."""
+    last = CallNote.objects.filter(order_id=OuterRef("pk")).order_by("-created_at", "-id")
+    note = last.values(json=JSONObject(outcome="outcome", note="note", agent="agent_name"))[:1]
+    orders = Order.objects.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
+    return orders.annotate(last_note=Subquery(note)).order_by("call_due_at", "id")
+
+
+def _take(request: HttpRequest) -> HttpResponse:
+    try:
+        claim_id = desk.take(UUID(request.POST["take"]), agent=request.user)
+    except ValueError:
+        return redirect("admin:review")
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect("admin:review")
+    return redirect("admin:call", claim_id)
+
+
+def _requeue(request: HttpRequest) -> HttpResponse:
+    order_ids = []
+    for text in request.POST.getlist("order")[:PER_PAGE]:
+        try:
+            order_ids.append(UUID(text))
+        except ValueError:
+            continue
+    if not order_ids:
+        messages.warning(request, _("Choose at least one order."))
+        return redirect("admin:review")
+    count = desk.requeue(order_ids, supervisor=request.user)
+    text = ngettext("%(count)d order is back in the queue.", "%(count)d orders are back in the queue.", count)
+    messages.success(request, text % {"count": count})
+    return redirect("admin:review")

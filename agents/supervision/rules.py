@@ -1,0 +1,82 @@
+"""When and how often each merchant's customers are called."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils.dates import WEEKDAYS
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents.models import CallingRules
+from agents.supervision import for_supervisors, show
+from codservice.accounts.models import Account
+from codservice.paging import BoundedPaginator
+
+PER_PAGE = 50
+# ISO weekdays as Algeria's calendars show them, from Sunday on. Django counts from Monday, which is 0.
+DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
+
+
+class RulesForm(forms.ModelForm):
+    days_off = forms.TypedMultipleChoiceField(
+        label=gettext_lazy("Days off"),
+        required=False,
+        coerce=int,
+        choices=DAYS,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy("Nobody is called on these days."),
+    )
+
+    class Meta:
+        model = CallingRules
+        fields = ("opens_at", "closes_at", "retry_minutes", "most_attempts", "days_off")
+        widgets = {name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in ("opens_at", "closes_at")}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+    def clean_days_off(self) -> list[int]:
+        days = sorted(self.cleaned_data["days_off"])
+        if len(days) == len(DAYS):
+            raise ValidationError(_("Leave at least one day on which customers are called."))
+        return days
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        opens_at, closes_at = data.get("opens_at"), data.get("closes_at")
+        if opens_at and closes_at and opens_at >= closes_at:
+            self.add_error("closes_at", _("Calls must end later than they begin."))
+        return data
+
+    def validate_constraints(self) -> None:
+        """Said above, field by field; the database holds them still."""
+
+
+@for_supervisors
+def page(request: HttpRequest) -> HttpResponse:
+    typed = request.GET.get("q", "").strip()[:100].replace("\0", "")
+    accounts = Account.objects.filter(is_active=True, name__icontains=typed).select_related("calling_rules")
+    found = BoundedPaginator(accounts.order_by("name", "id"), PER_PAGE).get_page(request.GET.get("p"))
+    for account in found:
+        account.rules = getattr(account, "calling_rules", None) or CallingRules(account=account)
+        account.days_off = [name for day, name in DAYS if day in account.rules.days_off]
+    return show(request, "agents/supervision/rules.html", title=_("Calling rules"), accounts=found, typed=typed)
+
+
+@for_supervisors
+def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
+    account = get_object_or_404(Account, id=account_id)
+    rules = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
+    form = RulesForm(request.POST or None, instance=rules)
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        messages.success(request, _("The rules of %(name)s are saved.") % {"name": account.name})
+        return redirect("admin:rules")
+    title = _("Calling rules of %(name)s") % {"name": account.name}
+    status = 422 if form.errors else 200
+    return show(request, "agents/supervision/rules_of.html", title=title, account=account, form=form, status=status)
