@@ -8,28 +8,26 @@ from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.db.models import Prefetch, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from agents import search
+from agents import customer, desk, search, telling
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from codservice.accounts.actor import Actor
-from codservice.accounts.models import User
 from codservice.errors import Refused
 from codservice.paging import BoundedPaginator
 from orders import lifecycle
-from orders.models import CallNote, Order, OrderItem, Status, StatusChange
+from orders.models import CallNote, Order, Status
 
-# Move → the rule that makes it. Which of them an order offers to whom is `Order.MOVES`.
+# Move → the rule that makes it. Which of them an order offers to whom is `Order.MOVES`; pending orders are decided on
+# the call screen.
 RULES: dict[str, Callable[..., Order]] = {
-    "confirm": lifecycle.confirm,
     "cancel": lifecycle.cancel,
     "ship": lifecycle.ship,
     "deliver": lifecycle.deliver,
@@ -144,26 +142,32 @@ class OrderAdmin(admin.ModelAdmin):
         """Everything about one order; `bound` is a form that was sent and needs another look."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        order = get_object_or_404(_with_all(Order.objects.all()), id=order_id)
+        order = get_object_or_404(Order.objects.select_related("account").with_detail(), id=order_id)
         is_worker = request.user.has_perm("orders.work_order")
         role = Actor.of_user(request.user).role
+        is_pending = order.status == Status.PENDING
         offered = {name for (status, name), move in Order.MOVES.items() if status == order.status and role in move.by}
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": order.customer_name,
             "order": order,
-            "moves": offered if is_worker else (),
+            "whole": customer.whole(order),
+            "moves": offered if is_worker and not is_pending else (),
             "move_form": MoveForm(order=order),
             "cancel_form": bound if isinstance(bound, CancelForm) else CancelForm(order=order),
             "note_form": bound if isinstance(bound, CallNoteForm) else CallNoteForm(order=order),
             "is_worker": is_worker,
+            "is_pending": is_pending,
+            "claim": desk.holder(order.phone_e164) if is_pending else None,
         }
         return TemplateResponse(request, "agents/order.html", context, status=422 if bound else 200)
 
     def add_note(self, request: HttpRequest, order_id: UUID) -> HttpResponse:
         """A call note is true whatever became of the order meanwhile: it is kept, and the agent is told."""
         order = get_object_or_404(Order, id=order_id)
+        if order.status == Status.PENDING:
+            return self._to_be_called(request, order_id)
         form = CallNoteForm(request.POST, order=order)
         if not form.is_valid():
             return self.order_page(request, order_id, bound=form)
@@ -178,11 +182,17 @@ class OrderAdmin(admin.ModelAdmin):
         )
         messages.success(request, _("The call is noted."))
         if data["version"] != order.version:
-            messages.warning(request, _what_happened(order_id))
+            messages.warning(request, telling.what_happened(order_id))
+        return redirect(_page(order_id))
+
+    def _to_be_called(self, request: HttpRequest, order_id: UUID) -> HttpResponse:
+        messages.error(request, _("This order waits for a call: call the customer to decide it."))
         return redirect(_page(order_id))
 
     def make_move(self, request: HttpRequest, order_id: UUID, *, move: str) -> HttpResponse:
         order = get_object_or_404(Order, id=order_id)
+        if order.status == Status.PENDING:
+            return self._to_be_called(request, order_id)
         form = (CancelForm if move == "cancel" else MoveForm)(request.POST, order=order)
         if not form.is_valid():
             return self.order_page(request, order_id, bound=form)
@@ -191,7 +201,7 @@ class OrderAdmin(admin.ModelAdmin):
         try:
             order = RULES[move](order_id, actor=Actor.of_user(request.user), seen_version=seen_version, **kwargs)
         except Refused as refused:
-            level, text = _refusal(refused, order_id, seen_version, request.user)
+            level, text = telling.refusal(refused, order_id, seen_version, request.user)
             messages.add_message(request, level, text)
         else:
             done = _("The order is now “%(status)s”.") % {"status": order.get_status_display()}
@@ -201,40 +211,3 @@ class OrderAdmin(admin.ModelAdmin):
 
 def _page(order_id: UUID) -> str:
     return reverse("admin:orders_order_change", args=[order_id])
-
-
-def _with_all(orders: QuerySet[Order]) -> QuerySet[Order]:
-    """With all that the page shows, in a number of statements that does not depend on how much it is."""
-    return orders.select_related("account").prefetch_related(
-        Prefetch("items", OrderItem.objects.order_by("position")),
-        Prefetch("call_notes", CallNote.objects.order_by("-created_at", "-id")),
-        Prefetch("status_changes", StatusChange.objects.order_by("-at", "-id")),
-    )
-
-
-def _refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> tuple[int, str]:
-    """What the agent is told: who was faster, if somebody was (perhaps their own first click); else the rule's word."""
-    if Order.objects.filter(id=order_id, version=seen_version).exists():
-        return messages.ERROR, refused.message
-    level = messages.INFO if _last_change(order_id).user_id == user.pk else messages.ERROR
-    return level, _("%(what)s Nothing was changed now.") % {"what": _what_happened(order_id)}
-
-
-def _last_change(order_id: UUID) -> StatusChange:
-    return StatusChange.objects.filter(order_id=order_id).latest("at", "id")
-
-
-def _what_happened(order_id: UUID) -> str:
-    """The order's last change by the console's clock: “Already confirmed by Samira at 14:05.”"""
-    last = _last_change(order_id)
-    if last.to_status == Status.PENDING:
-        return _("The order has been changed since you opened it.")
-    at = timezone.localtime(last.at)
-    when = formats.time_format(at, "H:i")
-    if at.date() != timezone.localdate():
-        when = _("%(time)s on %(date)s") % {"time": when, "date": formats.date_format(at, "j F Y")}
-    return _("Already %(status)s by %(who)s at %(when)s.") % {
-        "status": last.get_to_status_display().lower(),
-        "who": last.actor,
-        "when": when,
-    }

@@ -15,7 +15,7 @@ ALGIERS = ZoneInfo("Africa/Algiers")
 
 
 class Console(AdminSite):
-    """Its clock is Algeria's; agents land on the orders, operators on the index of all there is."""
+    """Its clock is Algeria's; agents land on the desk, operators on the index of all there is."""
 
     site_header = "codservice"
     site_title = _("codservice console")
@@ -35,9 +35,16 @@ class Console(AdminSite):
 
         return update_wrapper(in_algiers, inner)
 
+    def get_urls(self) -> list[Any]:
+        # Imported here: this module is loaded before the models are.
+        from agents import calls
+        from agents.supervision import urls as supervision
+
+        return [*calls.urls(self), *supervision.urls(self), *super().get_urls()]
+
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.user.has_perm("orders.work_order") and not request.user.is_superuser:
-            return redirect("admin:orders_order_changelist")
+            return redirect("admin:desk")
         return super().index(request, extra_context)
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -45,7 +52,7 @@ class Console(AdminSite):
         from agents.forms import ConsoleLoginForm
         from codservice.accounts.views import locked_or
 
-        self.login_form = ConsoleLoginForm
+        self.login_form, self.login_template = ConsoleLoginForm, "agents/login.html"
         response = super().login(request, extra_context)
         form = getattr(response, "context_data", {}).get("form")
         return locked_or(response, form.wait if form else 0)

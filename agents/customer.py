@@ -34,12 +34,12 @@ class Duplicate:
 
 
 @dataclass
-class PendingOrder:
-    """An order to decide, with all that belongs to it."""
+class WholeOrder:
+    """An order with all that belongs to it; the latest first, but for the items."""
 
     order: Order
     items: list[OrderItem]
-    call_notes: list[CallNote]  # newest first
+    call_notes: list[CallNote]
     status_changes: list[StatusChange]
     edits: list[OrderEdit]
     duplicates: list[Duplicate] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Customer:
 
     claim_id: UUID
     expires_at: datetime
-    pending: list[PendingOrder]
+    pending: list[WholeOrder]
     earlier: list[Order]
     history: dict[str, int]
 
@@ -74,7 +74,7 @@ def read(claim_id: UUID, *, agent: User) -> Customer | None:
     phone, expires_at = held
     theirs = Order.objects.filter(phone_e164=phone).select_related("account")
     pending = [
-        _with_all(order) for order in theirs.filter(status=Status.PENDING).with_detail().order_by("id")[:MOST_ORDERS]
+        whole(order) for order in theirs.filter(status=Status.PENDING).with_detail().order_by("id")[:MOST_ORDERS]
     ]
     earlier = list(theirs.exclude(status=Status.PENDING).order_by("-created_at")[:MOST_EARLIER])
     _add_stock(pending)
@@ -93,9 +93,10 @@ def versions(claim_id: UUID, *, agent: User) -> dict[UUID, int] | None:
     return dict(orders.values_list("id", "version"))
 
 
-def _with_all(order: Order) -> PendingOrder:
+def whole(order: Order) -> WholeOrder:
+    """Of an order that comes from `Order.objects.with_detail()`."""
     detail: Any = order  # annotated by with_detail
-    return PendingOrder(
+    return WholeOrder(
         order,
         items=[
             OrderItem(**{**row, "unit_price": Decimal(row["unit_price"]), "id": UUID(row["id"])})
@@ -118,7 +119,7 @@ def _with_all(order: Order) -> PendingOrder:
     )
 
 
-def _add_stock(pending: Sequence[PendingOrder]) -> None:
+def _add_stock(pending: Sequence[WholeOrder]) -> None:
     """The products of the lines, for their stock; `item.product` is None where the shop sent no product_id."""
     items = [item for entry in pending for item in entry.items if item.product_id]
     products = Product.objects.in_bulk({item.product_id for item in items}) if items else {}
@@ -150,7 +151,7 @@ ORDER BY near.id DESC LIMIT %(most)s
 """
 
 
-def _add_duplicates(pending: Sequence[PendingOrder]) -> None:
+def _add_duplicates(pending: Sequence[WholeOrder]) -> None:
     entries = {entry.order.id: entry for entry in pending}
     if not entries:
         return

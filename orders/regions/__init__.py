@@ -28,7 +28,7 @@ look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. W
 `data/README.md`.
 """
 
-from orders.regions import resolve, tables
+from orders.regions import resolve, search, tables
 from orders.regions.tables import Commune, NotFound, Wilaya
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "communes_of",
     "find_commune",
     "find_wilaya",
+    "search",
     "wilaya",
 ]
 

@@ -1,43 +1,56 @@
-"""Buttons of the order page: who may press which, what happens, and what happens when somebody was faster."""
+"""Buttons of the call screen and of the order page: who may press which, what happens, and when somebody was faster."""
 
 import threading
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.messages import get_messages
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
+from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, Order, StatusChange
+from tests.agents.screens import DESK, Screen, order_page, take, told
 from tests.factories import make_order
 from webhooks.models import Event
 
-MOVES = ("confirm", "cancel", "ship", "deliver", "return")
-
-
-def at(order: Order, action: str = "") -> str:
-    return f"/console/orders/order/{order.id}/{action and action + '/'}"
+MOVES = ("cancel", "ship", "deliver", "return")  # of the order page; pending orders are decided on the call screen
 
 
 def press(browser: Client, order: Order, move: str, **data: Any) -> tuple[int, str]:
-    """POST a button as the page has it now; the status and what the agent is told."""
+    """POST a button of the order page as it is now; the status and what the agent is told."""
     if move == "cancel":
         data = {"why": "Customer refused", **data}
-    response = browser.post(at(order, move), {"version": order.version, **data})
+    response = browser.post(order_page(order, move), {"version": order.version, **data})
     return response.status_code, " ".join(str(message) for message in get_messages(response.wsgi_request))
 
 
-def test_confirm_confirms_once_with_its_event(order: Order, agent: User, browser_of: Any) -> None:
-    status, said = press(browser_of(agent), order, "confirm")
-    assert (status, said) == (302, "The order is now “Confirmed”.")
+@pytest.fixture
+def screen(order: Order, agent: User, browser_of: Any) -> Screen:
+    """Samira's call to the customer of the order."""
+    return take(browser_of(agent), order)
+
+
+# --- The call screen ---------------------------------------------------------------------------------------------
+
+
+def test_confirm_confirms_once_with_its_event(order: Order, agent: User, screen: Screen) -> None:
+    response = screen.press("confirm", note="Livrer le matin")
+    assert (response.status_code, response.url) == (302, DESK)
+    assert told(response).startswith("The order of Amine Benali is confirmed.")
     order.refresh_from_db()
     assert order.status == "confirmed"
     assert order.status_changes.latest("at").user_id == agent.id
     assert Event.objects.filter(kind="order.confirmed").count() == 1
+    note = CallNote.objects.get()
+    assert (note.outcome, note.note, note.agent_id) == ("answered", "Livrer le matin", agent.id)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +61,8 @@ def test_confirm_confirms_once_with_its_event(order: Order, agent: User, browser
         ({"why": "Other", "details": "Déménage à Oran"}, "Déménage à Oran"),
     ],
 )
-def test_cancel_keeps_the_reason(data: dict, reason: str, order: Order, agent: User, browser_of: Any) -> None:
-    assert press(browser_of(agent), order, "cancel", **data)[0] == 302
+def test_cancel_keeps_the_reason(data: dict, reason: str, order: Order, screen: Screen) -> None:
+    assert screen.press("cancel", **data).status_code == 302
     order.refresh_from_db()
     assert (order.status, order.cancel_reason) == ("canceled", reason)
     assert Event.objects.filter(kind="order.cancelled").count() == 1
@@ -65,12 +78,162 @@ def test_cancel_keeps_the_reason(data: dict, reason: str, order: Order, agent: U
         {"why": "Other", "details": "\x01"},
     ],
 )
-def test_cancel_asks_for_a_reason(data: dict, order: Order, agent: User, browser_of: Any) -> None:
-    response = browser_of(agent).post(at(order, "cancel"), {"version": 1, **data})
+def test_cancel_asks_for_a_reason(data: dict, order: Order, screen: Screen) -> None:
+    response = screen.press("cancel", note="Porte bleue", **data)
     assert response.status_code == 422
     assert b"errornote" in response.content
+    assert b"Porte bleue" in response.content
     order.refresh_from_db()
-    assert order.status == "pending_confirmation"
+    assert (order.status, CallNote.objects.count()) == ("pending_confirmation", 0)
+
+
+@pytest.mark.parametrize("outcome", ["confirm", "cancel", "no_answer", "skipped"])
+def test_no_outcome_without_the_csrf_token(outcome: str, order: Order, agent: User, browser_of: Any) -> None:
+    screen = take(browser_of(agent), order)
+    screen.browser = browser_of(agent, enforce_csrf_checks=True)
+    assert screen.press(outcome, skip_reason="x").status_code == 403
+    form = {**screen.form, "outcome": outcome}
+    headers = {"Origin": "https://evil.example"}
+    assert screen.browser.post(f"{screen.address}outcome/", form, headers=headers).status_code == 403
+    order.refresh_from_db()
+    assert (order.version, order.call_notes.count()) == (1, 0)
+
+
+@pytest.mark.parametrize("address", ["next/", "take/{order}/", "{claim}/outcome/", "{claim}/keep/"])
+def test_what_changes_something_answers_no_get(address: str, order: Order, screen: Screen) -> None:
+    path = DESK + address.format(order=order.id, claim=screen.claim_id)
+    for client in (screen.browser, Client()):
+        response = client.get(path)
+        assert response.status_code == 405
+        assert response.headers["Allow"] == "POST"
+
+
+def test_who_was_signed_out_comes_back_to_the_call(order: Order, screen: Screen) -> None:
+    screen.browser = Client()
+    assert screen.press("confirm").url == f"/console/login/?next={screen.address}"
+    assert Client().get(screen.address).url == f"/console/login/?next={screen.address}"
+    order.refresh_from_db()
+    assert order.version == 1
+
+
+def test_nobody_but_the_holder_decides(
+    order: Order, colleague: User, supervisor: User, screen: Screen, browser_of: Any
+) -> None:
+    for user in (colleague, supervisor):
+        screen.browser = browser_of(user)
+        response = screen.press("confirm", note="Elle veut la commande")
+        assert response.status_code == 409
+        assert "Samira is calling this customer now." in told(response)
+        assert "Elle veut la commande" in response.content.decode()
+    order.refresh_from_db()
+    assert (order.version, CallNote.objects.count()) == (1, 0)
+
+
+def test_an_order_of_another_customer_is_out_of_reach(alice: Account, order: Order, screen: Screen) -> None:
+    other = make_order(alice, phone="0770123456")
+    response = screen.press("confirm", order=str(other.id), seen=[f"{other.id}:1"])
+    assert response.status_code == 409
+    other.refresh_from_db()
+    assert other.version == 1
+
+
+# --- Somebody was faster -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", ["confirm", "cancel", "no_answer"])
+def test_a_stale_page_is_told_who_and_when(
+    outcome: str, alice: Account, order: Order, supervisor: User, screen: Screen
+) -> None:
+    lifecycle.cancel(order.id, actor=Actor.of_user(supervisor), reason="Changed their mind")
+    StatusChange.objects.filter(to_status="pending_confirmation").update(at="2026-07-01T12:00:00Z")
+    StatusChange.objects.filter(to_status="canceled").update(at="2026-07-01T13:05:00Z")
+    response = screen.press(outcome, note="Elle veut la commande")
+    assert response.status_code == 409
+    assert told(response).startswith("Already canceled by Karim at 14:05 on 1 July 2026.")
+    assert "Elle veut la commande" in response.content.decode()
+    order.refresh_from_db()
+    assert (order.version, order.cancel_reason, CallNote.objects.count()) == (2, "Changed their mind", 0)
+    assert Event.objects.count() == 1
+
+
+def test_the_api_was_faster(alice: Account, order: Order, screen: Screen, api: Client) -> None:
+    waiting = make_order(alice)  # of the same customer: the screen stays
+    assert api.post(f"/api/v1/orders/{order.id}/cancel").status_code == 200
+    response = screen.press("confirm", note="Livrer le matin")
+    assert response.status_code == 409
+    assert told(response).startswith("Already canceled by API key Test at ")
+    assert "Livrer le matin" in response.content.decode()
+    assert dict(Order.objects.values_list("id", "status")) == {
+        order.id: "canceled",
+        waiting.id: "pending_confirmation",
+    }
+
+
+@pytest.mark.parametrize("outcome", ["confirm", "cancel", "no_answer", "callback_hour"])
+def test_pressing_twice_is_harmless_and_no_error(outcome: str, order: Order, screen: Screen) -> None:
+    responses = [screen.press(outcome) for _ in range(2)]
+    assert [response.status_code for response in responses] == [302, 302]
+    assert CallNote.objects.count() == 1
+    decided = outcome in ("confirm", "cancel")
+    assert order.status_changes.count() == Event.objects.count() + 1 == 1 + decided
+
+
+@pytest.mark.parametrize("version", ["", "0", "-1", "abc", "9" * 5000, None])
+def test_without_a_usable_version_nothing_happens(version: str | None, order: Order, screen: Screen) -> None:
+    seen = [] if version is None else [f"{order.id}:{version}"]
+    assert screen.press("confirm", seen=seen).status_code in (409, 422)
+    order.refresh_from_db()
+    assert (order.version, CallNote.objects.count()) == (1, 0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_at_once_have_one_winner(
+    agent: User, colleague: User, alice: Account, browser_of: Any, api: Client
+) -> None:
+    """The holder's confirm and cancel, a colleague's confirm and the merchant's cancel, of one page at one moment."""
+    orders = [make_order(alice, phone=f"055012340{number}") for number in range(5)]
+    screens = [take(browser_of(agent), order) for order in orders]
+    answers: list[int] = []
+    start = threading.Barrier(4 * len(orders))
+
+    def send(client: Client, path: str, data: dict[str, Any] | None) -> None:
+        start.wait()
+        try:
+            answers.append((client.post(path, data) if data else client.post(path)).status_code)
+        finally:
+            connection.close()
+
+    threads = []
+    for order, screen in zip(orders, screens, strict=True):
+        path, form = f"{screen.address}outcome/", {**screen.form, "pause": "on"}
+        key = api.defaults["HTTP_AUTHORIZATION"].split()[1]
+        for client, to, data in (
+            (browser_of(agent), path, {**form, "outcome": "confirm"}),
+            (browser_of(agent), path, {**form, "outcome": "cancel", "why": "Duplicate", "note_id": str(uuid4())}),
+            (browser_of(colleague), path, {**form, "outcome": "confirm", "note_id": str(uuid4())}),
+            (type(api)(key), f"/api/v1/orders/{order.id}/cancel", None),
+        ):
+            threads.append(threading.Thread(target=send, args=(client, to, data)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(answers) <= {200, 302, 409}
+    for order in orders:
+        history = list(order.status_changes.order_by("id").values_list("from_status", "to_status"))
+        order.refresh_from_db()
+        # The merchant may cancel what was just confirmed; nothing else follows a first decision.
+        assert history[1:] in (
+            [("pending_confirmation", "canceled")],
+            [("pending_confirmation", "confirmed"), ("confirmed", "canceled")],
+        )
+        assert order.status == history[-1][1]
+        assert order.version == len(history)
+    assert StatusChange.objects.filter(user=colleague).count() == 0
+    assert Event.objects.count() == StatusChange.objects.exclude(from_status=None).count()
+
+
+# --- The order page ----------------------------------------------------------------------------------------------
 
 
 def test_the_table_of_moves_is_what_the_buttons_are(
@@ -78,7 +241,7 @@ def test_the_table_of_moves_is_what_the_buttons_are(
 ) -> None:
     """For each status and role: the page offers exactly the table's moves, and no other POST changes anything."""
     allowed = {
-        "pending_confirmation": ({"confirm", "cancel"}, {"confirm", "cancel"}),
+        "pending_confirmation": (set(), set()),  # they are decided on the call screen
         "confirmed": (set(), {"cancel", "ship"}),
         "canceled": (set(), set()),
         "shipped": (set(), {"deliver", "return"}),
@@ -91,8 +254,8 @@ def test_the_table_of_moves_is_what_the_buttons_are(
             for move in MOVES:
                 order = make_order(alice)
                 Order.objects.filter(id=order.id).update(status=status)
-                page = browser.get(at(order)).content.decode()
-                assert (f'action="{at(order, move)}"' in page) == (move in moves), (status, user, move)
+                page = browser.get(order_page(order)).content.decode()
+                assert (f'action="{order_page(order, move)}"' in page) == (move in moves), (status, user, move)
                 assert press(browser, order, move)[0] == 302
                 order.refresh_from_db()
                 assert (order.status != status) == (move in moves), (status, user, move)
@@ -101,180 +264,138 @@ def test_the_table_of_moves_is_what_the_buttons_are(
 
 def test_a_supervisor_takes_an_order_to_its_end(order: Order, supervisor: User, browser_of: Any) -> None:
     browser = browser_of(supervisor)
-    for move, status in [("confirm", "confirmed"), ("ship", "shipped"), ("deliver", "delivered")]:
+    assert take(browser, order).press("confirm").status_code == 302
+    for move, status in [("ship", "shipped"), ("deliver", "delivered")]:
+        order.refresh_from_db()
         assert press(browser, order, move)[0] == 302
         order.refresh_from_db()
         assert order.status == status
 
 
+def test_a_pending_order_is_called_from_its_page(order: Order, agent: User, colleague: User, browser_of: Any) -> None:
+    browser = browser_of(agent)
+    assert f'action="{DESK}take/{order.id}/"' in browser.get(order_page(order)).content.decode()
+    screen = take(browser, order)
+    assert f'href="{screen.address}?order={order.id}"' in browser.get(order_page(order)).content.decode()
+
+    other = browser_of(colleague)
+    page = other.get(order_page(order)).content.decode()
+    assert "Samira is calling this customer" in page
+    assert "/take/" not in page
+    response = other.post(f"{DESK}take/{order.id}/")
+    assert (response.url, told(response)) == (order_page(order), "Samira is calling this customer.")
+    assert Claim.objects.get().agent == agent
+
+
 @pytest.mark.parametrize("action", [*MOVES, "note"])
 def test_no_address_of_a_button_answers_get(action: str, order: Order, agent: User, browser_of: Any) -> None:
     for client in (browser_of(agent), Client()):
-        response = client.get(at(order, action))
+        response = client.get(order_page(order, action))
         assert response.status_code == 405
         assert response.headers["Allow"] == "POST"
 
 
 @pytest.mark.parametrize("action", [*MOVES, "note"])
-def test_no_button_works_without_the_csrf_token(action: str, order: Order, agent: User, browser_of: Any) -> None:
-    browser = browser_of(agent, enforce_csrf_checks=True)
+def test_no_button_works_without_the_csrf_token(action: str, order: Order, supervisor: User, browser_of: Any) -> None:
+    Order.objects.update(status="shipped" if action in ("deliver", "return") else "confirmed")
+    browser = browser_of(supervisor, enforce_csrf_checks=True)
     data = {"version": 1, "why": "Duplicate", "outcome": "busy", "note_id": str(uuid4())}
-    assert browser.post(at(order, action), data).status_code == 403
+    assert browser.post(order_page(order, action), data).status_code == 403
     headers = {"Origin": "https://evil.example"}
-    assert browser.post(at(order, action), data, headers=headers).status_code == 403
+    assert browser.post(order_page(order, action), data, headers=headers).status_code == 403
     order.refresh_from_db()
     assert (order.version, order.call_notes.count()) == (1, 0)
 
 
 def test_who_was_signed_out_comes_back_to_the_order(order: Order) -> None:
-    response = Client().post(at(order, "confirm"), {"version": 1})
-    assert response.url == f"/console/login/?next={at(order)}"
+    response = Client().post(order_page(order, "ship"), {"version": 1})
+    assert response.url == f"/console/login/?next={order_page(order)}"
 
 
-# --- Somebody was faster -------------------------------------------------------------------------------------------
-
-
-def test_a_stale_confirm_is_told_who_and_when(order: Order, agent: User, colleague: User, browser_of: Any) -> None:
-    lifecycle.confirm(order.id, actor=Actor.of_user(colleague))
-    StatusChange.objects.filter(to_status="pending_confirmation").update(at="2026-07-01T12:00:00Z")
-    StatusChange.objects.filter(to_status="confirmed").update(at="2026-07-01T13:05:00Z")
-    status, said = press(browser_of(agent), order, "confirm")
-    assert status == 302
-    assert said == "Already confirmed by Nadia at 14:05 on 1 July 2026. Nothing was changed now."
-    assert Event.objects.count() == 1
-
-
-@pytest.mark.parametrize("move", ["confirm", "cancel"])
-def test_a_stale_page_changes_nothing(move: str, order: Order, agent: User, supervisor: User, browser_of: Any) -> None:
-    lifecycle.cancel(order.id, actor=Actor.of_user(supervisor), reason="Changed their mind")
-    for user in (agent, supervisor):
-        said = press(browser_of(user), order, move)[1]
-        assert said.startswith("Already canceled by Karim at ")
-    order.refresh_from_db()
-    assert (order.version, order.cancel_reason) == (2, "Changed their mind")
-    assert Event.objects.count() == 1
-
-
-def test_a_supervisors_stale_cancel_does_not_hit_the_confirmed_order(
-    order: Order, agent: User, supervisor: User, browser_of: Any
+def test_a_supervisors_stale_button_is_told_who_and_when(
+    confirmed: Order, agent: User, supervisor: User, browser_of: Any
 ) -> None:
-    """The move exists for the new status too, but it is not what the supervisor saw."""
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
-    assert press(browser_of(supervisor), order, "cancel")[1].startswith("Already confirmed by Samira at ")
-    assert Order.objects.get().status == "confirmed"
+    lifecycle.ship(confirmed.id, actor=Actor.of_user(supervisor))
+    StatusChange.objects.filter(to_status="shipped").update(at="2026-12-01T13:05:00Z")
+    for move in ("ship", "cancel"):
+        status, said = press(browser_of(supervisor), confirmed, move)
+        assert status == 302
+        assert said == "Already shipped by Karim at 14:05 on 1 December 2026. Nothing was changed now."
+    confirmed.refresh_from_db()
+    assert confirmed.status == "shipped"
 
 
-def test_the_api_was_faster(order: Order, agent: User, browser_of: Any, api: Client) -> None:
-    assert api.post(f"/api/v1/orders/{order.id}/cancel").status_code == 200
-    assert press(browser_of(agent), order, "confirm")[1].startswith("Already canceled by API key Test at ")
-    assert Order.objects.get().status == "canceled"
-
-
-def test_pressing_twice_is_harmless_and_no_error(order: Order, agent: User, browser_of: Any) -> None:
-    browser = browser_of(agent)
-    press(browser, order, "confirm")
-    response = browser.post(at(order, "confirm"), {"version": 1})
+def test_a_supervisor_pressing_twice_is_no_error(confirmed: Order, supervisor: User, browser_of: Any) -> None:
+    browser = browser_of(supervisor)
+    press(browser, confirmed, "ship")
+    response = browser.post(order_page(confirmed, "ship"), {"version": 2})
     (message,) = list(get_messages(response.wsgi_request))[-1:]
     assert message.level_tag == "info"
-    assert str(message).startswith("Already confirmed by Samira at ")
-    assert order.status_changes.count() == 2
-    assert Event.objects.count() == 1
+    assert str(message).startswith("Already shipped by Karim at ")
+    assert confirmed.status_changes.count() == 3
 
 
-@pytest.mark.parametrize("version", ["", "0", "-1", "abc", "9" * 5000, None])
-def test_without_a_usable_version_nothing_happens(
-    version: str | None, order: Order, agent: User, browser_of: Any
+@pytest.mark.parametrize(
+    "data", [{"why": ""}, {"why": "Whatever"}, {"why": "Other"}, {"why": "Other", "details": "x" * 461}]
+)
+def test_a_supervisors_cancel_asks_for_a_reason(
+    data: dict, confirmed: Order, supervisor: User, browser_of: Any
 ) -> None:
-    data = {} if version is None else {"version": version}
-    assert browser_of(agent).post(at(order, "confirm"), data).status_code in (302, 422)
-    order.refresh_from_db()
-    assert order.version == 1
+    response = browser_of(supervisor).post(order_page(confirmed, "cancel"), {"version": 2, **data})
+    assert response.status_code == 422
+    assert b"errornote" in response.content
+    confirmed.refresh_from_db()
+    assert confirmed.status == "confirmed"
 
 
-@pytest.mark.django_db(transaction=True)
-def test_many_at_once_have_one_winner(
-    agent: User, supervisor: User, alice: Account, browser_of: Any, api: Client
-) -> None:
-    """Agents' confirms, a supervisor's cancels and the merchant's cancels, all of a version-1 page, at one moment."""
-    orders = [make_order(alice) for _ in range(5)]
-    answers: list[tuple[str, int]] = []
-    start = threading.Barrier(3 * len(orders))
-
-    def send(client: Client, path: str, data: dict[str, Any] | None) -> None:
-        start.wait()
-        try:
-            answers.append((path, (client.post(path, data) if data else client.post(path)).status_code))
-        finally:
-            connection.close()
-
-    threads = []
-    for order in orders:
-        for client, path, data in (
-            (browser_of(agent), at(order, "confirm"), {"version": 1}),
-            (browser_of(supervisor), at(order, "cancel"), {"version": 1, "why": "Duplicate"}),
-            (type(api)(api.defaults["HTTP_AUTHORIZATION"].split()[1]), f"/api/v1/orders/{order.id}/cancel", None),
-        ):
-            threads.append(threading.Thread(target=send, args=(client, path, data)))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {status for _, status in answers} <= {200, 302}
-    for order in orders:
-        history = list(order.status_changes.order_by("id").values_list("from_status", "to_status"))
-        order.refresh_from_db()
-        # The merchant may cancel what was just confirmed; nothing else follows a first decision.
-        assert history[1:] in (
-            [("pending_confirmation", "canceled")],
-            [("pending_confirmation", "confirmed"), ("confirmed", "canceled")],
-        )
-        assert order.status == history[-1][1]
-        assert order.version == len(history)
-    assert Event.objects.count() == StatusChange.objects.exclude(from_status=None).count()
+# --- Notes about orders that are decided ---------------------------------------------------------------------------
 
 
-# --- Call notes --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def confirmed(order: Order, agent: User) -> Order:
+    return lifecycle.confirm(order.id, actor=Actor.of_user(agent))
 
 
 def note_data(order: Order, **data: Any) -> dict[str, Any]:
     return {"version": order.version, "note_id": str(uuid4()), "outcome": "no_answer", "note": "", **data}
 
 
-def test_a_note_keeps_outcome_text_and_agent(order: Order, agent: User, browser_of: Any) -> None:
-    data = note_data(order, outcome="answered", note="Rappelle demain\r\n  إن شاء الله ")
-    assert browser_of(agent).post(at(order, "note"), data).url == at(order)
+def test_a_note_of_a_pending_order_needs_its_customer(order: Order, agent: User, browser_of: Any) -> None:
+    response = browser_of(agent).post(order_page(order, "note"), note_data(order))
+    assert told(response) == "This order waits for a call: call the customer to decide it."
+    assert CallNote.objects.count() == 0
+
+
+def test_a_note_keeps_outcome_text_and_agent(confirmed: Order, agent: User, browser_of: Any) -> None:
+    data = note_data(confirmed, outcome="answered", note="Rappelle demain\r\n  إن شاء الله ")
+    assert browser_of(agent).post(order_page(confirmed, "note"), data).url == order_page(confirmed)
     note = CallNote.objects.get()
     assert (note.outcome, note.note) == ("answered", "Rappelle demain\n  إن شاء الله")
-    assert (note.agent_id, note.agent_name, note.account_id) == (agent.id, "Samira", order.account_id)
-    order.refresh_from_db()
-    assert order.status == "pending_confirmation"
+    assert (note.agent_id, note.agent_name, note.account_id) == (agent.id, "Samira", confirmed.account_id)
+    confirmed.refresh_from_db()
+    assert confirmed.status == "confirmed"
 
 
-def test_a_note_sent_twice_is_one_note(order: Order, agent: User, browser_of: Any) -> None:
-    browser, data = browser_of(agent), note_data(order)
-    assert [browser.post(at(order, "note"), data).status_code for _ in range(2)] == [302, 302]
+def test_a_note_sent_twice_is_one_note(confirmed: Order, agent: User, browser_of: Any) -> None:
+    browser, data = browser_of(agent), note_data(confirmed)
+    assert [browser.post(order_page(confirmed, "note"), data).status_code for _ in range(2)] == [302, 302]
     assert CallNote.objects.count() == 1
 
 
 def test_a_note_is_kept_though_the_order_has_moved_on(
-    order: Order, agent: User, colleague: User, browser_of: Any
+    confirmed: Order, agent: User, supervisor: User, browser_of: Any
 ) -> None:
-    lifecycle.cancel(order.id, actor=Actor.of_user(colleague), reason="Duplicate")
-    response = browser_of(agent).post(at(order, "note"), note_data(order, note="Elle veut la commande"))
-    said = " ".join(str(message) for message in get_messages(response.wsgi_request))
-    assert "Already canceled by Nadia at " in said
+    lifecycle.cancel(confirmed.id, actor=Actor.of_user(supervisor), reason="Duplicate")
+    data = note_data(confirmed, note="Elle veut la commande")
+    response = browser_of(agent).post(order_page(confirmed, "note"), data)
+    assert "Already canceled by Karim at " in told(response)
     assert CallNote.objects.get().note == "Elle veut la commande"
 
 
-def test_a_callback_has_a_time_in_algeria(order: Order, agent: User, browser_of: Any) -> None:
-    from datetime import timedelta
-    from zoneinfo import ZoneInfo
-
-    from django.utils import timezone
-
+def test_a_callback_has_a_time_in_algeria(confirmed: Order, agent: User, browser_of: Any) -> None:
     when = (timezone.now() + timedelta(days=1)).astimezone(ZoneInfo("Africa/Algiers")).replace(second=0, microsecond=0)
-    data = note_data(order, outcome="callback", callback_at=f"{when:%Y-%m-%dT%H:%M}")
-    browser_of(agent).post(at(order, "note"), data)
+    data = note_data(confirmed, outcome="callback", callback_at=f"{when:%Y-%m-%dT%H:%M}")
+    browser_of(agent).post(order_page(confirmed, "note"), data)
     assert CallNote.objects.get().callback_at == when
 
 
@@ -293,8 +414,9 @@ def test_a_callback_has_a_time_in_algeria(order: Order, agent: User, browser_of:
         {"outcome": "callback", "callback_at": "9999-12-31T23:59"},
     ],
 )
-def test_an_unusable_note_comes_back_with_its_text(data: dict, order: Order, agent: User, browser_of: Any) -> None:
-    response = browser_of(agent).post(at(order, "note"), {**note_data(order, note="Porte bleue"), **data})
+def test_an_unusable_note_comes_back_with_its_text(data: dict, confirmed: Order, agent: User, browser_of: Any) -> None:
+    form = {**note_data(confirmed, note="Porte bleue"), **data}
+    response = browser_of(agent).post(order_page(confirmed, "note"), form)
     assert response.status_code == 422
     assert CallNote.objects.count() == 0
     if "note" not in data:

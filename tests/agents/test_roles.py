@@ -23,8 +23,8 @@ OPERATORS_PAGES = [
 ]
 
 
-def test_agents_land_on_the_orders_and_operators_on_the_index(agent: User, operator: User, browser_of: Any) -> None:
-    assert browser_of(agent).get("/console/").url == "/console/orders/order/"
+def test_agents_land_on_the_desk_and_operators_on_the_index(agent: User, operator: User, browser_of: Any) -> None:
+    assert browser_of(agent).get("/console/").url == "/console/desk/"
     assert b"/console/accounts/user/" in browser_of(operator).get("/console/").content
 
 
@@ -59,12 +59,14 @@ def test_agents_have_no_account_pages_and_the_api_knows_no_cookies(agent: User, 
 
 def test_holders_strangers_and_keys_stay_outside(alice: Account, order: Order, browser_of: Any, api: Client) -> None:
     pages = ["/console/", "/console/orders/order/", f"/console/orders/order/{order.id}/", "/console/accounts/user/"]
+    pages += ["/console/desk/", f"/console/desk/{order.id}/", f"/console/desk/{order.id}/state/", "/console/regions/"]
     for client in (Client(), browser_of(alice.holder), api):
         for page in pages:
             response = client.get(page)
             assert response.status_code == 302
             assert response.url.startswith("/console/login/?next=")
-        assert client.post(f"/console/orders/order/{order.id}/confirm/", {"version": 1}).status_code == 302
+        for button in (f"/console/orders/order/{order.id}/cancel/", f"/console/desk/take/{order.id}/"):
+            assert client.post(button, {"version": 1}).url.startswith("/console/login/?next=")
     order.refresh_from_db()
     assert order.status == "pending_confirmation"
 
@@ -73,19 +75,33 @@ def test_staff_without_a_role_sees_no_orders(db: None, order: Order, browser_of:
     browser = browser_of(factories.UserFactory(is_staff=True))
     assert browser.get("/console/orders/order/").status_code == 403
     assert browser.get(f"/console/orders/order/{order.id}/").status_code == 403
-    assert browser.post(f"/console/orders/order/{order.id}/confirm/", {"version": 1}).status_code == 403
+    assert browser.post(f"/console/orders/order/{order.id}/cancel/", {"version": 1}).status_code == 403
     assert browser.post(f"/console/orders/order/{order.id}/note/", {}).status_code == 403
+    for address in ("desk/", f"desk/{order.id}/", f"desk/{order.id}/state/", "regions/"):
+        assert browser.get(f"/console/{address}").status_code == 403
+    for address in ("desk/next/", f"desk/take/{order.id}/", f"desk/{order.id}/outcome/", f"desk/{order.id}/keep/"):
+        assert browser.post(f"/console/{address}").status_code == 403
 
 
 def test_who_may_only_look_gets_no_buttons(db: None, order: Order, browser_of: Any) -> None:
     from django.contrib.auth.models import Permission
 
     looker = factories.UserFactory(is_staff=True)
-    looker.user_permissions.add(Permission.objects.get(codename="view_order"))
+    lookers = Group.objects.create(name="Lookers")
+    lookers.permissions.add(Permission.objects.get(codename="view_order"))
+    looker.groups.add(lookers)
     page = browser_of(looker).get(f"/console/orders/order/{order.id}/")
     assert page.status_code == 200
-    assert b"/confirm/" not in page.content
+    assert b"/take/" not in page.content
     assert b"/note/" not in page.content
+
+
+def test_roles_come_from_groups_alone(db: None, order: Order, browser_of: Any) -> None:
+    from django.contrib.auth.models import Permission
+
+    person = factories.UserFactory(is_staff=True)
+    person.user_permissions.add(*Permission.objects.filter(content_type__app_label="orders"))
+    assert browser_of(person).get(f"/console/orders/order/{order.id}/").status_code == 403
 
 
 def test_orders_have_no_forms_history_or_deletion(operator: User, order: Order, browser_of: Any) -> None:

@@ -1,0 +1,37 @@
+// The call screen: drafts of the note, which order is chosen, copying the phone number.
+"use strict";
+
+(() => {
+  const form = document.getElementById("outcome");
+  const note = form.elements.note;
+  const draft = DRAFTS + form.dataset.draft;
+
+  const kept = JSON.parse(localStorage.getItem(draft) ?? "null");
+  if (kept && !note.value) note.value = kept.note;
+  note.addEventListener("input", () => {
+    if (note.value) localStorage.setItem(draft, JSON.stringify({ note: note.value, at: Date.now() }));
+    else localStorage.removeItem(draft);
+  });
+
+  const radios = [...document.querySelectorAll("input[type=radio][name=order]")];
+  document.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || !radios.length || isTyping(event.target) || event.target.matches("[type=radio]")) return;
+    const forward = document.documentElement.dir === "rtl" ? -step : step;
+    const now = radios.findIndex((radio) => radio.checked);
+    const next = radios[(now + forward + radios.length) % radios.length];
+    next.checked = true;
+    next.closest("section").scrollIntoView({ block: "nearest" });
+    next.dispatchEvent(new Event("change", { bubbles: true }));
+  });
+
+  document.querySelectorAll("[data-copy]").forEach((button) => {
+    button.hidden = !navigator.clipboard;
+    const label = button.textContent;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = button.dataset.copied;
+      setTimeout(() => { button.textContent = label; }, 1500);
+    });
+  });
+})();

@@ -1,0 +1,122 @@
+// Editing an order: the total as it will be, and places to choose from while typing.
+"use strict";
+
+(() => {
+  const form = document.querySelector("form[data-total]");
+  const total = document.getElementById("total");
+
+  // --- The total: in centimes, so that no binary fraction is met ---
+
+  function centimes(text) {
+    const amount = /^(\d*)(?:[.,](\d{0,2}))?$/.exec(text.replace(/\s/g, ""));
+    return amount && Number(amount[1] || 0) * 100 + Number((amount[2] || "").padEnd(2, "0"));
+  }
+
+  function show() {
+    const fee = centimes(form.elements.shipping_fee.value);
+    if (fee === null) return;
+    let sum = centimes(form.dataset.total) + fee - centimes(form.dataset.fee);
+    for (const row of form.querySelectorAll("tr[data-price]")) {
+      const [quantity, remove] = row.querySelectorAll("input");
+      const now = remove.checked ? 0 : Number(quantity.value || 0);
+      quantity.readOnly = remove.checked;
+      row.classList.toggle("removed", now === 0);
+      sum += (now - Number(row.dataset.quantity)) * centimes(row.dataset.price);
+    }
+    const dinars = String(Math.trunc(Math.abs(sum) / 100)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+    const rest = Math.abs(sum) % 100;
+    total.value = (sum < 0 ? "-" : "") + dinars + (rest ? "." + String(rest).padStart(2, "0") : "");
+  }
+
+  form.addEventListener("input", show);
+  show();
+
+  // --- Places: a combobox after the ARIA Authoring Practices ---
+
+  const places = form.querySelector("[data-places]");
+  const inArabic = document.documentElement.lang.startsWith("ar");
+
+  function combobox(input, around) {
+    const list = document.createElement("ul");
+    list.id = input.id + "-list";
+    list.hidden = true;
+    list.setAttribute("role", "listbox");
+    list.setAttribute("aria-label", input.labels[0].textContent);
+    input.after(list);
+    for (const [name, value] of [["role", "combobox"], ["aria-autocomplete", "list"], ["aria-controls", list.id], ["aria-expanded", "false"]]) {
+      input.setAttribute(name, value);
+    }
+    let asked = 0;
+    let active = -1;
+
+    function open(isOpen) {
+      list.hidden = !isOpen;
+      input.setAttribute("aria-expanded", String(isOpen));
+      activate(-1);
+    }
+
+    function activate(number) {
+      active = number;
+      [...list.children].forEach((option, index) => option.setAttribute("aria-selected", String(index === number)));
+      const option = list.children[number];
+      if (option) {
+        input.setAttribute("aria-activedescendant", option.id);
+        option.scrollIntoView({ block: "nearest" });
+      } else {
+        input.removeAttribute("aria-activedescendant");
+      }
+    }
+
+    function choose(option) {
+      input.value = option.dataset.name;
+      open(false);
+      input.dispatchEvent(new Event("change", { bubbles: true }));
+    }
+
+    async function search() {
+      const number = ++asked;
+      const query = new URLSearchParams({ q: input.value, ...(around && { wilaya: around.value }) });
+      const answer = await fetch(`${places.dataset.places}?${query}`, { redirect: "manual" }).catch(() => null);
+      if (!answer?.ok || number !== asked) return;
+      const found = (await answer.json()).places;
+      if (number !== asked || document.activeElement !== input) return;
+      list.replaceChildren(...found.map((place, index) => {
+        const option = document.createElement("li");
+        option.id = `${list.id}-${index}`;
+        option.setAttribute("role", "option");
+        option.dataset.name = inArabic ? place.name_ar : place.name;
+        for (const name of [place.name, place.name_ar]) {
+          const part = document.createElement("bdi");
+          part.textContent = name;
+          option.append(part, " ");
+        }
+        option.addEventListener("pointerdown", (event) => {
+          event.preventDefault();
+          choose(option);
+        });
+        return option;
+      }));
+      open(found.length > 0);
+    }
+
+    input.addEventListener("input", search);
+    input.addEventListener("blur", () => open(false));
+    input.addEventListener("keydown", (event) => {
+      const count = list.children.length;
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        event.preventDefault();
+        if (list.hidden) search();
+        else activate((active + (event.key === "ArrowDown" ? 1 : -1) + count) % count);
+      } else if (event.key === "Enter" && !list.hidden && active >= 0) {
+        event.preventDefault();
+        choose(list.children[active]);
+      } else if (event.key === "Escape" && !list.hidden) {
+        event.stopPropagation();
+        open(false);
+      }
+    });
+  }
+
+  combobox(form.elements.wilaya, null);
+  combobox(form.elements.commune, form.elements.wilaya);
+})();

@@ -1,0 +1,103 @@
+// Looks whether what the page shows is still true, and keeps the customer while the agent is at work. The form with
+// data-state says where to ask; its fieldsets with data-needs hold what is not to be pressed any more.
+"use strict";
+
+(() => {
+  const form = document.querySelector("form[data-state]");
+  const news = document.getElementById("news");
+  const lease = document.getElementById("lease");
+  const said = form.dataset;
+  let state = { held: true, changed: [], says: [] };
+  let leaseEnds = Date.now() + said.lease * 1000;
+  let lastKept = Date.now();
+  let failures = 0;
+  let isSent = false;
+
+  // --- What the agent is told, and which buttons still hold ---
+
+  function chosen() {
+    return new FormData(form).get("order");
+  }
+
+  function show() {
+    for (const part of form.querySelectorAll("fieldset[data-needs]")) {
+      const changed = part.dataset.needs === "order" ? state.changed.includes(chosen()) : state.changed.length > 0;
+      part.disabled = !state.held || changed;
+    }
+    document.querySelectorAll("[data-order]").forEach((card) => {
+      card.classList.toggle("changed", !state.held || state.changed.includes(card.dataset.order));
+    });
+    const text = state.says.join("\n");
+    if (news.firstElementChild.innerText !== text) {
+      news.firstElementChild.innerText = text;
+      news.hidden = !text;
+    }
+  }
+
+  function showLease() {
+    const left = leaseEnds - Date.now();
+    const warning = state.held && left < 60_000 ? said.warning : "";
+    if (lease.textContent !== warning) lease.textContent = warning;
+    if (state.held && left < 0) look();
+  }
+
+  // --- Asking the service ---
+
+  /** The answer as JSON; null when there is none. A redirect leads to the login. */
+  async function ask(url, options) {
+    try {
+      const answer = await fetch(url, { redirect: "manual", cache: "no-store", ...options });
+      if (answer.type === "opaqueredirect" || answer.status === 403) {
+        state = { held: false, changed: [], says: [said.signedOut] };
+        return null;
+      }
+      if (!answer.ok) throw new Error(answer.status);
+      failures = 0;
+      return await answer.json();
+    } catch {
+      failures += 1;
+      if (failures === 3) state = { ...state, says: [said.away] };
+      return null;
+    }
+  }
+
+  let asking = false;
+  async function look() {
+    if (asking || isSent) return;
+    asking = true;
+    const seen = new URLSearchParams(new FormData(form).getAll("seen").map((value) => ["seen", value]));
+    const answer = await ask(`${said.state}?${seen}`);
+    asking = false;
+    if (isSent) return;
+    if (answer) {
+      state = answer;
+      leaseEnds = Date.now() + answer.lease * 1000;
+    }
+    show();
+    showLease();
+  }
+
+  async function keep() {
+    if (!state.held || isSent || Date.now() - lastKept < said.keptEvery * 1000) return;
+    lastKept = Date.now();
+    const answer = await ask(said.keep, { method: "POST", headers: { "X-CSRFToken": form.elements.csrfmiddlewaretoken.value } });
+    if (answer?.held) {
+      leaseEnds = Date.now() + answer.lease * 1000;
+      showLease();
+    } else {
+      look();
+    }
+  }
+
+  setInterval(look, said.polledEvery * 1000);
+  setInterval(showLease, 1000);
+  document.addEventListener("visibilitychange", () => document.hidden || look());
+  for (const activity of ["keydown", "pointerdown", "pointermove"]) document.addEventListener(activity, keep, { passive: true });
+
+  form.addEventListener("submit", (event) => {
+    if (isSent) event.preventDefault();
+    isSent = true;
+  });
+  addEventListener("pageshow", () => { isSent = false; });
+  document.addEventListener("change", (event) => event.target.matches("[name=order]") && show());
+})();

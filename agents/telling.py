@@ -1,0 +1,72 @@
+"""What agents are told when an order or a customer has changed under their hands: sentences by the console's clock."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from django.contrib import messages
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
+
+from agents.models import Claim
+from codservice.accounts.models import User
+from codservice.errors import Refused
+from orders.models import Order, Status, StatusChange
+
+
+def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> tuple[int, str]:
+    """Level and words: who was faster, if somebody was (perhaps the reader's own first click); else the rule's word."""
+    if Order.objects.filter(id=order_id, version=seen_version).exists():
+        return messages.ERROR, refused.message
+    level = messages.INFO if _last_change(order_id).user_id == user.pk else messages.ERROR
+    return level, _("%(what)s Nothing was changed now.") % {"what": what_happened(order_id)}
+
+
+def what_happened(order_id: UUID) -> str:
+    """The order's last change: “Already confirmed by Samira at 14:05.”"""
+    last = _last_change(order_id)
+    if last.to_status == Status.PENDING:
+        return _("The order has been changed since you opened it.")
+    at = timezone.localtime(last.at)
+    when = formats.time_format(at, "H:i")
+    if at.date() != timezone.localdate():
+        when = _("%(time)s on %(date)s") % {"time": when, "date": formats.date_format(at, "j F Y")}
+    return _("Already %(status)s by %(who)s at %(when)s.") % {
+        "status": last.get_to_status_display().lower(),
+        "who": last.actor,
+        "when": when,
+    }
+
+
+def changes(seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> list[tuple[UUID, str]]:
+    """The orders that are no longer as they were `seen`, each with what happened to it. `now` are the pending ones."""
+    changed = [
+        (number, order_id) for number, order_id in enumerate(seen, start=1) if now.get(order_id) != seen[order_id]
+    ]
+    known = Order.objects.in_bulk([order_id for _number, order_id in changed]) if changed else {}
+    return [
+        (
+            order_id,
+            what_happened(order_id)
+            if len(seen) == 1
+            else _("Order %(number)d: %(what)s") % {"number": number, "what": what_happened(order_id)},
+        )
+        for number, order_id in changed
+        if order_id in known
+    ]
+
+
+def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
+    """Why the agent no longer holds the customer."""
+    claim = Claim.objects.filter(id=claim_id, agent=agent).first()
+    if claim is not None and claim.expires_at <= timezone.now():
+        return _("You did nothing here for ten minutes, so the customer was set free.")
+    orders = Order.objects.filter(id__in=list(seen)[:1])
+    other = Claim.objects.filter(phone_e164__in=orders.values("phone_e164"), expires_at__gt=timezone.now())
+    held = other.exclude(agent=agent).select_related("agent").first()
+    if held is not None:
+        return _("%(name)s is calling this customer now.") % {"name": held.agent.display_name}
+    return _("The call has been finished, or a supervisor has set the customer free.")
+
+
+def _last_change(order_id: UUID) -> StatusChange:
+    return StatusChange.objects.filter(order_id=order_id).latest("at", "id")
