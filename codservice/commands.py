@@ -102,7 +102,8 @@ def read_moment(text: str, option: str, *, ends: bool = False) -> datetime:
         moment = MomentField(ends=ends).to_python(text)
     except ValidationError as error:
         raise CommandError(f"--{option}: {' '.join(error.messages)}") from None
-    assert moment is not None, "a text that is not empty is a moment or an error"  # noqa: S101
+    if moment is None:
+        raise CommandError(f"--{option}: Must not be empty.")
     return moment
 
 

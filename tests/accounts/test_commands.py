@@ -1,22 +1,38 @@
 """create_account and create_api_key, as an operator types them."""
 
 import json
+import os
+import subprocess
+import sys
 from io import StringIO
+from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.utils import timezone
 
 from codservice.accounts.models import Account, ApiKey, User
 from tests.conftest import ApiClient
 
 pytestmark = pytest.mark.django_db
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments: str, **options: Any) -> tuple[str, str]:
     out, err = StringIO(), StringIO()
     call_command(*arguments, stdout=out, stderr=err, **options)
     return out.getvalue().strip(), err.getvalue()
+
+
+def environment() -> dict[str, str]:
+    """In which a process of its own works on the test's database."""
+    database = connection.settings_dict
+    host = database["HOST"].replace("/", "%2F")
+    url = f"postgresql://{database['USER']}@{host}:{database['PORT']}/{database['NAME']}"
+    return os.environ | {"DATABASE_URL": url}
 
 
 def test_an_account_and_a_key_let_a_merchant_in() -> None:
@@ -54,7 +70,10 @@ def test_a_password_that_was_not_given_is_made_and_printed() -> None:
         (["Boutique", "--email", "nobody"], "no e-mail address"),
         (["Boutique", "--email", "TAKEN@example.dz"], "exists already"),
         (["  ", "--email", "y@example.dz"], "The name"),
+        (["Bouti\x00que", "--email", "y@example.dz"], "The name"),
         (["Boutique", "--email", "y@example.dz", "--rate-limit", "0"], "--rate-limit"),
+        (["Boutique", "--email", "y@example.dz", "--password", "12345678"], "--password: .*common.*numeric"),
+        (["Boutique", "--email", "yasmine@example.dz", "--password", "yasmine@example"], "--password: .*similar"),
     ],
 )
 def test_an_account_that_cannot_be_is_refused_in_words(arguments: list[str], says: str) -> None:
@@ -72,14 +91,16 @@ def test_a_key_has_the_scopes_and_the_expiry_that_were_asked_for(alice: Account)
     )
 
     row = ApiKey.objects.get()
-    assert (row.scopes, row.expires_at.isoformat()) == (["orders:read"], "2099-01-31T00:00:00+00:00")
+    assert (row.scopes, row.expires_at.isoformat()) == (["orders:read"], "2099-01-31T23:00:00+00:00"), (
+        "the end of that day in Algiers, as on the page of keys"
+    )
     assert key.startswith(row.prefix)
     assert key not in err
 
 
-@pytest.mark.parametrize("expires", ["yesterday", "2020-01-01", "2026-13-01"])
+@pytest.mark.parametrize("expires", ["yesterday", "2020-01-01", "2026-13-01", "2099-01-31T12:00:00", ""])
 def test_an_expiry_that_cannot_be_is_refused(alice: Account, expires: str) -> None:
-    with pytest.raises(CommandError, match=expires):
+    with pytest.raises(CommandError, match="--expires: "):
         run("create_api_key", "--account", alice.holder.email, "--expires", expires)
 
     assert not ApiKey.objects.exists()
@@ -88,3 +109,47 @@ def test_an_expiry_that_cannot_be_is_refused(alice: Account, expires: str) -> No
 def test_an_unknown_account_is_refused_with_what_to_do() -> None:
     with pytest.raises(CommandError, match="create_account makes one"):
         run("create_api_key", "--account", "nobody@example.dz")
+
+
+def test_a_key_may_expire_today_and_then_works_until_midnight_in_algiers(alice: Account) -> None:
+    today = timezone.localdate(timezone=ZoneInfo("Africa/Algiers"))
+
+    key, _ = run("create_api_key", "--account", alice.holder.email, "--expires", today.isoformat())
+
+    assert ApiClient(key).get("/api/v1/orders").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["", "\x00", "x" * 101])
+def test_a_keys_name_that_cannot_be_is_refused_in_words(alice: Account, name: str) -> None:
+    with pytest.raises(CommandError, match="--name: "):
+        run("create_api_key", "--account", alice.holder.email, "--name", name)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["create_account", "Boutique", "--email", "nobody"],
+        ["create_api_key", "--account", "nobody@example.dz"],
+        ["create_api_key", "--account", "nobody@example.dz", "--scopes", "orders:all"],
+    ],
+)
+def test_the_exit_status_is_0_only_on_success_and_stdout_is_for_data(arguments: list[str]) -> None:
+    done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=environment(), capture_output=True)
+
+    assert done.returncode in (1, 2)
+    assert done.stdout == b""
+    assert b"Traceback" not in done.stderr
+
+
+def test_without_a_database_it_says_so_in_a_sentence() -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "create_api_key", "--account", "y@example.dz"],
+        cwd=ROOT,
+        env=os.environ | {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "The database cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr

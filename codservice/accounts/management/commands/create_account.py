@@ -2,13 +2,16 @@ import secrets
 from argparse import ArgumentParser
 from typing import Any
 
+from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.core.validators import validate_email
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from rest_framework import serializers
 
 from codservice import commands
 from codservice.accounts.models import Account, User
+from codservice.api.fields import Text
 
 
 class Command(commands.Command):
@@ -31,16 +34,24 @@ class Command(commands.Command):
             validate_email(email)
         except ValidationError:
             raise CommandError(f"{email} is no e-mail address.") from None
-        if not name.strip() or len(name) > 255:
-            raise CommandError("The name must have 1 to 255 characters.")
+        try:
+            name = Text(max_length=255).clean(name)
+        except serializers.ValidationError as error:
+            raise CommandError(f"The name: {error.detail[0]}") from None  # type: ignore[index]
         if rate_limit is not None and not 1 <= rate_limit <= 1_000_000:
             raise CommandError("--rate-limit must be from 1 to 1000000.")
-        if User.objects.filter(username=email).exists() or User.objects.filter(email__iexact=email).exists():
-            raise CommandError(f"A user with the address {email} exists already.")
+        if password:
+            try:
+                validate_password(password, User(username=email, email=email, first_name=name))
+            except ValidationError as error:
+                raise CommandError(f"--password: {' '.join(error.messages)}") from None
         made = None if password else secrets.token_urlsafe(12)
-        with transaction.atomic():
-            holder = User.objects.create_user(username=email, email=email, password=password or made)
-            account = Account.objects.create(name=name.strip(), holder=holder, rate_limit=rate_limit)
+        try:
+            with transaction.atomic():
+                holder = User.objects.create_user(username=email, email=email, password=password or made)
+                account = Account.objects.create(name=name, holder=holder, rate_limit=rate_limit)
+        except IntegrityError:
+            raise CommandError(f"A user with the address {email} exists already.") from None
         if options["json"]:
             self.print_json({"id": account.id, "name": account.name, "email": email, "password": made})
             return

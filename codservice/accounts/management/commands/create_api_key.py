@@ -1,12 +1,13 @@
 from argparse import ArgumentParser
-from datetime import UTC, datetime, time
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.utils.dateparse import parse_date, parse_datetime
+from django.utils import timezone
+from rest_framework import serializers
 
 from codservice import commands
 from codservice.accounts.models import SCOPES, ApiKey
+from codservice.api.fields import Text
 
 
 class Command(commands.Command):
@@ -21,23 +22,15 @@ class Command(commands.Command):
         commands.add_account_argument(parser)
         parser.add_argument("--name", default="API key", help="what it is for")
         parser.add_argument("--scopes", nargs="+", choices=SCOPES, metavar="SCOPE", help="; ".join(SCOPES))
-        parser.add_argument("--expires", metavar="DATE", help="the date (UTC) or ISO 8601 time when it stops working")
+        parser.add_argument("--expires", metavar="DATE", help="the last day, in Algeria's time, on which it works")
 
     def handle(self, *, account: str, name: str, scopes: list[str] | None, expires: str | None, **options: Any) -> None:
-        expires_at = self.read_time(expires) if expires else None
+        try:
+            name = Text(max_length=100).clean(name)
+        except serializers.ValidationError as error:
+            raise CommandError(f"--name: {error.detail[0]}") from None  # type: ignore[index]
+        expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
+        if expires_at is not None and expires_at <= timezone.now():
+            raise CommandError(f"--expires: {expires} is over already.")
         _, key = ApiKey.issue(commands.find_account(account), name=name, scopes=scopes, expires_at=expires_at)
         self.stdout.write(key)
-
-    def read_time(self, text: str) -> datetime:
-        try:
-            day = parse_date(text)
-            moment = datetime.combine(day, time(), UTC) if day else parse_datetime(text)
-        except ValueError:
-            moment = None
-        if moment is None:
-            raise CommandError(f"--expires {text}: write a date such as 2027-12-31.")
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        if moment <= datetime.now(UTC):
-            raise CommandError(f"--expires {text} is over already.")
-        return moment
