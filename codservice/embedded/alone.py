@@ -1,0 +1,44 @@
+"""The embedded PostgreSQL without the service around it, for a command that needs nothing but the data."""
+
+import fcntl
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from codservice.run.process import spawn
+
+from .layout import CannotStart, Layout, make_data_folder
+from .postgres import postgres
+
+START_SECONDS = 600.0  # recovery after a crash may take its time
+
+
+@contextmanager
+def database_of(layout: Layout) -> Iterator[None]:
+    """While the block runs, the database answers: that of a running service, else one that is started for the block.
+
+    Makes the data folder and an empty cluster where there are none. Raises CannotStart.
+    """
+    make_data_folder(layout)
+    with layout.lock.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # a service holds it
+            yield
+            return
+        process = postgres(layout)
+        if process.before_start:
+            process.before_start()
+        child = spawn(process)
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while process.is_ready and not process.is_ready():
+                if child.poll() is not None or time.monotonic() > deadline:
+                    raise CannotStart(f"PostgreSQL did not start; {process.log} says why.")
+                time.sleep(0.05)
+            yield
+        finally:
+            child.send_signal(process.stop[0][0])
+            child.wait()
+            shutil.rmtree(layout.runtime, ignore_errors=True)

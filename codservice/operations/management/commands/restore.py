@@ -1,0 +1,45 @@
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import DatabaseError
+
+from codservice import commands, health
+from codservice.embedded import CannotStart
+from codservice.operations import checks, dumps
+
+
+class Command(commands.Command):
+    help = """Write a backup into an empty database: another DATA_DIR, or a new database that DATABASE_URL names.
+
+All of it or nothing is written, and what is there is never overwritten: to go back to a backup, restore it elsewhere
+and let the service use that. Pending deliveries are sent as soon as a worker runs."""
+    examples = "restore /backups/codservice-2026-11-21.dump"
+    requires_system_checks: list[str] = []  # type: ignore[assignment]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE", help="what `backup` has written")
+
+    def handle(self, *, file: Path, **options: Any) -> None:
+        if not file.is_file():
+            raise CommandError(f"{file} is no file.")
+        try:
+            with dumps.database():
+                if not dumps.is_empty():
+                    raise CommandError(
+                        "The database has tables already, and nothing is overwritten. Restore into an empty one:"
+                        " another DATA_DIR, or a new database that DATABASE_URL names."
+                    )
+                dumps.restore(file.absolute())
+                missing = checks.migrations()
+                unreadable = "" if missing else health.SLOW_CHECKS["secrets"]()
+        except DatabaseError as error:
+            raise CommandError(f"The database does not answer: {str(error).strip().splitlines()[0]}.") from None
+        except (dumps.Failed, CannotStart) as error:
+            raise CommandError(f"Nothing was restored: {error}") from None
+        if missing:
+            self.say(f"The backup is of an older version. Migrations: {missing}; `make run` does that by itself.")
+        if unreadable:
+            raise CommandError(f"All is restored, but the signing secrets: {unreadable}.")
+        self.stdout.write(f"{file} is restored.")

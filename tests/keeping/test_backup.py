@@ -1,0 +1,210 @@
+"""Backup and restore, as the operators' manual tells it: into a fresh cluster, which then serves on."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from codservice import embedded
+from codservice.accounts.actor import Actor
+from codservice.embedded.alone import database_of
+from inventory import stock
+from orders import lifecycle
+from tests import factories
+from tests.run.conftest import CHECKOUT, Service, eventually, run  # noqa: F401
+from tests.webhooks.engine.conftest import environment
+from tests.webhooks.engine.receivers import Receiver
+from webhooks import registry
+from webhooks.models import Delivery
+
+pytestmark = pytest.mark.django_db(transaction=True)
+COMMAND = Actor.of_command("test")
+
+
+def manage(*args, **changes):
+    """A management command in a process of its own, on the tests' database unless `DATA_DIR` says another."""
+    environ = environment() if "DATA_DIR" not in changes else {**os.environ}
+    if "DATA_DIR" in changes:
+        for name in ("DATABASE_URL", "REDIS_URL"):
+            environ.pop(name, None)
+    return subprocess.run(
+        [sys.executable, "manage.py", *args],
+        cwd=CHECKOUT,
+        env=environ | changes,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def checksums(session):
+    """Of each table its rows, counted and summed up, and where each sequence is."""
+    names = session.execute(
+        "SELECT c.relname, c.relkind FROM pg_class c WHERE relnamespace = 'public'::regnamespace"
+        " AND relkind IN ('r', 'p', 'S')"
+    ).fetchall()
+    rows = "SELECT count(*), md5(COALESCE(string_agg(t::text, E'\\n' ORDER BY t::text), '')) FROM {} t"
+    place = "SELECT last_value, is_called FROM {}"
+    return {name: session.execute((place if kind == "S" else rows).format(name)).fetchone() for name, kind in names}
+
+
+@pytest.fixture
+def receiver():
+    with Receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def deliveries(alice, register, delivery_of, receiver):
+    """Orders in every status, stock, and deliveries in every state; the deliveries by what they are."""
+    for move in ([], ["confirm"], ["confirm", "ship"], ["confirm", "ship", "deliver"], ["cancel"]):
+        order = factories.make_order(alice, notes="ملاحظة")
+        for name in move:
+            agent = Actor.of_user(factories.AgentFactory(role="Supervisors"))
+            getattr(lifecycle, name)(order.id, actor=COMMAND if name in ("ship", "deliver") else agent)
+    factories.ProductFactory(account=alice, sku="ROB-1", stock_quantity=0)
+    stock.set_quantities(alice.id, [stock.Update(quantity=7, sku="ROB-1")], actor=COMMAND)
+    webhook, gone = register(alice, receiver.url("/hook")), register(alice, receiver.url("/gone"))
+    delivery_of(gone)
+    registry.delete(alice.id, gone.id)
+    return {
+        "due": delivery_of(webhook),
+        "retry": delivery_of(webhook, attempts=1),
+        "later": delivery_of(webhook, attempts=1, next_attempt_at=timezone.now() + timedelta(hours=2)),
+        "delivered": delivery_of(webhook, "delivered", attempts=2),
+        "failed": delivery_of(webhook, "failed", attempts=4),
+        "dropped": Delivery.objects.get(webhook=gone),
+    }
+
+
+@pytest.fixture
+def backup(deliveries, tmp_path):
+    file = tmp_path / "codservice.dump"
+    done = manage("backup", str(file), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"file": str(file), "bytes": file.stat().st_size}
+    return file
+
+
+def new_data_folder(path, *, keys=True):
+    """Where a service is to be restored: empty, but for the secrets that were kept."""
+    path.mkdir(mode=0o700)
+    if keys:
+        shutil.copy(Path(os.environ["DATA_DIR"]) / "secrets.env", path)
+    return path
+
+
+def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, backup, receiver, tmp_path, run):  # noqa: F811
+    with psycopg.connect(embedded.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as session:
+        before = checksums(session)
+    assert before["orders_order"][0] == 5
+    assert before["webhooks_attempt"][0] == 8
+    data = new_data_folder(tmp_path / "restored")
+
+    done = manage("restore", str(backup), DATA_DIR=str(data))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with database_of(embedded.Layout(data)), psycopg.connect(embedded.database_url(data)) as session:
+        assert checksums(session) == before
+
+    # It starts, all its parts are well, and what was due when it was backed up is sent, and that alone.
+    service: Service = run(data=data, module="codservice.run", WEBHOOK_ALLOW_PRIVATE="true").wait_until_up()
+    expected = {str(deliveries[name].id) for name in ("due", "retry")}
+    eventually(lambda: {request.delivery for request in receiver.requests} == expected)
+    eventually(lambda: manage("check_service", DATA_DIR=str(data)).returncode == 0, 60)
+    assert len(receiver.requests) == 2
+    assert service.query("SELECT count(*) FROM webhooks_delivery WHERE status = 'pending'") == 1
+    # A service that runs is backed up as well.
+    again = manage("backup", str(tmp_path / "again.dump"), DATA_DIR=str(data))
+    assert again.returncode == 0, again.stderr
+    assert service.stop() == 0
+
+
+def database_name():
+    return connection.settings_dict["NAME"]
+
+
+def test_without_the_keys_it_says_what_is_missing(backup, tmp_path):
+    data = new_data_folder(tmp_path / "restored", keys=False)
+
+    done = manage("restore", str(backup), DATA_DIR=str(data))
+
+    assert done.returncode == 1
+    assert "All is restored, but the signing secrets: those of 1 webhooks cannot be read" in done.stderr
+    assert "ENCRYPTION_KEYS" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_that_is_there_is_overwritten(backup, tmp_path):
+    assert "has tables already" in manage("restore", str(backup)).stderr
+    assert "exists; give a new name" in manage("backup", str(backup)).stderr
+
+    assert manage("backup", str(tmp_path / "again.dump")).returncode == 0
+
+
+def test_half_a_backup_restores_nothing(backup, tmp_path):
+    half = tmp_path / "half.dump"
+    half.write_bytes(backup.read_bytes()[: backup.stat().st_size * 2 // 3])
+    data = new_data_folder(tmp_path / "restored")
+
+    done = manage("restore", str(half), DATA_DIR=str(data))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("CommandError: Nothing was restored: ")
+    assert "has no tables" in manage("backup", str(tmp_path / "none.dump"), DATA_DIR=str(data)).stderr
+    assert manage("restore", str(backup), DATA_DIR=str(data)).returncode == 0
+
+
+def test_an_interrupted_backup_leaves_no_file(deliveries, tmp_path):
+    file = tmp_path / "interrupted.dump"
+    with psycopg.connect(embedded.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
+        other.execute("LOCK TABLE orders_order")  # pg_dump waits for it
+        running = subprocess.Popen(
+            [sys.executable, "manage.py", "backup", str(file)],
+            cwd=CHECKOUT,
+            env=environment(),
+            stderr=subprocess.PIPE,
+        )
+        eventually(lambda: file.with_name("interrupted.dump.part").exists())
+        time.sleep(0.3)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(20) != 0
+        running.stderr.close()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_is_nobody_elses_to_read(backup):
+    assert backup.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_manual_word_for_word(deliveries, tmp_path):
+    manual = (CHECKOUT / "docs/operators.md").read_text()
+    section = manual.partition("## Backup and restore")[2].partition("\n## ")[0]
+    backup, restore = re.findall(r"```bash\n(.*?)```", section, re.S)
+    places = {name: str(tmp_path / name.lower()) for name in ("BACKUPS", "KEYS", "NEW_DATA_DIR")}
+    for name in ("BACKUPS", "KEYS"):
+        Path(places[name]).mkdir()
+
+    def follow(script, environ):
+        script = script.replace(".venv/bin/python", sys.executable)
+        subprocess.run(["bash", "-euc", script], cwd=CHECKOUT, env=environ | places, check=True, timeout=120)
+
+    follow(backup, environment())
+    follow(restore, {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")})
+
+    data = Path(places["NEW_DATA_DIR"])
+    with database_of(embedded.Layout(data)), psycopg.connect(embedded.database_url(data)) as session:
+        assert session.execute("SELECT count(*) FROM orders_order").fetchone() == (5,)
