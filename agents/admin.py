@@ -16,9 +16,12 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import customer, desk, search, telling
+from agents.filters import FormFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
+from agents.supervision import claims, moves
 from codservice.accounts.actor import Actor
 from codservice.errors import Refused
 from codservice.paging import BoundedPaginator
@@ -64,11 +67,15 @@ class StatusFilter(admin.SimpleListFilter):
             }
 
 
+# Its pages would show secrets and offer what people do themselves at /console/codes/.
+admin.site.unregister(TOTPDevice)
+
+
 @admin.register(Order)
 class OrderAdmin(admin.ModelAdmin):
     change_list_template = "agents/order_list.html"
     list_display = ("__str__",)  # the template shows them in its own way; nothing here can be sorted by
-    list_filter = (StatusFilter,)
+    list_filter = (StatusFilter, FormFilter)
     list_per_page = 50
     list_max_show_all = 0
     list_select_related = ("account",)
@@ -91,7 +98,7 @@ class OrderAdmin(admin.ModelAdmin):
         return False
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        return lookup == StatusFilter.parameter_name
+        return lookup in (StatusFilter.parameter_name, *FormFilter.parameter_names)
 
     def get_urls(self) -> list[URLPattern]:
         """The list, an order's page, and where its forms are posted to; none of Django's other pages."""
@@ -134,7 +141,13 @@ class OrderAdmin(admin.ModelAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         context = {"title": _("Orders"), "most": BoundedPaginator.MOST, **(extra_context or {})}
-        return super().changelist_view(request, context)
+        response = super().changelist_view(request, context)
+        if "cl" in getattr(response, "context_data", {}):
+            orders = response.context_data["cl"].result_list
+            response.context_data["holders"] = claims.holders(order.phone_e164 for order in orders)
+            if request.user.has_perm("orders.supervise_order"):
+                response.context_data["targets"] = moves.TARGETS
+        return response
 
     # --- An order's page and its buttons ---------------------------------------------------------------------------
 
