@@ -143,9 +143,11 @@ def test_all_secrets_get_under_the_new_key_and_still_sign(alice, register, setti
     old, new = settings.ENCRYPTION_KEYS[0], Fernet.generate_key().decode()
     settings.ENCRYPTION_KEYS = [new, old]
 
-    assert json.loads(run("rotate_encryption_key", "--json")) == {
-        "webhooks": 2, "encrypted_anew": 2, "unreadable": []
-    }  # fmt: skip
+    counts = {"webhooks": 2, "encrypted_anew": 2, "unreadable": []}
+    written = list(Webhook.objects.order_by("id").values("secret", "previous_secret"))
+    assert json.loads(run("rotate_encryption_key", "--dry-run", "--json")) == {**counts, "dry_run": True}
+    assert list(Webhook.objects.order_by("id").values("secret", "previous_secret")) == written
+    assert json.loads(run("rotate_encryption_key", "--json")) == {**counts, "dry_run": False}
 
     settings.ENCRYPTION_KEYS = [new]
     secrets.decrypt.cache_clear()

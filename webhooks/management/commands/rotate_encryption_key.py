@@ -18,12 +18,13 @@ class Command(commands.Command):
 
 To change the key: put a new one in front of ENCRYPTION_KEYS, restart web and workers, run this, and when it says that
 no secret needs another key, take the old ones out. Safe to run again: it passes over what is done."""
-    examples = "rotate_encryption_key\nrotate_encryption_key --json"
+    examples = "rotate_encryption_key --dry-run\nrotate_encryption_key\nrotate_encryption_key --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="only count them")
         parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
-    def handle(self, **options: Any) -> None:
+    def handle(self, *, dry_run: bool, **options: Any) -> None:
         webhooks = list(Webhook.objects.order_by("id").values_list("id", flat=True))  # the deleted ones too
         batches = [webhooks[start : start + BATCH] for start in range(0, len(webhooks), BATCH)]
         done, unreadable = 0, list[UUID]()
@@ -36,17 +37,21 @@ no secret needs another key, take the old ones out. Safe to run again: it passes
                     except InvalidToken:
                         unreadable.append(webhook.id)
                         continue
-                    if changes:
+                    done += bool(changes)
+                    if changes and not dry_run:
                         Webhook.objects.filter(id=webhook.id).update(**changes)
-                        done += 1
         if options["json"]:
-            self.print_json({"webhooks": len(webhooks), "encrypted_anew": done, "unreadable": unreadable})
+            counts = {"webhooks": len(webhooks), "encrypted_anew": done, "unreadable": unreadable}
+            self.print_json({**counts, "dry_run": dry_run})
         else:
             self.stdout.write(f"webhooks: {len(webhooks)}\nencrypted anew: {done}\nunreadable: {len(unreadable)}")
         if unreadable:
             ids = ", ".join(map(str, unreadable[:10]))
             raise CommandError(f"None of ENCRYPTION_KEYS reads the secrets of {len(unreadable)} webhooks: {ids}")
-        self.say("No secret needs another key than the first of ENCRYPTION_KEYS.")
+        if dry_run:
+            self.say(f"{done} webhooks have secrets to be encrypted anew; nothing was changed.")
+        else:
+            self.say("No secret needs another key than the first of ENCRYPTION_KEYS.")
 
 
 def _encrypted_anew(webhook: Webhook) -> dict[str, bytes]:
