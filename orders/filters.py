@@ -5,6 +5,7 @@ from typing import Any
 import django_filters
 from django import forms
 from django.db.models import Q, QuerySet, Sum
+from django.utils.translation import gettext as _
 
 from codservice.api.filters import Filters, MomentFilter, TextFilter
 from orders import phones, regions
@@ -37,7 +38,7 @@ class PhoneField(forms.CharField):
         try:
             return phones.to_e164(text) if text else ""
         except phones.NotAPhone:
-            raise forms.ValidationError("Must be an Algerian phone number.") from None
+            raise forms.ValidationError(_("Must be an Algerian phone number.")) from None
 
 
 class PhoneFilter(django_filters.Filter):
@@ -72,7 +73,11 @@ class OrderFilter(Filters):
     phone = PhoneFilter(field_name="phone_e164", label="A phone number in any usual form.")
     wilaya = WilayaFilter(field_name="wilaya_code", label="A wilaya's code or name.")
     external_id = TextFilter(max_length=64, label="The shop's own order number.")
-    q = TextFilter(method="search", max_length=100, label="A part of the customer's name, phone or address.")
+    q = TextFilter(
+        method="search",
+        max_length=100,
+        label="A part of the customer's name, phone or address, or the order's external_id.",
+    )
     sort = django_filters.ChoiceFilter(
         method="order", choices=[(sort, sort) for sort in SORTS], label="Newest first unless said otherwise."
     )
@@ -102,6 +107,7 @@ class OrderFilter(Filters):
             | Q(customer_phone__icontains=value)
             | Q(phone_e164__contains=value.replace(" ", ""))
             | Q(customer_address__icontains=value)
+            | Q(external_id=value)
         )
 
     def order(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:

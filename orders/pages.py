@@ -33,7 +33,7 @@ class SearchForm(forms.Form):
     """The list's filters, to be chosen. What is chosen is read by OrderFilter, as the API's parameters are."""
 
     q = forms.CharField(
-        label=gettext_lazy("Name, address or order number"),
+        label=gettext_lazy("Name, address, order number"),
         widget=forms.TextInput(attrs={"type": "search", "dir": "auto"}),
         required=False,
     )
@@ -69,7 +69,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
     except Invalid as error:
         form.is_valid()
         for name, sentences in error.errors.items():
-            form.add_error(name if name in form.fields else None, sentences)
+            form.add_error(name if name in form.fields and name != "status" else None, sentences)
         found, status = mine.none(), 422
     context = {
         "form": form,

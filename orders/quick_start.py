@@ -21,7 +21,13 @@ from orders.models import Order
 from webhooks.models import Webhook
 
 PLACEHOLDER = "YOUR_API_KEY"
-LANGUAGES = {"curl": "curl", "python": "Python", "php": "PHP", "javascript": "JavaScript"}
+# The lines' languages: a name, and how lines that were saved are run; curl's go into a terminal as they are.
+LANGUAGES = {
+    "curl": ("curl", ""),
+    "python": ("Python", "python3 order.py"),
+    "php": ("PHP", "php order.php"),
+    "javascript": ("JavaScript", "node order.js"),
+}
 # Of each webhook's log the newest deliveries that are looked through for one that was acknowledged.
 LOOKED_THROUGH = 1000
 
@@ -66,9 +72,11 @@ def lines(url: str, key: str) -> list[dict[str, str]]:
         {
             "language": language,
             "name": name,
+            "command": command,
+            "file": command.rpartition(" ")[2],
             "program": render_to_string(f"orders/lines/{language}.txt", {"url": url, "key": key}),
         }
-        for language, name in LANGUAGES.items()
+        for language, (name, command) in LANGUAGES.items()
     ]
 
 

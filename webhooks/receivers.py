@@ -13,6 +13,7 @@ from concurrent.futures import TimeoutError as LookupTimeout
 
 import ada_url
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from webhooks.addresses import is_public
 
@@ -40,43 +41,44 @@ def normalise(text: str) -> str:
     """
     text = text.strip(" ")
     if len(text) > MAX_LENGTH:
-        raise Unusable(f"Must have at most {MAX_LENGTH} characters.")
+        raise Unusable(_("Must have at most %(most)d characters.") % {"most": MAX_LENGTH})
     if _CONTROL.search(text):
-        raise Unusable("Must not hold control characters or broken Unicode.")
+        raise Unusable(_("Must not hold control characters or broken Unicode."))
     try:
         url = ada_url.URL(text)
     except ValueError:
-        raise Unusable("Must be a complete URL, such as https://shop.example/hooks.") from None
+        raise Unusable(_("Must be a complete URL, such as https://shop.example/hooks.")) from None
     if url.protocol != "https:" and not (url.protocol == "http:" and settings.WEBHOOK_ALLOW_PRIVATE):
-        raise Unusable("Must start with https://.")
+        raise Unusable(_("Must start with https://."))
     authority = _AUTHORITY.match(text)
     if url.username or url.password or (authority and "@" in authority[1]):
-        raise Unusable("Must not hold a user name or password.")
+        raise Unusable(_("Must not hold a user name or password."))
     if "#" in text:
-        raise Unusable("Must not have a fragment (#…).")
+        raise Unusable(_("Must not have a fragment (#…)."))
     port = int(url.port) if url.port else {"https:": 443, "http:": 80}[url.protocol]
     if not (1024 <= port <= 65535 or port == 443 or (port == 80 and url.protocol == "http:")):
-        raise Unusable("The port must be 443 or from 1024 to 65535.")
+        raise Unusable(_("The port must be 443 or from 1024 to 65535."))
     _check_host(url)
     if len(url.href) > MAX_LENGTH:
-        raise Unusable(f"Must have at most {MAX_LENGTH} characters once its special characters are encoded.")
+        sentence = _("Must have at most %(most)d characters once its special characters are encoded.")
+        raise Unusable(sentence % {"most": MAX_LENGTH})
     return url.href
 
 
 def _check_host(url: ada_url.URL) -> None:
     if url.host_type != ada_url.HostType.DEFAULT:
         if not settings.WEBHOOK_ALLOW_PRIVATE and not is_public(url.hostname.strip("[]")):
-            raise Unusable("The host's address must be a public one.")
+            raise Unusable(_("The host's address must be a public one."))
         return
     if not _NAME.fullmatch(url.hostname):
-        raise Unusable("The host's name is none that DNS could carry.")
+        raise Unusable(_("The host's name is none that DNS could carry."))
     if settings.WEBHOOK_ALLOW_PRIVATE:
         return
     if _LOCAL_NAME.fullmatch(url.hostname.removesuffix(".")):
-        raise Unusable("The host must be a public one.")
+        raise Unusable(_("The host must be a public one."))
     addresses = _look_up(url.hostname)
     if addresses and not any(is_public(address) for address in addresses):
-        raise Unusable("The host's name leads only to addresses that are not public.")
+        raise Unusable(_("The host's name leads only to addresses that are not public."))
 
 
 def _look_up(name: str) -> list[str]:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import django_filters
 from django import forms
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from rest_framework import serializers
 
 from codservice.api.fields import Text
@@ -23,7 +24,7 @@ class Filters(django_filters.FilterSet):
     def read(cls, params: Any, queryset: QuerySet) -> Self:
         """The filters in the query parameters `params`; raises Invalid with each that cannot be used."""
         filters = cls(params, queryset=queryset)
-        errors = {name: ["Must not be empty."] for name in cls.base_filters if params.get(name, "-").strip() == ""}
+        errors = {name: [_("Must not be empty.")] for name in cls.base_filters if params.get(name, "-").strip() == ""}
         for name, sentences in filters.form.errors.items():
             errors.setdefault(name, [str(sentence) for sentence in sentences])
         if errors:
@@ -76,7 +77,7 @@ class MomentField(forms.Field):
         except (ValueError, OverflowError):
             moment = None
         if moment is None or moment.tzinfo is None:
-            raise forms.ValidationError("Must be a date, or a time with a UTC offset, as ISO 8601 has them.")
+            raise forms.ValidationError(_("Must be a date, or a time with a UTC offset, as ISO 8601 has them."))
         return moment
 
 

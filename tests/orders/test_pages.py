@@ -1,0 +1,297 @@
+"""The account's pages about orders: find, read, cancel, of one's own alone."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account, User
+from orders import lifecycle
+from orders.models import CallNote, Order, OrderCount, OrderEdit, StatusChange
+from tests.factories import AgentFactory, UserFactory, make_order
+from webhooks import registry
+from webhooks.models import Delivery, Event, Webhook
+
+HOME = "/account/orders"
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+@pytest.fixture
+def agent(db: None) -> User:
+    return AgentFactory(first_name="Samira")
+
+
+@pytest.fixture
+def webhook(alice: Account) -> Webhook:
+    return registry.register(alice.id, url="https://203.0.114.1/hooks", events=Event.Kind.values)[0]
+
+
+def page(browser: Client, path: str = HOME, status: int = 200) -> str:
+    answer = browser.get(path)
+    assert answer.status_code == status
+    return " ".join(answer.content.decode().split())
+
+
+def listed(browser: Client, query: str = "") -> list[str]:
+    return re.findall(
+        r'<th scope="row"><a href="/account/orders/[0-9a-f-]+"><bdi>(.*?)</bdi>', page(browser, HOME + query)
+    )
+
+
+def of(order: Order, what: str = "") -> str:
+    return f"{HOME}/{order.id}{what}"
+
+
+# --- The list --------------------------------------------------------------------------------------------------------
+
+
+def test_orders_are_found_as_by_the_api(alice: Account, browser: Client, agent: User) -> None:
+    make_order(alice, customer_name="Amine", external_id="1042", customer_address="Cité 5 Juillet")
+    make_order(alice, customer_name="Lynda", phone="0770 98 76 54")
+    sara = make_order(alice, customer_name="سارة")
+    lifecycle.confirm(sara.id, actor=Actor.of_user(agent))
+    Order.objects.filter(customer_name="Amine").update(created_at=datetime(2026, 3, 5, 23, 30, tzinfo=UTC))
+    for query, expected in {
+        "": ["سارة", "Lynda", "Amine"],
+        "?q=lyn": ["Lynda"],
+        "?q=juillet": ["Amine"],
+        "?q=1042": ["Amine"],
+        "?q=+213770987654": ["Lynda"],
+        "?q=0770-98-76-54": ["Lynda"],
+        "?phone=٠٧٧٠٩٨٧٦٥٤": ["Lynda"],
+        "?phone=00213 770 98 76 54&q=": ["Lynda"],
+        "?status=confirmed": ["سارة"],
+        "?status=confirmed&q=lyn": [],
+        "?created_from=2026-03-06&created_to=2026-03-06": ["Amine"],  # a day of Algeria
+        "?created_to=2026-03-05": [],
+    }.items():
+        assert listed(browser, query.replace("+", "%2B")) == expected, query
+
+
+def test_unusable_filters_are_said_and_show_nothing(alice: Account, browser: Client) -> None:
+    make_order(alice)
+    for query in ("?status=lost", "?phone=12", "?created_from=soon", "?q=%00", "?wilaya=nowhere"):
+        assert 'class="problem"' in page(browser, HOME + query, 422)
+    page(browser, f"{HOME}?before=x", 404)
+
+
+def test_the_list_is_read_page_by_page_and_orders_are_never_counted(
+    alice: Account, browser: Client, django_assert_num_queries: Any
+) -> None:
+    names = [f"C{number:02}" for number in range(60)]
+    now = timezone.now()
+    for number, name in enumerate(names):
+        order = make_order(alice, customer_name=name)
+        Order.objects.filter(id=order.id).update(created_at=now + timedelta(seconds=number // 3))
+    query, seen = "", []
+    while True:
+        with django_assert_num_queries(5) as used:  # session, person, account, orders, counters
+            text = page(browser, HOME + query)
+        assert not [each for each in used if "COUNT(" in each["sql"].upper()]
+        seen += re.findall(r'orders/[0-9a-f-]+"><bdi>(C\d\d)</bdi>', text)
+        older = re.search(r'href="(\?[^"]*before=[^"]*)"[^>]*>Older', text)
+        if older is None:
+            break
+        query = older[1].replace("&amp;", "&")
+    newest_first = Order.objects.order_by("-created_at", "-id").values_list("customer_name", flat=True)
+    assert seen == list(newest_first)
+
+
+def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: Client, agent: User) -> None:
+    orders = [make_order(alice) for _ in range(3)]
+    make_order(charlie)
+    lifecycle.confirm(orders[0].id, actor=Actor.of_user(agent))
+    assert OrderCount.objects.exists()
+    tabs = re.findall(r'>([A-Z][a-z ]+) <span class="count">(\d+)</span>', page(browser))
+    assert dict(tabs) == {"All": "3", "Pending confirmation": "2", "Confirmed": "1", "Canceled": "0", "Shipped": "0",
+                          "Delivered": "0", "Returned": "0"}  # fmt: skip
+
+
+def test_an_empty_account_is_shown_the_way(browser: Client) -> None:
+    assert "/account/quick-start" in page(browser).partition('class="empty"')[2]
+    assert "Search for less" in page(browser, f"{HOME}?q=nobody")
+
+
+# --- One order -------------------------------------------------------------------------------------------------------
+
+
+def test_an_order_tells_all_that_happened_to_it(
+    alice: Account, browser: Client, agent: User, webhook: Webhook, django_assert_num_queries: Any
+) -> None:
+    order = make_order(alice, notes="Appeler le soir", external_id="1042")
+    other = make_order(alice)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note="Sonne dans le vide")
+    lifecycle.edit(
+        order.id,
+        lifecycle.Edit(customer_address="3 rue Hassiba", shipping_fee=Decimal(500)),
+        actor=Actor.of_user(agent),
+    )
+    for each in (order, other):
+        lifecycle.confirm(each.id, actor=Actor.of_user(agent))
+    # Two orders that move in the same microsecond are still told apart.
+    at = StatusChange.objects.get(order=order, to_status="confirmed").at
+    StatusChange.objects.filter(order=other, to_status="confirmed").update(at=at)
+    Delivery.objects.update(created_at=at)
+    ours, theirs = (Delivery.objects.get(event__body__contains=str(each.id)) for each in (order, other))
+
+    # session, person, account, order, items, changes, deliveries, calls, edits
+    with django_assert_num_queries(9):
+        text = page(browser, of(order))
+
+    said_by_all = ["Appeler le soir", "1042", "Sonne dans le vide", "Samira", "No answer", "3 rue Hassiba"]
+    for said in (*said_by_all, "Robe kabyle", "0550 12 34 56", "الجزائر"):
+        assert said in text, said
+    assert "Address: <del><bdi>12 rue Didouche Mourad</bdi></del> <ins><bdi>3 rue Hassiba</bdi></ins>" in text
+    assert f"/account/webhooks/deliveries/{ours.id}" in text
+    assert str(theirs.id) not in text
+    happened = [text.index(f"<strong>{what}</strong>") for what in ("Confirmed", "Changed", "No answer", "Arrived")]
+    assert happened == sorted(happened), "the newest comes first"
+    assert OrderEdit.objects.filter(order=order).count() == 3
+
+
+def test_a_deleted_webhooks_delivery_is_told_without_a_link(
+    alice: Account, browser: Client, agent: User, webhook: Webhook
+) -> None:
+    order = make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    Webhook.objects.update(deleted_at=timezone.now())
+    assert '<bdi dir="ltr" class="address">https://203.0.114.1/hooks</bdi>' in page(browser, of(order))
+
+
+# --- Canceling -------------------------------------------------------------------------------------------------------
+
+
+def cancel(browser: Client, order: Order, **data: Any) -> Any:
+    return browser.post(of(order, "/cancel"), {"version": order.version, "reason": "", **data})
+
+
+def test_an_order_is_canceled_after_a_question(alice: Account, browser: Client, webhook: Webhook) -> None:
+    order = make_order(alice)
+    assert 'name="version" value="1"' in page(browser, of(order, "/cancel"))
+    order.refresh_from_db()
+    assert order.status == "pending_confirmation"
+    assert cancel(browser, order, reason="Out of stock").url == of(order)
+    order.refresh_from_db()
+    change = order.status_changes.get(to_status="canceled")
+    assert (order.status, order.cancel_reason) == ("canceled", "Out of stock")
+    assert (change.actor, change.user_id, change.reason) == (
+        alice.holder.display_name, alice.holder_id, "Out of stock")  # fmt: skip
+    assert Delivery.objects.get().event.kind == "order.cancelled"
+    assert "The order is canceled." in page(browser, of(order))
+
+
+@pytest.mark.parametrize(
+    ("moves", "may"),
+    [
+        ([], True),
+        (["confirm"], True),
+        (["confirm", "ship"], False),
+        (["confirm", "ship", "deliver"], False),
+        (["confirm", "ship", "return_order"], False),
+        (["cancel"], False),
+    ],
+)
+def test_canceling_is_offered_where_the_api_would_do_it(
+    moves: list[str], may: bool, alice: Account, browser: Client, api: Any
+) -> None:
+    order = make_order(alice)
+    for move in moves:
+        getattr(lifecycle, move)(order.id, actor=Actor(Role.SUPERVISOR, "Karim"))
+    order.refresh_from_db()
+    assert (of(order, "/cancel") in page(browser, of(order))) is may
+    status = order.status
+    assert browser.get(of(order, "/cancel")).status_code == (200 if may else 302)
+    assert cancel(browser, order).status_code == 302
+    order.refresh_from_db()
+    assert order.status == ("canceled" if may else status)
+    assert api.post(f"/api/v1/orders/{order.id}/cancel").status_code == (200 if order.status == "canceled" else 422)
+
+
+def test_an_order_that_changed_meanwhile_is_not_canceled(alice: Account, browser: Client, agent: User) -> None:
+    order = make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    for version in (order.version, "", "x", "9" * 30, "١"):
+        assert cancel(browser, order, version=version).url == of(order)
+        assert "has been changed since you opened it" in page(browser, of(order))
+    order.refresh_from_db()
+    assert order.status == "confirmed"
+
+
+@pytest.mark.parametrize("reason", ["x" * 501, "a\x00b"])
+def test_an_unusable_reason_cancels_nothing(reason: str, alice: Account, browser: Client) -> None:
+    order = make_order(alice)
+    answer = cancel(browser, order, reason=reason)
+    assert answer.status_code == 422
+    assert 'class="problem"' in answer.content.decode()
+    order.refresh_from_db()
+    assert order.status == "pending_confirmation"
+
+
+# --- Whose they are --------------------------------------------------------------------------------------------------
+
+
+def test_another_accounts_orders_are_not_there(
+    charlie: Account, browser: Client, agent: User, webhook: Webhook
+) -> None:
+    foreign = make_order(charlie, customer_name="Charlie's customer")
+    assert listed(browser) == []
+    assert listed(browser, "?phone=0550123456") == []
+    for path in ("", "/cancel"):
+        there, nowhere = browser.get(of(foreign, path)), browser.get(f"{HOME}/{uuid4()}{path}")
+        assert (there.status_code, nowhere.status_code) == (404, 404)
+        assert "Charlie" not in there.content.decode()
+        assert len(there.content) == len(nowhere.content)
+    assert cancel(browser, foreign).status_code == 404
+    foreign.refresh_from_db()
+    assert foreign.status == "pending_confirmation"
+
+
+def test_strangers_and_people_without_an_account_see_nothing(alice: Account) -> None:
+    order = make_order(alice)
+    nobody = Client()
+    nobody.force_login(UserFactory())
+    for path in (HOME, of(order), of(order, "/cancel")):
+        assert Client().get(path).url == f"/account/login?next={path}"
+        assert nobody.get(path).status_code == 403
+    assert cancel(nobody, order).status_code == 403
+
+
+def test_canceling_needs_the_csrf_token(alice: Account) -> None:
+    order = make_order(alice)
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(alice.holder)
+    assert cancel(strict, order).status_code == 403
+    order.refresh_from_db()
+    assert order.status == "pending_confirmation"
+
+
+def test_who_signs_in_lands_where_there_is_something_to_do(alice: Account, browser: Client) -> None:
+    assert browser.get("/account/").url == "/account/quick-start"
+    make_order(alice)
+    assert browser.get("/account/").url == HOME
+
+
+def test_search_by_order_number_is_the_accounts_own(alice: Account, charlie: Account, browser: Client) -> None:
+    make_order(charlie, external_id="77")
+    assert listed(browser, "?q=77") == []
+    make_order(alice, external_id="77", customer_name="Ours")
+    assert listed(browser, "?q=77") == ["Ours"]
+
+
+def test_the_api_finds_an_order_number_too(alice: Account, api_for: Callable[..., Any]) -> None:
+    order = make_order(alice, external_id="CMD-77")
+    found = api_for(alice).get("/api/v1/orders?q=CMD-77").json()
+    assert [row["id"] for row in found["data"]] == [str(order.id)]
