@@ -27,7 +27,7 @@ MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for
 MAX_NOTE = CallNote._meta.get_field("note").max_length - 201  # room for a reason before it
 OLD_PAGE = _("This page is too old to be sent. Read it again, then repeat it.")
 AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
-NOTE_WIDGET = forms.Textarea(attrs={"rows": 3, "dir": "auto"})
+NOTE_WIDGET = forms.Textarea(attrs={"rows": 2, "dir": "auto"})
 
 
 class ConsoleLoginForm(LoginForm, AdminAuthenticationForm):
