@@ -1,0 +1,222 @@
+"""One line per event, the ids that lead from a request to its deliveries, and nothing that a log must not hold."""
+
+import io
+import json
+import logging
+import re
+import sys
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from codservice import logs
+from tests.api.conftest import database_url, new_key
+from tests.factories import AccountFactory, UserFactory, order_body
+from tests.run.conftest import free_port
+from tests.webhooks.engine.receivers import answer
+
+from .conftest import eventually
+
+ORDERS = "/api/v1/orders"
+CUSTOMERS = [
+    ("Yacine Bouzidi-Haddad", "0551 23 45 67", "551234567"),
+    ("Nour El Houda Ziani", "+213 662 34 56 78", "662345678"),
+    ("أمين بن علي", "٠٧٧٣٤٥٦٧٨٩", "773456789"),
+    ("Tinhinane Ait Ouali", "021 64 75 86", "21647586"),
+]
+
+
+def test_a_run_over_the_api_leaves_no_key_secret_telephone_number_or_name_in_any_line(start, receiver):
+    receiver.behaviours["/fails"] = answer("500 Internal Server Error", body=b"Yacine Bouzidi-Haddad 0551234567")
+    web, worker = start("web", LOG_LEVEL="DEBUG"), start("worker", LOG_LEVEL="DEBUG")
+    account = AccountFactory(rate_limit=1000)
+    key = new_key(account)
+    wrong_key = key[:-1] + ("a" if key[-1] != "a" else "b")
+    secrets = []
+    for url in (receiver.url("/"), receiver.url("/fails"), f"http://127.0.0.1:{free_port()}/refused"):
+        body = {"url": url, "events": ["order.cancelled", "inventory.updated"]}
+        secrets.append(web.send("POST", "/api/v1/webhooks", body, key=key).json()["signing_secret"])
+
+    for name, phone, subscriber in CUSTOMERS:
+        order = order_body(customer_name=name, customer_phone=phone, notes=f"{name}, {phone}\n\nThe above")
+        made = web.send("POST", ORDERS, order, {"X-Request-Id": f"import-0{subscriber}"}, key=key)
+        assert made.status == 201
+        for query in (f"phone={quote(phone)}", f"q={quote(name)}", f"status={quote(name)}"):
+            assert web.send("GET", f"{ORDERS}?{query}", key=key).status in (200, 422)
+        assert web.send("POST", ORDERS, {**order, "customer_wilaya": name, "items": []}, key=key).status == 422
+        assert web.send("POST", ORDERS, b'{"customer_name": "' + name.encode(), key=key).status == 415
+        assert web.send("GET", f"{ORDERS}/{quote(phone)}", key=key).status == 404
+        cancel = f"{ORDERS}/{made.json()['id']}/cancel"
+        assert web.send("POST", cancel, {"reason": name}, {"X-Request-Id": "the-cancel"}, key=key).status == 200
+        # A crash whose error tells of the row, as PostgreSQL's do.
+        with psycopg.connect(database_url(), autocommit=True) as other:
+            other.execute("ALTER TABLE orders_order ADD CONSTRAINT broken CHECK (version > 9) NOT VALID")
+            crash = web.send("POST", ORDERS, {**order, "external_id": f"again-{name}"}, key=key)
+            other.execute("ALTER TABLE orders_order DROP CONSTRAINT broken")
+        assert crash.status == 500
+    agent = {"User-Agent": f"shop {key}", "Cookie": f"session={key}", "Referer": f"/?phone={CUSTOMERS[0][1]}"}
+    assert web.send("GET", f"/nowhere%0d%0a%1b[31m/{key}/{secrets[0]}", headers=agent).status == 404
+    assert web.send("GET", ORDERS, headers=agent, key=wrong_key).status == 401
+    assert web.send("GET", f"{ORDERS}?key={key}").status == 401
+    failed = eventually(lambda: _failed(worker, at_least=2 * len(CUSTOMERS)))
+    web.stop()
+    worker.stop()
+
+    lines = web.lines() + worker.lines()
+    assert len([line for line in lines if "exception" in line]) >= len(CUSTOMERS)
+    assert {line["request_id"] for line in failed} == {"the-cancel"}
+    said = json.dumps(lines, ensure_ascii=False)
+    for secret in (key, wrong_key, *secrets):
+        assert secret[:20] not in said
+    digits = re.sub(r"[\s.+()-]", "", said)
+    for name, phone, subscriber in CUSTOMERS:
+        assert name not in said
+        assert name.split()[0] not in said
+        assert phone not in said
+        assert subscriber not in digits
+
+
+def _failed(worker: Any, at_least: int) -> list[dict[str, Any]]:
+    lines = [line for line in worker.lines() if line["event"] == "attempt failed"]
+    return lines if len(lines) >= at_least else []
+
+
+def test_a_request_is_one_line_that_leads_to_its_deliveries(start, receiver):
+    receiver.default = answer("410 Gone")
+    web, worker = start("web"), start("worker")
+    account = AccountFactory(rate_limit=1000)
+    key = new_key(account)
+    body = {"url": receiver.url(), "events": ["order.cancelled"]}
+    webhook = web.send("POST", "/api/v1/webhooks", body, key=key).json()["data"]["id"]
+    order = web.send("POST", ORDERS, order_body(), key=key).json()["id"]
+    request_id = web.send("POST", f"{ORDERS}/{order}/cancel", key=key).headers["X-Request-Id"]
+    pinged = web.send("POST", f"/api/v1/webhooks/{webhook}/ping", headers={"X-Request-Id": "the-ping"}, key=key)
+    attempts = {line["request_id"]: line for line in eventually(lambda: _failed(worker, at_least=2))}
+
+    (line,) = [line for line in web.lines() if line.get("request_id") == request_id]
+    assert (line["event"], line["level"], line["logger"]) == ("request", "info", "codservice.access")
+    assert (line["method"], line["route"], line["status"]) == ("POST", "api/v1/orders/<id:id>/cancel", 200)
+    assert line["account_id"] == str(account.id)
+    assert line["api_key_id"]
+    assert line["ms"] > 0
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", line["timestamp"])
+    assert attempts.keys() == {request_id, "the-ping"}
+    attempt = attempts["the-ping"]
+    assert attempt["delivery_id"] == pinged.json()["delivery_id"]
+    assert (attempt["outcome"], attempt["status"], attempt["attempt"]) == ("status", 410, 1)
+    assert attempts[request_id]["event_kind"] == "order.cancelled"
+
+
+def test_probes_and_recurring_tasks_are_silent(start):
+    web, worker = start("web"), start("worker")
+    for path in ("/healthz", "/readyz", "/metrics"):
+        web.send("GET", path)
+    from webhooks.tasks import deliver
+
+    before = worker.metrics()["codservice_delivery_sweeps_total"]
+    deliver.delay()
+    eventually(lambda: worker.metrics()["codservice_delivery_sweeps_total"] > before)
+    assert web.lines() == []
+    assert worker.lines() == []
+
+
+def test_access_lines_are_off_above_info(start):
+    web = start("web", LOG_LEVEL="WARNING")
+    assert web.send("GET", "/api/v1/nothing").status == 401
+    assert web.lines() == []
+
+
+def test_who_is_signed_in_is_named_by_id(client, caplog, db):
+    user = UserFactory(is_superuser=True, is_staff=True)
+    client.force_login(user)
+    caplog.set_level("INFO")
+    client.get("/console/")
+    (line,) = _rendered(caplog, "codservice.access")
+    assert line["user_id"] == str(user.pk)
+    assert user.username not in caplog.text
+
+
+def _rendered(caplog: Any, logger: str) -> list[dict[str, Any]]:
+    formatter = logs.formatter(readable=False)
+    return [json.loads(formatter.format(record)) for record in caplog.records if record.name == logger]
+
+
+def _line(message: str, *, readable: bool = False, **kwargs: Any) -> str:
+    record = logging.LogRecord("test", logging.INFO, __file__, 1, message, (), kwargs.get("exc_info"))
+    record.__dict__.update(kwargs.get("extra", {}))
+    return logs.formatter(readable=readable).format(record)
+
+
+FORBIDDEN = [
+    "0551234567", "0551 23 45 67", "0551-23-45-67", "05.51.23.45.67", "+213551234567", "+213 551 23 45 67",
+    "00213551234567", "213551234567", "+213 (0) 551 23 45 67", "٠٥٥١٢٣٤٥٦٧", "021234567", "021 23 45 67",
+    "cod_live_0123456789abcdefghij", "whsec_QUJD/+MTIz=",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FORBIDDEN)
+def test_the_net_takes_keys_secrets_and_telephone_numbers_out(text):
+    readable = _line(f"x='{text}'", readable=True)
+    for line in (readable, _line(f"Not found: /orders/{text}"), _line("a", extra={"route": text})):
+        assert text not in line
+        assert "[redacted]" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0199d9a0-0550-7123-8456-021234567890", "2026-01-02T03:04:05.066123Z", "127.0.0.1:54321", "took 0.055012 s",
+        "10.20.30.40", "1000 of 250000 rows",
+    ],
+)  # fmt: skip
+def test_the_net_lets_ids_times_and_addresses_pass(text):
+    assert json.loads(_line(f"before {text} after"))["event"] == f"before {text} after"
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_what_a_terminal_would_obey_is_escaped(readable):
+    line = _line("a\r\nERROR forged \x1b[31m \x9b31m \u2028 \u202e", readable=readable)
+    assert not re.search(r"[\r\n\x9b\u2028\u202e]|\x1b\[31m \\", line)
+    assert "\x1b[31m " not in line
+
+
+def test_an_error_of_the_database_keeps_what_it_is_and_loses_the_row():
+    try:
+        try:
+            raise psycopg.IntegrityError(
+                'violates "broken"\nDETAIL:  Failing row contains (Amine\nBenali, 12 rue Didouche).\nHINT:  Mend it.'
+            )
+        except psycopg.IntegrityError as cause:
+            raise RuntimeError("outer") from cause
+    except RuntimeError:
+        line = _line("crash", exc_info=sys.exc_info())
+    traceback = json.loads(line)["exception"].partition("psycopg.IntegrityError")[2]
+    assert "\n" not in line
+    assert 'violates "broken"' in traceback
+    assert "HINT:  Mend it." in traceback
+    assert "RuntimeError: outer" in traceback
+    assert "Benali" not in traceback.partition("raise ")[0]
+    assert "Didouche" not in traceback.partition("psycopg.IntegrityError(")[0]
+
+
+def test_only_our_fields_of_a_record_are_in_its_line():
+    line = json.loads(_line("a", extra={"request": "GET /?phone=1", "status": 200, "customer": "Amine"}))
+    assert line.keys() == {"event", "level", "logger", "timestamp", "status"}
+
+
+def test_the_lines_of_a_library_have_the_same_form(settings):
+    output = io.StringIO()
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(logs.formatter(readable=False))
+    logger = logging.getLogger("celery.worker")
+    logger.addHandler(handler)
+    logs.bind(request_id="mine")
+    try:
+        logger.error("%s failed", "it")
+    finally:
+        logger.removeHandler(handler)
+        logs.forget()
+    line = json.loads(output.getvalue())
+    assert (line["event"], line["level"], line["request_id"]) == ("it failed", "error", "mine")
