@@ -193,9 +193,9 @@ def _text(row: Figures, column: Column) -> str:
         return "–"
     match column.kind:
         case "percent":
-            return f"{formats.number_format(value * 100, 1)} %"
+            return f"{formats.number_format(round(value * 100, 1), 1)} %"
         case "ratio":
-            return formats.number_format(value, 2)
+            return formats.number_format(round(value, 2), 2)
         case "time":
             return _duration(value)
     return formats.number_format(value, use_l10n=True, force_grouping=True)

@@ -1,0 +1,228 @@
+"""The figures: small examples that were counted by hand, whose days they are, and the file."""
+
+import csv
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents import charts, figures
+from agents.calling import ALGIERS
+from codservice.accounts.models import Account, User
+from orders.models import CallNote, Order, StatusChange
+from tests import factories
+
+MONDAY = date(2026, 3, 2)
+PAGE = "/console/figures/"
+
+
+def at(hour: int, minute: int = 0, day: int = 0) -> datetime:
+    return datetime(2026, 3, 2, tzinfo=ALGIERS) + timedelta(days=day, hours=hour, minutes=minute)
+
+
+@pytest.fixture
+def order_at(alice: Account) -> Callable[..., Order]:
+    def make(imported: datetime, **changes: Any) -> Order:
+        order = factories.make_order(changes.pop("account", alice), **changes)
+        Order.objects.filter(id=order.id).update(created_at=imported)
+        StatusChange.objects.filter(order=order).update(at=imported)
+        return order
+
+    return make
+
+
+def call(order: Order, agent: User, when: datetime, outcome: str, callback_at: datetime | None = None) -> None:
+    CallNote.objects.create(
+        account_id=order.account_id, order=order, outcome=outcome, agent=agent, agent_name=agent.display_name,
+        created_at=when, callback_at=callback_at,
+    )  # fmt: skip
+
+
+def change(order: Order, user: User | None, when: datetime, to: str, came: str = "pending_confirmation") -> None:
+    StatusChange.objects.create(
+        account_id=order.account_id, order=order, from_status=came, to_status=to, at=when, actor="somebody", user=user
+    )
+
+
+def monday(by: str = "day") -> figures.Figures:
+    return figures.read(MONDAY, MONDAY, by)[0]
+
+
+def test_a_day_counted_by_hand(order_at: Any, agent: User, colleague: User) -> None:
+    first, second, third = order_at(at(8)), order_at(at(9)), order_at(at(9, 30))
+    call(first, agent, at(8, 20), "no_answer")  # the first call after 20 minutes
+    call(first, agent, at(11), "answered")
+    change(first, agent, at(11), "confirmed")  # decided after 180
+    call(second, colleague, at(10), "answered")  # 60
+    change(second, colleague, at(10), "canceled")  # 60
+    call(third, colleague, at(10, 10), "wrong_number")  # 40
+    call(third, colleague, at(10, 11), "note")  # no call
+    call(third, colleague, at(10, 12), "skipped")  # none either
+    total = monday()
+    assert (total.calls, total.reached, total.confirmed, total.canceled) == (4, 2, 1, 1)
+    assert (total.contact_rate, total.confirmation_rate, total.calls_per_decision) == (0.5, 0.5, 2.0)
+    assert total.first_call == timedelta(minutes=40)  # the middle of 20, 40 and 60
+    assert total.decision == timedelta(minutes=120)  # between 60 and 180
+    assert (total.kept_rate, total.return_rate) == (None, None)
+
+
+def test_a_merchants_own_cancellations_are_no_decisions(order_at: Any, alice: Account) -> None:
+    by_key, by_holder = order_at(at(8)), order_at(at(8))
+    change(by_key, None, at(9), "canceled")
+    change(by_holder, alice.holder, at(9), "canceled")
+    assert monday().decisions == 0
+    assert monday().confirmation_rate is None
+
+
+def test_what_is_undone_after_the_confirmation_is_no_second_decision(order_at: Any, supervisor: User) -> None:
+    order = order_at(at(8))
+    change(order, supervisor, at(9), "confirmed")
+    change(order, supervisor, at(10), "canceled", came="confirmed")
+    assert (monday().confirmed, monday().canceled) == (1, 0)
+
+
+def test_only_the_first_call_of_all_counts_as_first(order_at: Any, agent: User) -> None:
+    order = order_at(at(8, day=-1))
+    call(order, agent, at(9, day=-1), "busy")
+    call(order, agent, at(9), "answered")
+    assert monday().first_call is None
+    fresh = order_at(at(8, day=-1))
+    call(fresh, agent, at(9), "answered")
+    assert monday().first_call == timedelta(hours=25)
+
+
+@pytest.mark.parametrize(
+    ("called", "kept"), [(at(14, 45), 1), (at(15), 1), (at(15, 15), 1), (at(15, 16), 0), (None, 0)]
+)
+def test_a_promise_is_kept_within_15_minutes(called: datetime | None, kept: int, order_at: Any, agent: User) -> None:
+    order = order_at(at(8))
+    call(order, agent, at(9), "callback", callback_at=at(15))
+    if called:
+        call(order, agent, called, "no_answer")
+    assert (monday().promises, monday().kept) == (1, kept)
+
+
+def test_the_call_that_makes_a_promise_does_not_keep_it(order_at: Any, agent: User) -> None:
+    call(order_at(at(8)), agent, at(9), "callback", callback_at=at(9, 10))
+    assert (monday().promises, monday().kept) == (1, 0)
+
+
+def test_a_promise_that_was_overtaken_is_none(order_at: Any, agent: User, supervisor: User) -> None:
+    called_before, decided = order_at(at(8)), order_at(at(8))
+    call(called_before, agent, at(9), "callback", callback_at=at(15))
+    call(called_before, agent, at(12), "no_answer")
+    call(decided, agent, at(9), "callback", callback_at=at(15))
+    change(decided, None, at(14), "canceled")
+    assert monday().promises == 0
+
+
+def test_a_promise_counts_once_its_time_is_over(order_at: Any, agent: User) -> None:
+    now = datetime.now(ALGIERS)
+    call(order_at(now - timedelta(hours=2)), agent, now - timedelta(hours=1), "callback", callback_at=now)
+    assert figures.read(now.date(), now.date(), "day")[0].promises == 0
+
+
+def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: User, supervisor: User) -> None:
+    for number in range(4):
+        order = order_at(at(8, day=-9))
+        change(order, agent if number else colleague, at(9, day=-9), "confirmed")
+        change(order, supervisor, at(9, day=-8), "shipped", came="confirmed")
+        change(order, supervisor, at(9), "returned" if number == 1 else "delivered", came="shipped")
+    total, rows = figures.read(MONDAY, MONDAY, "agent")
+    assert (total.delivered, total.returned, total.return_rate) == (3, 1, 0.25)
+    by = {row.key: row.return_rate for row in rows}
+    assert by == {str(agent.id): pytest.approx(1 / 3), str(colleague.id): 0.0}
+
+
+def test_days_are_algerias(order_at: Any, agent: User) -> None:
+    """An hour before midnight in UTC it is Tuesday in Algiers."""
+    order = order_at(at(8))
+    call(order, agent, at(23, 59), "answered")
+    call(order, agent, at(24, 1), "answered")
+    rows = figures.read(MONDAY, MONDAY + timedelta(days=1), "day")[1]
+    assert [(row.key, row.calls) for row in rows] == [("2026-03-02", 1), ("2026-03-03", 1)]
+
+
+def test_every_division_adds_up(order_at: Any, agent: User, colleague: User, charlie: Account) -> None:
+    for number, (person, code) in enumerate([(agent, "16"), (agent, "31"), (colleague, "31")]):
+        order = order_at(at(8), wilaya_code=code, **({"account": charlie} if number == 2 else {}))
+        call(order, person, at(9), "answered")
+        change(order, person, at(9), "confirmed")
+    found = {by: {row.key: (row.calls, row.confirmed) for row in figures.read(MONDAY, MONDAY, by)[1]}
+             for by in figures.DIMENSIONS}  # fmt: skip
+    assert found["day"] == {"2026-03-02": (3, 3)}
+    assert found["agent"] == {str(agent.id): (2, 2), str(colleague.id): (1, 1)}
+    assert sorted(found["merchant"].values()) == [(1, 1), (2, 2)]
+    assert found["wilaya"] == {"31": (2, 2), "16": (1, 1)}
+
+
+# --- The page ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", figures.DIMENSIONS)
+def test_the_page_shows_names_numbers_and_a_chart(
+    by: str, order_at: Any, agent: User, supervisor: User, browser_of: Any
+) -> None:
+    order = order_at(at(8))
+    call(order, agent, at(9), "answered")
+    change(order, agent, at(9), "confirmed")
+    response = browser_of(supervisor).get(PAGE, {"first": "2026-03-01", "last": "2026-03-07", "by": by})
+    text = response.content.decode()
+    name = {"day": "2026-03-02", "agent": "Samira", "merchant": "Alice&#x27;s shop", "wilaya": "16 Alger"}[by]
+    assert name in text
+    assert "100.0 %" in text
+    assert '<svg class="chart"' in text
+    assert "style=" not in text.split("<main")[1]
+
+
+def test_the_number_of_queries_does_not_depend_on_the_rows(
+    order_at: Any, supervisor: User, charlie: Account, browser_of: Any
+) -> None:
+    browser, counts = browser_of(supervisor), []
+    for number in range(3):
+        person = factories.AgentFactory()
+        call(order_at(at(8), wilaya_code=f"1{number}"), person, at(9), "answered")
+        with CaptureQueriesContext(connection) as queries:
+            browser.get(PAGE, {"first": "2026-03-02", "last": "2026-03-02", "by": "agent"})
+        counts.append(len(queries))
+    assert len(set(counts)) == 1
+    assert counts[0] <= 6
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"first": "2026-03-02", "last": "2026-03-01"}, {"first": "2026-01-01", "last": "2026-04-03"}, {"first": "x"},
+     {"by": "password"}, {"show": "x"}, {"first": "0001-01-01", "last": "0001-01-02"}, {"last": "9999-12-31"}],
+)  # fmt: skip
+@pytest.mark.parametrize("path", [PAGE, f"{PAGE}csv/"])
+def test_what_cannot_be_shown_is_said(path: str, query: dict[str, str], supervisor: User, browser_of: Any) -> None:
+    response = browser_of(supervisor).get(path, query)
+    assert response.status_code == 422
+    assert b"errornote" in response.content
+
+
+def test_the_file_is_safe_in_a_spreadsheet(order_at: Any, supervisor: User, browser_of: Any) -> None:
+    evil = factories.AgentFactory(first_name='=HYPERLINK("http://evil.example")')
+    call(order_at(at(8)), evil, at(9), "answered")
+    change(order_at(at(8)), evil, at(9, 30), "confirmed")
+    query = {"first": "2026-03-02", "last": "2026-03-02", "by": "agent"}
+    response = browser_of(supervisor).get(f"{PAGE}csv/", query)
+    assert response.headers["Content-Disposition"] == 'attachment; filename="figures-agent-2026-03-02-2026-03-02.csv"'
+    rows = list(csv.reader(StringIO(response.content.decode("utf-8-sig"))))
+    assert rows[0][:4] == ["agent", "calls", "reached", "contact_rate"]
+    assert [row[0] for row in rows[1:]] == ["all", '\'=HYPERLINK("http://evil.example")']
+    cells = dict(zip(rows[0], rows[2], strict=True))
+    assert (cells["calls"], cells["confirmed"], cells["confirmation_rate"]) == ("1", "1", "1.0")
+    assert (cells["first_call_minutes"], cells["decision_minutes"], cells["kept_rate"]) == ("60.0", "90.0", "")
+
+
+def test_scales_have_round_numbers() -> None:
+    points = [charts.Point(str(value), value, "") for value in (3, None, 37.5)]
+    chart = charts.standing(points, " %")
+    assert [line.text for line in chart.scale] == ["0 %", "25 %", "50 %"]
+    assert chart.bars[1].height == 0
+    assert charts.lying([]).bars == []
