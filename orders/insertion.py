@@ -1,14 +1,15 @@
 """How imported orders are written: `lifecycle.import_orders` decides, this is the one statement that it costs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
 
 from codservice.accounts.actor import Actor
 from codservice.api.bodies import dump_json
-from orders.models import Order
 
 _ORDER_COLUMNS = {
     "id": "uuid",
@@ -65,15 +66,27 @@ SELECT id, created_at FROM new_order
 )
 
 
-def insert(orders: Sequence[Order], actor: Actor) -> dict[UUID, datetime]:
+@dataclass(slots=True)
+class NewOrder:
+    """An order to write: its columns and those of its lines as plain dicts; a model costs more than its row."""
+
+    columns: dict[str, Any]
+    items: list[dict[str, Any]]
+    created_at: datetime | None = None  # when it is written
+
+    @property
+    def id(self) -> UUID:
+        return self.columns["id"]
+
+
+def insert(orders: Sequence[NewOrder], actor: Actor) -> dict[UUID, datetime]:
     """Write the orders; the time of creation of each that was written, by its id."""
-    items = [item for order in orders for item in order.imported_items]
     with connection.cursor() as cursor:
         cursor.execute(
             _INSERT,
             [
-                dump_json([{name: getattr(order, name) for name in _ORDER_COLUMNS} for order in orders]).decode(),
-                dump_json([{name: getattr(item, name) for name in _ITEM_COLUMNS} for item in items]).decode(),
+                dump_json([order.columns for order in orders]).decode(),
+                dump_json([item for order in orders for item in order.items]).decode(),
                 actor.name,
                 actor.user_id,
             ],

@@ -25,6 +25,7 @@ from codservice.api.fields import MAX_AMOUNT
 from codservice.errors import Invalid, Refused
 from inventory.models import Product
 from orders import insertion, movement
+from orders.insertion import NewOrder
 from orders.models import CallNote, CallState, Move, Order, OrderEdit, OrderItem, Status
 from webhooks import events
 
@@ -104,13 +105,15 @@ class Draft:
 
 def import_order(account_id: UUID, draft: Draft, *, actor: Actor) -> Order:
     """Import one order; it has `imported_items`, the list of its lines. Raises Invalid, and nothing is written then."""
-    (order,) = import_orders(account_id, [draft], actor=actor)
-    if isinstance(order, Invalid):
-        raise order
+    (new,) = import_orders(account_id, [draft], actor=actor)
+    if isinstance(new, Invalid):
+        raise new
+    order = Order(**new.columns, created_at=new.created_at, updated_at=new.created_at)  # type: ignore[misc]  # it has one
+    order.imported_items = [OrderItem(**columns) for columns in new.items]
     return order
 
 
-def import_orders(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor) -> list[Order | Invalid]:
+def import_orders(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor) -> list[NewOrder | Invalid]:
     """Import many orders in one transaction of at most two statements; for each draft its order or its refusal.
 
     Refused are products that are not the account's, and an `external_id` that an earlier order has, in the
@@ -121,18 +124,17 @@ def import_orders(account_id: UUID, drafts: Sequence[Draft], *, actor: Actor) ->
     # A line with an unknown product is refused before the insert can see its external_id: both are said at once.
     refused = [draft.external_id for draft, errors in zip(drafts, problems, strict=True) if errors]
     taken = taken_external_ids(account_id, refused)
-    outcomes: list[Order | Invalid] = []
+    outcomes: list[NewOrder | Invalid] = []
     for draft, errors in zip(drafts, problems, strict=True):
         if errors and draft.external_id in taken:
             errors |= DuplicateExternalId().errors
         outcomes.append(Invalid(errors) if errors else _new_order(account_id, draft, catalog))
-    orders = [order for order in outcomes if isinstance(order, Order)]
+    orders = [order for order in outcomes if isinstance(order, NewOrder)]
     written = insertion.insert(orders, actor) if orders else {}
     for order in orders:
-        if order.id in written:
-            order.created_at = order.updated_at = written[order.id]
+        order.created_at = written.get(order.id)
     return [
-        DuplicateExternalId() if isinstance(outcome, Order) and outcome.id not in written else outcome
+        DuplicateExternalId() if isinstance(outcome, NewOrder) and outcome.created_at is None else outcome
         for outcome in outcomes
     ]
 
@@ -164,27 +166,30 @@ def taken_external_ids(account_id: UUID, external_ids: Sequence[str | None]) -> 
     return set(orders.values_list("external_id", flat=True))
 
 
-def _new_order(account_id: UUID, draft: Draft, catalog: dict[UUID, Product]) -> Order:
-    order = Order(
-        account_id=account_id,
-        external_id=draft.external_id,
-        customer_name=draft.customer_name,
-        customer_phone=draft.customer_phone,
-        phone_e164=draft.phone_e164,
-        customer_address=draft.customer_address,
-        customer_wilaya=draft.customer_wilaya,
-        wilaya_code=draft.wilaya_code,
-        customer_commune=draft.customer_commune,
-        commune_code=draft.commune_code,
-        total_amount=draft.total_amount,
-        shipping_fee=draft.shipping_fee,
-        notes=draft.notes,
+def _new_order(account_id: UUID, draft: Draft, catalog: dict[UUID, Product]) -> NewOrder:
+    order_id = uuid7()
+    return NewOrder(
+        columns={
+            "id": order_id,
+            "account_id": account_id,
+            "external_id": draft.external_id,
+            "customer_name": draft.customer_name,
+            "customer_phone": draft.customer_phone,
+            "phone_e164": draft.phone_e164,
+            "customer_address": draft.customer_address,
+            "customer_wilaya": draft.customer_wilaya,
+            "wilaya_code": draft.wilaya_code,
+            "customer_commune": draft.customer_commune,
+            "commune_code": draft.commune_code,
+            "total_amount": draft.total_amount,
+            "shipping_fee": draft.shipping_fee,
+            "notes": draft.notes,
+        },
+        items=[_new_item(order_id, position, item, catalog) for position, item in enumerate(draft.items)],
     )
-    order.imported_items = [_new_item(order, position, item, catalog) for position, item in enumerate(draft.items)]
-    return order
 
 
-def _new_item(order: Order, position: int, item: DraftItem, catalog: dict[UUID, Product]) -> OrderItem:
+def _new_item(order_id: UUID, position: int, item: DraftItem, catalog: dict[UUID, Product]) -> dict[str, Any]:
     name, price, sku = item.product_name, item.unit_price, None
     if item.product_id is not None:
         product = catalog[item.product_id]
@@ -192,16 +197,17 @@ def _new_item(order: Order, position: int, item: DraftItem, catalog: dict[UUID, 
         price = product.price if price is None else price
         sku = product.sku
     assert name is not None and price is not None, "the serializer lets no line without a product leave them out"  # noqa: S101, PT018
-    return OrderItem(
-        order_id=order.id,
-        position=position,
-        product_id=item.product_id,
-        product_name=name,
-        sku=sku,
-        quantity=item.quantity,
-        unit_price=price,
-        attributes=item.attributes,
-    )
+    return {
+        "id": uuid7(),
+        "order_id": order_id,
+        "position": position,
+        "product_id": item.product_id,
+        "product_name": name,
+        "sku": sku,
+        "quantity": item.quantity,
+        "unit_price": price,
+        "attributes": item.attributes,
+    }
 
 
 # --- Editing -----------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ class Order(models.Model):
     )
 
     objects = OrderQuerySet.as_manager()
-    imported_items: list["OrderItem"]  # of an order that `lifecycle.import_orders` has just made
+    imported_items: list["OrderItem"]  # of an order that `lifecycle.import_order` has just made
 
     class Meta:
         permissions = [
