@@ -45,9 +45,9 @@ def _names(code: str) -> frozenset[str]:
 
 
 def _keys(text: str) -> tuple[str, str]:
-    """The letters alone, and what they sound like."""
+    """The letters alone, and what they sound like: of a single sound nothing, because everything holds it."""
     words = spelling.tokens(spelling.clean(text))
     if not words:
         return "", ""
     spelled = spelling.spell([word for word in words if spelling.is_arabic(word) == spelling.is_arabic(words[0])])
-    return spelled.plain, spelled.sounded
+    return spelled.plain, spelled.sounded if len(spelled.sounded) > 1 else ""

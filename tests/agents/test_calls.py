@@ -1,56 +1,496 @@
-"""The desk and the call screen: what stands on them, what its buttons write, and what they refuse."""
+"""The desk and the call screen without a browser's help: what they show, what each outcome writes, what they cost."""
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
-from django.contrib.messages import get_messages
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from agents import desk
+from agents.calling import ALGIERS
+from agents.models import Claim
+from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
-from orders.models import Order
-from tests.factories import make_order
+from orders import lifecycle
+from orders.lifecycle import DraftItem
+from orders.models import CallNote, CallState, Order
+from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
+from tests.factories import AgentFactory, ProductFactory, make_order
 
-DESK = "/console/desk/"
-
-
-def called(browser: Client) -> str:
-    """Press Next order; the address of the call screen."""
-    response = browser.post(f"{DESK}next/")
-    assert response.status_code == 302
-    return response.url
+STRANGE = "01980000-0000-7000-8000-000000000000"
+Browsers = Callable[..., Client]
 
 
-def form_of(browser: Client, page: str, order: Order | None = None, **data: Any) -> dict[str, Any]:
-    """What the page's form sends."""
-    context = browser.get(page).context
-    pending = [entry.order for entry in context["customer"].pending]
+@pytest.fixture
+def browser(agent: User, browser_of: Browsers) -> Client:
+    return browser_of(agent)
+
+
+@pytest.fixture
+def screen(order: Order, browser: Client) -> Screen:
+    return take(browser, order)
+
+
+def waits(order: Order, state: CallState, minutes: int, agent: User | None = None) -> Order:
+    due_at = Now() + timedelta(minutes=minutes)
+    Order.objects.filter(id=order.id).update(call_state=state, call_due_at=due_at, callback_agent=agent)
+    return order
+
+
+# --- The desk ----------------------------------------------------------------------------------------------------
+
+
+def test_the_desk_counts_what_waits(
+    alice: Account, agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_order(alice, phone="0550000001")
+    waits(make_order(alice, phone="0550000002"), CallState.CALLBACK, -1, agent)
+    waits(make_order(alice, phone="0550000003"), CallState.REVIEW, 0)
+    counted = re.findall(r"<strong>([0-9+]+)</strong>", browser.get(DESK).content.decode())
+    assert (counted[0], counted[2], counted[3]) == ("2", "1", "1")
+    monkeypatch.setattr(desk, "COUNTED_TO", 2)
+    assert "<strong>1+</strong>" in browser.get(DESK).content.decode()
+
+
+def test_the_desk_says_when_the_next_call_is_due(alice: Account, agent: User, colleague: User, browser: Client) -> None:
+    assert "Nobody is due, and no call is planned." in browser.get(DESK).content.decode()
+    waits(make_order(alice, phone="0550000001"), CallState.RETRY, 600)
+    waits(make_order(alice, phone="0550000002"), CallState.CALLBACK, 60, colleague)  # mine when overdue: in 75 minutes
+    waits(make_order(alice, phone="0550000003"), CallState.REVIEW, 1)
+    due = browser.get(DESK).context["next_due"]
+    assert timedelta(minutes=74) < due - timezone.now() < timedelta(minutes=76)
+    waits(make_order(alice, phone="0550000004"), CallState.CALLBACK, 30, agent)
+    page = browser.get(DESK)
+    assert timedelta(minutes=29) < page.context["next_due"] - timezone.now() < timedelta(minutes=31)
+    assert f"{page.context['next_due'].astimezone(ALGIERS):%H:%M}" in page.content.decode()
+    assert browser.post(f"{DESK}next/").url == DESK
+    assert "Nobody is waiting for a call now." in browser.get(DESK).content.decode()
+
+
+def test_the_desk_shows_promises_and_who_holds_whom(
+    alice: Account, agent: User, colleague: User, browser: Client
+) -> None:
+    mine = make_order(alice, customer_name="Amine Benali", phone="0550000001")
+    hers = make_order(alice, customer_name="Lynda Aït", phone="0550000002")
+    promised = waits(
+        make_order(alice, customer_name="Meriem Cherif", phone="0550000003"), CallState.CALLBACK, -1, agent
+    )
+    waits(make_order(alice, customer_name="Omar Toumi", phone="0550000004"), CallState.CALLBACK, 24 * 60, agent)
+    claim_id = desk.take(mine.id, agent=agent)
+    desk.take(hers.id, agent=colleague)
+    text = browser.get(DESK).content.decode()
+    assert f'href="{DESK}{claim_id}/"' in text
+    assert f'action="{DESK}take/{promised.id}/"' in text
+    assert re.search(r"Nadia.*Lynda Aït", text)
+    assert "Omar Toumi" not in text
+    assert "0550" not in text
+
+
+def test_who_leaves_no_sign_is_no_longer_listed(order: Order, colleague: User, browser: Client) -> None:
+    desk.take(order.id, agent=colleague)
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    assert "Nadia" not in browser.get(DESK).content.decode()
+
+
+# --- The call screen ---------------------------------------------------------------------------------------------
+
+
+def test_everything_about_the_customer_is_on_one_screen(
+    alice: Account, charlie: Account, agent: User, colleague: User, browser: Client
+) -> None:
+    robe = ProductFactory(account=alice, sku="ROB-01", name="Robe kabyle", stock_quantity=1)
+    old = make_order(charlie, external_id="OLD-1", total_amount=Decimal("777"))
+    lifecycle.cancel(old.id, actor=Actor.of_user(colleague), reason="Trop cher")
+    order = make_order(
+        alice,
+        customer_wilaya="W. d'Alger",
+        customer_commune="bab ezouar",
+        commune_code="1621",
+        shipping_fee=Decimal("400.00"),
+        notes="Après 17 h",
+        external_id="CMD-9",
+        items=[DraftItem(quantity=3, product_id=robe.id, unit_price=Decimal("2050.25"), attributes={"Taille": "M"})],
+    )
+    lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    lifecycle.edit(order.id, lifecycle.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_user(colleague))
+    screen = take(browser, order)
+    pieces = [
+        "Amine Benali", 'href="tel:+213550123456"', "0550 12 34 56", 'href="https://wa.me/213550123456"',
+        "14 rue des Oliviers", "12 rue Didouche Mourad", "Alger", "الجزائر", "W. d&#x27;Alger", "Bab Ezzouar",
+        "باب الزوار", "bab ezouar", "Robe kabyle", "ROB-01", "Taille: M", '<span class="stock short">1</span>',
+        "6\u202f150.75", "400", "4\u202f500.50", "Alice&#x27;s shop", "CMD-9", "Après 17 h", "Busy", "Nadia",
+        "Occupé deux fois", "Charlie&#x27;s shop", "777", "Trop cher", "Canceled 1",
+    ]  # fmt: skip
+    assert [piece for piece in pieces if piece not in screen.text] == []
+    assert "213" not in screen.address
+
+
+def test_possible_duplicates_are_flagged_with_the_other_order(
+    alice: Account, charlie: Account, browser: Client
+) -> None:
+    other = make_order(charlie, phone="0770999999", external_id="A-1")  # the same name, address and product
+    order = make_order(alice)
+    screen = take(browser, order)
+    flagged = screen.text.partition("Perhaps a duplicate of")[2]
+    assert f'href="{order_page(other)}"' in flagged
+    assert "A-1" in flagged
+
+
+def test_all_pending_orders_of_the_customer_are_on_it(alice: Account, charlie: Account, browser: Client) -> None:
+    first, second = make_order(alice), make_order(charlie)
+    screen = next_order(browser)
+    assert [order.id for order in screen.pending] == [first.id, second.id]
+    assert screen.press("confirm", order=str(second.id)).url == screen.address
+    assert dict(Order.objects.values_list("id", "status")) == {
+        first.id: "pending_confirmation",
+        second.id: "confirmed",
+    }
+    again = Screen(browser, screen.address)
+    assert again.press("no_answer").url == DESK
+    first.refresh_from_db()
+    assert (first.call_state, first.call_attempts) == ("retry", 1)
+
+
+# --- Outcomes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", ["no_answer", "busy", "switched_off"])
+def test_silence_comes_back_later(outcome: str, order: Order, screen: Screen) -> None:
+    response = screen.press(outcome, note="Sonne longtemps")
+    assert "is noted for Amine Benali." in told(response)
+    order.refresh_from_db()
+    assert (order.status, order.call_state, order.call_attempts) == ("pending_confirmation", "retry", 1)
+    assert order.call_due_at > timezone.now()
+    assert CallNote.objects.get().note == "Sonne longtemps"
+    assert not Claim.objects.exists()
+
+
+def test_a_wrong_number_waits_for_review(order: Order, screen: Screen) -> None:
+    screen.press("wrong_number")
+    order.refresh_from_db()
+    assert order.call_state == "review"
+
+
+@pytest.mark.parametrize(("outcome", "within"), [("callback_hour", 61), ("callback_tomorrow", 48 * 60)])
+def test_a_promised_call_is_the_agents(outcome: str, within: int, order: Order, agent: User, screen: Screen) -> None:
+    assert told(screen.press(outcome)).startswith("You call Amine Benali back on ")
+    order.refresh_from_db()
+    assert (order.call_state, order.callback_agent) == ("callback", agent)
+    assert timezone.now() < order.call_due_at < timezone.now() + timedelta(minutes=within)
+    assert CallNote.objects.get().callback_at == order.call_due_at
+
+
+def test_a_chosen_time_is_algerias(order: Order, screen: Screen) -> None:
+    when = (timezone.now() + timedelta(days=3)).astimezone(ALGIERS).replace(second=0, microsecond=0)
+    screen.press("callback", at=f"{when:%Y-%m-%dT%H:%M}")
+    order.refresh_from_db()
+    assert order.call_due_at == when
+
+
+@pytest.mark.parametrize("at", ["", "2020-01-01T10:00", "9999-12-31T23:59", "soon"])
+def test_a_chosen_time_must_lie_ahead(at: str, order: Order, screen: Screen) -> None:
+    response = screen.press("callback", at=at, note="Porte bleue")
+    assert response.status_code == 422
+    assert "Porte bleue" in response.content.decode()
+    assert CallNote.objects.count() == 0
+
+
+def test_a_customer_is_handed_to_a_colleague_or_a_supervisor(
+    alice: Account, order: Order, colleague: User, browser: Client, screen: Screen, browser_of: Browsers
+) -> None:
+    assert screen.press("handed_over", handover_reason="").status_code == 422
+    screen.press("handed_over", handover_reason="Parle tamazight", to=str(colleague.id), note="Très gentille")
+    assert CallNote.objects.get().note == "Parle tamazight\nTrès gentille"
+    assert next_order(browser_of(colleague)).pending == [order]
+
+    other = make_order(alice, phone="0770123456")
+    take(browser, other).press("handed_over", handover_reason="Menace")
+    other.refresh_from_db()
+    assert other.call_state == "review"
+
+
+def test_only_those_who_work_are_handed_customers(alice: Account, agent: User, operator: User, screen: Screen) -> None:
+    gone = AgentFactory(is_active=False)
+    for person in (agent, operator, gone, alice.holder):
+        assert screen.press("handed_over", handover_reason="x", to=str(person.id)).status_code == 422
+    assert CallNote.objects.count() == 0
+
+
+def test_skipping_asks_for_a_reason(order: Order, browser: Client, screen: Screen) -> None:
+    assert screen.press("skipped", skip_reason="").status_code == 422
+    assert screen.press("skipped", skip_reason="Ligne coupée").url == DESK
+    assert (CallNote.objects.get().outcome, CallNote.objects.get().note) == ("skipped", "Ligne coupée")
+
+
+@pytest.mark.parametrize(
+    "data", [{"outcome": "sold"}, {"outcome": ""}, {"note": "x" * 1800}, {"note": "a\x07b"}, {"note_id": "1"}]
+)
+def test_an_unusable_outcome_writes_nothing(data: dict[str, Any], order: Order, screen: Screen) -> None:
+    assert screen.press(data.pop("outcome", "no_answer"), **data).status_code == 422
+    assert CallNote.objects.count() == 0
+    assert Claim.objects.exists()
+
+
+def test_the_next_customer_comes_by_itself_or_a_pause(alice: Account, browser: Client) -> None:
+    orders = [make_order(alice, phone=f"055000000{number}") for number in range(3)]
+    first = next_order(browser)
+    second = Screen(browser, first.press("confirm").url)
+    assert second.pending == orders[1:2]
+    assert second.press("no_answer", pause="on").url == DESK
+    assert not Claim.objects.exists()
+
+
+def test_a_page_after_the_outcome_knows_whose_draft_is_done(order: Order, browser: Client, screen: Screen) -> None:
+    screen.press("confirm")
+    assert f"done-{order.id}" in browser.get(DESK).content.decode()
+
+
+# --- What changes under the agent's hands ------------------------------------------------------------------------
+
+
+def test_the_screen_learns_of_a_merchants_cancel(order: Order, screen: Screen, api: Client) -> None:
+    assert screen.state()["says"] == []
+    api.post(f"/api/v1/orders/{order.id}/cancel")
+    state = screen.state()
+    assert (state["held"], state["changed"]) == (True, [str(order.id)])
+    assert state["says"][0].startswith("Already canceled by API key Test at ")
+
+
+def test_the_screen_learns_of_edits_and_new_orders(alice: Account, agent: User, order: Order, screen: Screen) -> None:
+    lifecycle.edit(order.id, lifecycle.Edit(customer_name="Amina"), actor=Actor.of_user(agent))
+    make_order(alice)
+    assert screen.state()["says"] == [
+        "The order has been changed since you opened it.",
+        "This customer has another order that is not on this page yet.",
+    ]
+
+
+def test_the_screen_learns_that_the_customer_is_gone(
+    order: Order, colleague: User, browser: Client, screen: Screen
+) -> None:
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    state = screen.state()
+    assert (state["held"], state["says"]) == (
+        False,
+        ["You did nothing here for ten minutes, so the customer was set free."],
+    )
+    assert f"{DESK}take/{order.id}/" in browser.get(screen.address).content.decode()
+
+    desk.take(order.id, agent=colleague)
+    assert screen.state()["says"] == ["Nadia is calling this customer now."]
+    desk.release(Claim.objects.get().id)
+    assert screen.state()["says"] == ["The call has been finished, or a supervisor has set the customer free."]
+    response = screen.press("confirm", note="Livrer le matin")
+    assert (response.status_code, CallNote.objects.count()) == (409, 0)
+    assert "Livrer le matin" in response.content.decode()
+
+
+def test_signs_of_life_renew_the_lease_and_looking_does_not(order: Order, browser: Client, screen: Screen) -> None:
+    Claim.objects.update(expires_at=Now() + timedelta(seconds=30))
+    assert screen.state()["lease"] <= 30
+    assert browser.post(f"{screen.address}keep/").json() == {"held": True, "lease": 600}
+    assert screen.state()["lease"] > 590
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    assert browser.post(f"{screen.address}keep/").json() == {"held": False, "lease": 0}
+
+
+@pytest.mark.parametrize("seen", ["", "x", "1:2:3", f"{STRANGE}:1", f"{STRANGE}:{'9' * 5000}"])
+def test_state_bears_any_question(seen: str, screen: Screen) -> None:
+    assert screen.browser.get(f"{screen.address}state/", {"seen": seen}).json()["held"] is True
+
+
+# --- Editing -----------------------------------------------------------------------------------------------------
+
+
+def edit_form(order: Order, **changes: Any) -> dict[str, Any]:
+    items = list(order.items.order_by("position"))
     return {
-        "seen": [f"{one.id}:{one.version}" for one in pending],
-        "order": str((order or pending[0]).id),
-        "note_id": str(context["form"].initial["note_id"]),
-        "note": "",
-        **data,
+        "version": order.version,
+        "customer_name": order.customer_name,
+        "customer_address": order.customer_address,
+        "wilaya": "Alger",
+        "commune": "",
+        "shipping_fee": str(order.shipping_fee),
+        **{f"quantity-{item.id}": item.quantity for item in items},
+        **changes,
     }
 
 
-def said(response: Any) -> str:
-    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+def two_lines(account: Account) -> Order:
+    lines = [DraftItem(quantity=2, product_name=f"P{n}", unit_price=Decimal(1000)) for n in range(2)]
+    return make_order(account, items=lines, total_amount=Decimal(4400), shipping_fee=Decimal(400))
 
 
-def send(browser: Client, page: str, **data: Any) -> Any:
-    return browser.post(f"{page}outcome/", form_of(browser, page, **data))
+def edits(order: Order) -> dict[str, tuple[str, str]]:
+    return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}
 
 
-def test_smoke(alice: Account, agent: User, browser_of: Callable[..., Client]) -> None:
-    order = make_order(alice)
-    browser = browser_of(agent)
-    assert browser.get(DESK).status_code == 200
-    page = called(browser)
-    assert browser.get(page).status_code == 200
-    response = send(browser, page, outcome="confirm", note="ok")
-    assert response.status_code == 302, response.context["form"].errors
-    assert response.url == DESK
+def test_an_edit_is_written_down_and_the_total_follows(alice: Account, browser: Client) -> None:
+    order = two_lines(alice)
+    first, second = order.items.order_by("position")
+    screen = take(browser, order)
+    form = edit_form(
+        order,
+        customer_name=" Amina Benali ",
+        wilaya="وهران",
+        commune="Bir el Djir",
+        shipping_fee="600,50",
+        **{f"quantity-{first.id}": 3, f"remove-{second.id}": "on"},
+    )
+    response = browser.post(f"{screen.address}edit/{order.id}/", form)
+    assert response.url == f"{screen.address}?order={order.id}"
     order.refresh_from_db()
-    assert order.status == "confirmed"
-    assert browser.get(DESK).status_code == 200
-    assert browser.get(page).status_code == 200
+    assert (order.wilaya_code, order.commune_code, order.total_amount) == ("31", "3103", Decimal("3600.50"))
+    assert edits(order)["customer_name"] == ("Amine Benali", "Amina Benali")
+    assert edits(order)["total_amount"] == ("4400.00", "3600.50")
+    assert edits(order)["items.1.quantity"] == ("2", "0")
+    assert "Amina Benali" in browser.get(screen.address).content.decode()
+    assert "Quantity in line 2" in browser.get(screen.address).content.decode()
+
+
+def test_what_stays_the_same_is_no_edit(alice: Account, browser: Client) -> None:
+    order = make_order(alice, customer_wilaya="W. d'Alger", customer_commune="bab ezouar", commune_code="1621")
+    screen = take(browser, order)
+    browser.post(f"{screen.address}edit/{order.id}/", edit_form(order, commune="Bab Ezzouar"))
+    order.refresh_from_db()
+    assert (order.version, order.customer_commune, edits(order)) == (1, "bab ezouar", {})
+
+
+def test_a_commune_may_be_left_out(alice: Account, browser: Client) -> None:
+    order = make_order(alice, customer_commune="Bab Ezzouar", commune_code="1621")
+    screen = take(browser, order)
+    browser.post(f"{screen.address}edit/{order.id}/", edit_form(order))
+    order.refresh_from_db()
+    assert (order.customer_commune, order.commune_code) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"customer_name": ""}, "This field is required."),
+        ({"customer_name": "a\x07b"}, "This text has signs that cannot be kept."),
+        ({"customer_address": "x" * 501}, "at most 500 characters"),
+        ({"wilaya": "Milia"}, "“Milia” is no wilaya."),
+        ({"commune": "Bab Ezzouat"}, "Bab Ezzouar"),
+        ({"shipping_fee": "4e2"}, "Write an amount such as 400 or 400.50."),
+        ({"shipping_fee": "1.005"}, "Write an amount such as 400 or 400.50."),
+        ({"shipping_fee": "99999999"}, "The total would become"),
+    ],
+)
+def test_an_unusable_edit_comes_back_with_words(
+    data: dict[str, str], sentence: str, alice: Account, browser: Client
+) -> None:
+    order = two_lines(alice)
+    screen = take(browser, order)
+    response = browser.post(f"{screen.address}edit/{order.id}/", edit_form(order, customer_name="Amina") | data)
+    assert response.status_code == 422
+    assert sentence in response.content.decode()
+    order.refresh_from_db()
+    assert order.version == 1
+
+
+@pytest.mark.parametrize("quantity", ["", "-1", "1.5", "10001", "1_0", "١٢", "9" * 40])
+def test_quantities_are_whole_numbers(quantity: str, alice: Account, browser: Client) -> None:
+    order = two_lines(alice)
+    item = order.items.first()
+    screen = take(browser, order)
+    form = edit_form(order, **{f"quantity-{item.id}": quantity})
+    assert browser.post(f"{screen.address}edit/{order.id}/", form).status_code == 422
+    assert order.edits.count() == 0
+
+
+def test_an_order_keeps_a_line(alice: Account, browser: Client) -> None:
+    order = two_lines(alice)
+    screen = take(browser, order)
+    form = edit_form(order, **{f"remove-{item.id}": "on" for item in order.items.all()})
+    response = browser.post(f"{screen.address}edit/{order.id}/", form)
+    assert "An order keeps at least one line." in response.content.decode()
+
+
+def test_an_edit_needs_the_customer_and_the_version(
+    alice: Account, colleague: User, browser: Client, browser_of: Browsers
+) -> None:
+    order = two_lines(alice)
+    screen = take(browser, order)
+    address = f"{screen.address}edit/{order.id}/"
+    form = edit_form(order, customer_name="Amina")
+    assert browser_of(colleague).post(address, form).url == screen.address
+    other = make_order(alice, phone="0770123456")
+    assert browser.get(f"{screen.address}edit/{other.id}/").url == screen.address
+    assert browser.get(address).status_code == 200
+    lifecycle.edit(order.id, lifecycle.Edit(customer_name="Aminata"), actor=Actor.of_user(colleague))
+    response = browser.post(address, form)
+    assert told(response).startswith("The order has been changed since you opened it.")
+    order.refresh_from_db()
+    assert order.customer_name == "Aminata"
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"q": "oran"}, ["Oran"]),
+        ({"q": "وهر"}, ["Oran"]),
+        ({"q": "bejai"}, ["Bejaïa"]),
+        ({"q": "bab", "wilaya": "الجزائر"}, ["Bab El Oued", "Bab Ezzouar", "Baba Hassen"]),
+        ({"q": "باب", "wilaya": "16"}, ["Bab El Oued", "Bab Ezzouar", "Baba Hassen"]),
+        ({"q": "bab", "wilaya": "no such place"}, []),
+        ({"q": "zzz"}, []),
+    ],
+)
+def test_places_are_found_while_typing_in_both_scripts(
+    query: dict[str, str], names: list[str], browser: Client
+) -> None:
+    places = browser.get("/console/regions/", query).json()["places"]
+    assert [place["name"] for place in places] == names
+
+
+# --- What it costs -----------------------------------------------------------------------------------------------
+
+
+def crowded(alice: Account, charlie: Account, agent: User, phone: str, orders: int) -> None:
+    """A customer with several orders, lines with stock, calls, earlier orders and a duplicate under another number."""
+    products = [ProductFactory(account=alice) for _ in range(3)]
+    lines = [DraftItem(quantity=1, product_id=product.id) for product in products]
+    for number in range(orders):
+        earlier = make_order(charlie, phone=phone)
+        lifecycle.cancel(earlier.id, actor=Actor.of_user(agent), reason="Duplicate")
+        order = make_order(alice, phone=phone, items=lines)
+        make_order(charlie, phone=f"07{number}{phone[3:]}")
+        for _ in range(number):
+            lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+
+
+@pytest.mark.parametrize("orders", [1, 5])
+def test_next_and_the_screen_take_fifteen_statements(
+    orders: int, alice: Account, charlie: Account, agent: User, colleague: User, browser: Client
+) -> None:
+    crowded(alice, charlie, colleague, "0550123456", orders)
+    with CaptureQueriesContext(connection) as queries:
+        screen = browser.post(f"{DESK}next/").url
+        response = browser.get(screen)
+    assert len(response.context["customer"].pending) == orders
+    statements = [query["sql"] for query in queries]
+    assert len(statements) <= 15, "\n".join(statements)
+
+
+def test_pages_of_the_desk_cost_the_same_whatever_waits(
+    alice: Account, charlie: Account, agent: User, colleague: User, browser: Client
+) -> None:
+    counts = []
+    for number in range(2):
+        for row in range(1 + 4 * number):
+            crowded(alice, charlie, colleague, f"055012{number}{row}00", 1 + number)
+            waits(make_order(alice, phone=f"066012{number}{row}00"), CallState.CALLBACK, -1, agent)
+            desk.take(make_order(alice, phone=f"077012{number}{row}00").id, agent=AgentFactory())
+        with CaptureQueriesContext(connection) as queries:
+            assert browser.get(DESK).status_code == 200
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+    assert counts[1] <= 8
