@@ -41,6 +41,8 @@ REQUEST_SECONDS = Histogram(
     "codservice_http_request_duration_seconds", "How long answers took.", ["method", "route"], buckets=_SECONDS
 )
 REFUSALS = Counter("codservice_rate_limit_refusals", "Requests over a limit.", ["limit"])
+for _limit in ("api-key", "api-address"):  # a series that is not there before the first refusal has no rate at it
+    REFUSALS.labels(_limit)
 RATE_LIMIT_OPEN = Counter("codservice_rate_limit_opened", "Times that Redis was away and no limit was kept.")
 
 

@@ -15,6 +15,7 @@ from django.conf import settings
 
 from tests.api.conftest import Service, database_url
 from tests.run.conftest import free_port
+from tests.webhooks.engine.conftest import webhook_to  # noqa: F401  (a fixture)
 from tests.webhooks.engine.receivers import Receiver
 
 KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="

@@ -1,0 +1,275 @@
+"""/metrics adds up what all processes of a host count, asks the database little, and tells only who may know."""
+
+import json
+import os
+import re
+import signal
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+import yaml
+from django.conf import settings as django_settings
+from django.db import connection
+from django.utils import timezone
+
+from codservice.operations import duties
+from orders import metrics as orders_metrics
+from orders.models import Order
+from tests.api.conftest import new_key
+from tests.factories import AccountFactory, make_order, order_body
+from tests.webhooks.engine.conftest import write
+from tests.webhooks.engine.receivers import answer, hang
+from webhooks import queue
+from webhooks.models import Claim, Delivery, Webhook
+
+from .conftest import eventually
+
+ORDERS = "/api/v1/orders"
+OPERATIONS = django_settings.BASE_DIR / "docs/operations"
+
+
+def figures(client: Any, **kwargs: Any) -> dict[str, float]:
+    answer = client.get("/metrics", **kwargs)
+    assert answer.status_code == 200, answer.content
+    rows = (line.rpartition(" ") for line in answer.content.decode().splitlines() if not line.startswith("#"))
+    return {series: float(value) for series, _, value in rows}
+
+
+# --- Several processes ---------------------------------------------------------------------------------------------
+
+
+def test_whichever_process_is_asked_it_tells_of_all(start, receiver):
+    receiver.behaviours |= {"/fails": answer("500 Oops"), "/hangs": hang}
+    web, worker = start("web", WEB_WORKERS="2"), start("worker")
+    key = new_key(AccountFactory(rate_limit=1000))
+    limited = new_key(AccountFactory(rate_limit=2))
+    for _ in range(20):
+        assert web.send("POST", ORDERS, order_body(), key=key).status == 201
+    for path in ("/nowhere", "/else/where", "/api/v1/nothing", "/static/nothing.css"):
+        web.send("GET", path)
+    web.send("PROPFIND", "/nowhere")
+    statuses = [web.send("GET", ORDERS, key=limited).status for _ in range(5)]
+    for path in ("/", "/fails", "/hangs"):
+        body = {"url": receiver.url(path), "events": ["order.cancelled"]}
+        assert web.send("POST", "/api/v1/webhooks", body, key=key).status == 201
+    order = web.send("POST", ORDERS, order_body(), key=key).json()["id"]
+    assert web.send("POST", f"{ORDERS}/{order}/cancel", key=key).status == 200
+
+    eventually(lambda: worker.metrics()["codservice_sends_in_flight"] == 1)
+    for _ in range(6):
+        told = web.metrics()
+        assert told['codservice_http_requests_total{method="POST",route="api/v1/orders",status="201"}'] == 21
+        assert told['codservice_http_request_duration_seconds_count{method="POST",route="api/v1/orders"}'] == 21
+    assert told['codservice_http_requests_total{method="GET",route="unmatched",status="404"}'] == 2
+    assert told['codservice_http_requests_total{method="other",route="unmatched",status="404"}'] == 1
+    assert told['codservice_http_requests_total{method="GET",route="static",status="404"}'] == 1
+    assert told['codservice_rate_limit_refusals_total{limit="api-key"}'] == statuses.count(429) == 3
+    assert told['codservice_events_total{kind="order.cancelled"}'] == 1
+    assert told['codservice_delivery_attempts_total{outcome="delivered"}'] == 1
+    assert told['codservice_delivery_attempts_total{outcome="status"}'] == 1
+    assert told["codservice_claims"] >= 1
+    assert told["codservice_sends_in_flight"] == 1
+    assert not [series for series in told if "healthz" in series or "metrics" in series]
+
+    os.kill(worker.popen.pid, signal.SIGKILL)
+    worker.popen.wait()
+    told = web.metrics()
+    assert "codservice_sends_in_flight" not in told or told["codservice_sends_in_flight"] == 0
+    assert told['codservice_delivery_attempts_total{outcome="delivered"}'] == 1, "what it counted has happened"
+
+
+def test_what_a_killed_process_leaves_half_written_is_passed_over(start, tmp_path):
+    web = start("web")
+    (tmp_path / "counters" / "counter_999999.db").touch()
+    assert web.metrics()["codservice_database_up"] == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_that_is_rolled_back_is_no_event(api, client, alice, webhook_to, monkeypatch):
+    webhook_to("http://127.0.0.1:9/", events=["order.cancelled"])
+    order = make_order(alice)
+    name = 'codservice_events_total{kind="order.cancelled"}'
+    before = figures(client)[name]
+    with monkeypatch.context() as broken:
+        broken.setattr("webhooks.wakeup.after_commit", lambda: 1 / 0)
+        assert api.post(f"{ORDERS}/{order.id}/cancel").status_code == 500
+    assert figures(client)[name] == before
+    assert api.post(f"{ORDERS}/{order.id}/cancel").status_code == 200
+    assert figures(client)[name] == before + 1
+
+
+# --- Who may ask ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("address", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("::1", {}, 200),
+        ("::ffff:127.0.0.1", {}, 200),
+        ("192.0.2.7", {}, 403),
+        ("10.0.0.7", {}, 403),
+        ("", {}, 403),
+        ("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, 403),
+        ("127.0.0.1", {"Forwarded": "for=192.0.2.7"}, 403),
+        ("127.0.0.1", {"X-Real-IP": "127.0.0.1"}, 403),
+        ("192.0.2.7", {"X-Forwarded-For": "127.0.0.1"}, 403),
+        ("192.0.2.7", {"Authorization": "Bearer a-token-of-some-length"}, 200),
+        ("127.0.0.1", {"Authorization": "bearer a-token-of-some-length", "X-Forwarded-For": "192.0.2.7"}, 200),
+        ("192.0.2.7", {"Authorization": "Bearer a-token-of-some-lengtH"}, 403),
+        ("192.0.2.7", {"Authorization": "Bearer "}, 403),
+        ("192.0.2.7", {"Authorization": "Bearer é"}, 403),
+        ("192.0.2.7", {"Authorization": "Basic a-token-of-some-length"}, 403),
+    ],
+)
+def test_only_this_host_or_the_token_is_told(client, settings, address, headers, status):
+    settings.METRICS_TOKEN = "a-token-of-some-length"
+    assert client.get("/metrics", REMOTE_ADDR=address, headers=headers).status_code == status
+
+
+@pytest.mark.django_db
+def test_without_a_token_nobody_else_is_told(client, settings):
+    settings.METRICS_TOKEN = ""
+    answer = client.get("/metrics", REMOTE_ADDR="192.0.2.7", headers={"Authorization": "Bearer "})
+    assert answer.status_code == 403
+    assert b"METRICS_TOKEN" in answer.content
+
+
+def test_the_worker_tells_the_same_people_and_nothing_else(start):
+    worker = start("worker", METRICS_TOKEN="a-token-of-some-length")
+    proxied = {"X-Forwarded-For": "192.0.2.7"}
+    assert worker.send("GET", "/metrics").status == 200
+    assert worker.send("GET", "/metrics", headers=proxied).status == 403
+    token = {"Authorization": "Bearer a-token-of-some-length"}
+    assert worker.send("GET", "/metrics", headers=proxied | token).status == 200
+    assert worker.send("GET", "/anything").status == 404
+
+
+# --- Figures of the database -----------------------------------------------------------------------------------------
+
+
+def test_it_asks_the_database_a_constant_number_of_questions(client, alice, webhook_to, django_assert_num_queries):
+    for number in range(3):
+        write(webhook_to(f"http://127.0.0.1:9/{number}"), 5)
+    with django_assert_num_queries(4):
+        figures(client)
+
+
+def test_due_deliveries_of_both_lanes_are_counted_up_to_a_bound(client, webhook_to, monkeypatch):
+    one, other, gone = (webhook_to(f"http://127.0.0.1:9/{number}") for number in range(3))
+    first = [*write(one, 3, age=20), *write(other, 2, age=5)]
+    write(one, 4, attempts=1, age=90)
+    write(gone, 1, age=1000)
+    Webhook.objects.filter(id=gone.id).update(deleted_at=timezone.now())
+    Delivery.objects.filter(id=first[0]).update(next_attempt_at=timezone.now() + timedelta(hours=1))
+    told = figures(client)
+    assert told["codservice_deliveries_due"] == 9
+    assert 90 <= told["codservice_oldest_due_seconds"] < 100
+    monkeypatch.setattr(queue, "_DUE", queue._DUE.replace(str(queue.MOST_COUNTED), "7"))
+    assert queue.due() == 7
+
+
+def test_claims_count_while_their_workers_are_believed_to_live(client, webhook_to):
+    webhook = webhook_to("http://127.0.0.1:9/")
+    ids = write(webhook, 3)
+    for id_, seconds in zip(ids, (30, 30, -1), strict=True):
+        until = timezone.now() + timedelta(seconds=seconds)
+        Claim.objects.create(delivery_id=id_, webhook=webhook, token=webhook.id, until=until)
+    assert figures(client)["codservice_claims"] == 2
+
+
+def test_pending_orders_by_age_are_those_of_the_last_count(client, alice):
+    for hours in (0, 2, 3, 5, 23.9, 25, 900):
+        order = make_order(alice)
+        Order.objects.filter(id=order.id).update(created_at=timezone.now() - timedelta(hours=hours))
+    Order.objects.filter(id=make_order(alice).id).update(status="confirmed")
+    assert "codservice_orders_pending" not in " ".join(figures(client))
+    orders_metrics.count_pending()
+    make_order(alice)
+    told = figures(client)
+    counts = [told[f'codservice_orders_pending{{age="{age}"}}'] for age in orders_metrics.AGES]
+    assert counts == [1, 2, 2, 2]
+
+
+def test_beats_sign_of_life_has_an_age(client, db):
+    duties.note("beat")
+    assert 0 <= figures(client)['codservice_duty_age_seconds{duty="beat"}'] < 5
+
+
+def test_without_redis_there_is_no_count_and_no_error(client, alice, monkeypatch):
+    def away(*args):
+        raise redis.ConnectionError
+
+    orders_metrics.count_pending()
+    monkeypatch.setattr("django.core.cache.cache.get", away)
+    told = figures(client)
+    assert not [series for series in told if series.startswith("codservice_orders_pending")]
+    assert told["codservice_database_up"] == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_the_database_it_tells_what_it_has_counted(client, monkeypatch):
+    connection.close()
+    with monkeypatch.context() as away:
+        away.setitem(connection.settings_dict, "HOST", "/nowhere")
+        told = figures(client)
+    assert told["codservice_database_up"] == 0
+    assert "codservice_deliveries_due" not in told
+    assert 'codservice_events_total{kind="ping"}' in told
+
+
+# --- What is built on them -------------------------------------------------------------------------------------------
+
+
+def rules() -> list[dict[str, Any]]:
+    return yaml.safe_load((OPERATIONS / "alerts.yml").read_text())["groups"][0]["rules"]
+
+
+def panels() -> list[dict[str, Any]]:
+    return json.loads((OPERATIONS / "grafana-dashboard.json").read_text())["panels"]
+
+
+def test_dashboard_and_alerts_name_only_figures_that_there_are(start, alice):
+    web = start("web")
+    start("worker")
+    orders_metrics.count_pending()
+    duties.note("beat")
+    web.send("GET", ORDERS)
+    told = web.send("GET", "/metrics").body.decode()
+    known = {series.partition("{")[0].partition(" ")[0] for series in told.splitlines() if series[:1] not in "#"}
+
+    expressions = [rule["expr"] for rule in rules()]
+    expressions += [target["expr"] for panel in panels() for target in panel.get("targets", [])]
+    named = {name for each in expressions for name in re.findall(r"\bcodservice_\w+", each)}
+    assert len(named) > 10
+    assert named - known == set()
+    values = {label for each in expressions for label in re.findall(r'(?:outcome|age|duty)="(\w+)"', each)}
+    assert {value for value in values if f'"{value}"' not in told} <= {"prune"}
+
+
+def test_every_alert_says_what_it_is_and_what_to_do():
+    for rule in rules():
+        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["labels"]["severity"] in ("page", "ticket")
+
+
+def test_panels_do_not_overlap_and_have_ids_of_their_own():
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+def test_every_figure_is_explained_in_the_operators_manual(client, db, alice):
+    orders_metrics.count_pending()
+    manual = (django_settings.BASE_DIR / "docs/operators.md").read_text()
+    families = re.findall(r"^# TYPE (codservice_\w+) ", client.get("/metrics").content.decode(), re.M)
+    ours = {name for name in families if not name.endswith("_created")}
+    assert {name for name in ours if f"`{name}" not in manual} == set()
