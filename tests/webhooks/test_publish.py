@@ -3,6 +3,7 @@
 import threading
 from datetime import UTC, datetime
 from decimal import Decimal
+from uuid import RFC_4122
 
 import pytest
 from django.db import connection, connections, transaction
@@ -56,6 +57,19 @@ def test_one_statement_however_many(alice, register, webhooks, count):
 
     assert len(captured) == 1
     assert Delivery.objects.count() == webhooks * count
+
+
+def test_ids_of_deliveries_sort_by_the_times_of_their_events(alice, register):
+    webhooks = [register(alice) for _ in range(3)]
+    for _ in range(20):
+        publish(alice)
+    events.ping(alice.id, webhooks[0].id, at=AT)
+
+    deliveries = Delivery.objects.order_by("id").values_list("id", "event_id")
+
+    assert len({id_ for id_, _ in deliveries}) == 61
+    assert {(id_.version, id_.variant) for id_, _ in deliveries} == {(7, RFC_4122)}
+    assert all(id_.bytes[:7] == event_id.bytes[:7] for id_, event_id in deliveries)
 
 
 def test_the_body_is_exact(alice):

@@ -1,0 +1,99 @@
+"""docs/operations/partition.sql divides deliveries and attempts by time, and deliveries go on as before."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from benchmarks.orders import PROGRAMS
+from codservice import embedded
+from codservice.embedded.layout import Layout
+from tests.run.conftest import CHECKOUT
+
+from . import backing
+
+# Two events, delivered at once; one of the deliveries fails, another attempt succeeds, and it is sent once more.
+DELIVER = """
+from uuid import uuid4
+from django.db import transaction
+from django.utils import timezone
+from codservice.accounts.models import Account, User
+from webhooks import delivery, events, secrets
+from webhooks.models import Attempt, Delivery, Webhook
+from webhooks.sender import Outcome
+
+holder, _ = User.objects.get_or_create(username="a@example.dz")
+account, _ = Account.objects.get_or_create(name="A", defaults={"holder": holder})
+more = {"events": ["order.confirmed"], "secret": secrets.encrypt(secrets.make_secret()), "secret_hint": "whsec_"}
+Webhook.objects.get_or_create(account=account, url="https://shop.example/", defaults=more)
+with transaction.atomic():
+    events.publish_all(account.id, "order.confirmed", data=[{"n": 1}, {"n": 2}], at=timezone.now())
+
+def attempt(failure, status):
+    token = uuid4()
+    posts = delivery.claim(token, 10)
+    outcomes = [Outcome(post, failure, status, 5, b"") for post in posts]
+    assert delivery.settle(token, outcomes) == len(posts)
+    return [post.delivery_id for post in posts]
+
+first = attempt("status", 500)
+assert len(first) == 2 and attempt("", 200) == []
+Delivery.objects.filter(status="pending").update(next_attempt_at=timezone.now())
+assert sorted(attempt("", 200)) == sorted(first)
+assert delivery.resend(first[:1]) == first[:1] and attempt("", 200) == first[:1]
+assert Attempt.objects.filter(delivery_id=first[0]).count() == 3
+assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
+"""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    layout = Layout(tmp_path / "database")
+    running = backing.start(backing.database(layout))
+    try:
+        yield embedded.database_url(layout.data)
+    finally:
+        running.kill()
+        running.wait()
+
+
+def manage(url: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        env=os.environ | {"DATABASE_URL": url},
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
+    manage(url, "migrate", "-v0")
+    manage(url, "shell", "-v0", "-c", DELIVER)
+    begins = datetime.now(UTC) + timedelta(seconds=3)
+    variables = [f"--set=from={begins.isoformat()}", f"--set=until={(begins + timedelta(days=28)).isoformat()}"]
+    divide = [PROGRAMS / "psql", url, "-X", "--quiet", *variables, f"--file={backing.OPERATIONS / 'partition.sql'}"]
+    done = subprocess.run(divide, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    time.sleep(max((begins - datetime.now(UTC)).total_seconds(), 0) + 0.1)
+
+    manage(url, "shell", "-v0", "-c", DELIVER)
+
+    part = begins.strftime("%Y_%m_%d")
+    with psycopg.connect(url) as connection:
+        for table, rows in (("delivery", 2), ("attempt", 5)):
+            counts = [
+                connection.execute(f"SELECT count(*) FROM webhooks_{table}_{name}").fetchone()
+                for name in ("first", part, "later")
+            ]
+            assert counts == [(rows,), (rows,), (0,)]
+    manage(url, "prune", "--older-than", "1")
+    manage(url, "makemigrations", "--check", "--dry-run")
