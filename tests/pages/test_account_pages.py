@@ -1,0 +1,199 @@
+"""Every account page as people meet it: no rule of axe-core broken, nothing of a stranger run, fit for a phone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account, ApiKey, User
+from orders import lifecycle
+from orders.lifecycle import DraftItem
+from orders.models import CallNote, Order, OrderEdit
+from tests import factories
+from tests.pages.browser import Visit
+from tests.webhooks.written import write_delivery
+from webhooks import registry
+from webhooks.models import Attempt, Event, Webhook
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MOST_BYTES = 100_000  # of a page with its styles and scripts
+
+ANONYMOUS = [
+    "/account/login",
+    "/account/password/forgotten",
+    "/account/password/sent",
+    "/account/password/new/x/y",
+    "/no",
+]
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>",
+    "'><svg/onload=alert(1)>",
+    "</textarea></title></pre><svg onload=alert(1)>",
+    "{{7*7}}{% csrf_token %}<iframe src=//evil.example>alert(1)",
+    "javascript:alert(1)//\" onfocus=alert(1) autofocus x=\"",
+]  # fmt: skip
+
+
+def webhook_of(account: Account, url: str = "https://203.0.114.1/hooks") -> Webhook:
+    return registry.register(account.id, url=url, events=Event.Kind.values)[0]
+
+
+def order_of(account: Account, agent: User, text: str) -> Order:
+    """An order that shows `text` wherever an order shows what others wrote."""
+    product = factories.ProductFactory(account=account, sku=text[:64], name=text)
+    item = DraftItem(quantity=1, product_id=product.id, attributes={text[:64]: text})
+    order = factories.make_order(
+        account,
+        customer_name=text,
+        customer_address=text,
+        customer_wilaya=text,
+        customer_commune=text,
+        notes=text,
+        external_id=text[:64],
+        items=[item],
+    )
+    Order.objects.filter(id=order.id).update(customer_phone=text[:40])
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note=text)
+    OrderEdit.objects.create(
+        account=account, order=order, field="customer_name", old=text, new=text, at=order.created_at, actor=text
+    )
+    lifecycle.cancel(order.id, actor=Actor(Role.API, text), reason=text)
+    return order
+
+
+@pytest.fixture
+def paths(alice: Account) -> list[str]:
+    """Every page of Alice's account, with something on it."""
+    webhook = webhook_of(alice)
+    agent = factories.AgentFactory(first_name="Samira")
+    order = order_of(alice, agent, "سميرة Aït Ahmed")
+    pending = factories.make_order(alice)
+    ApiKey.issue(alice, name="Shop")[0].revoke()
+    ApiKey.issue(alice, name="WooCommerce")
+    failed = write_delivery(webhook, "failed", attempts=4)
+    waiting = write_delivery(webhook, attempts=1)
+    key = ApiKey.objects.get(revoked_at=None)
+    home = f"/account/webhooks/{webhook.id}"
+    return [
+        "/account/quick-start",
+        "/account/orders",
+        "/account/orders?q=nobody&status=confirmed",
+        "/account/orders?phone=12",
+        f"/account/orders/{order.id}",
+        f"/account/orders/{pending.id}",
+        f"/account/orders/{pending.id}/cancel",
+        "/account/webhooks",
+        home,
+        f"{home}?status=failed&created_from=2020-01-01",
+        f"{home}/rotate",
+        f"{home}/delete",
+        f"{home}/resend",
+        f"/account/webhooks/deliveries/{failed.id}",
+        f"/account/webhooks/deliveries/{waiting.id}",
+        "/account/keys",
+        f"/account/keys/{key.id}/revoke",
+        "/account/password",
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("locale", "direction"), [("en", "ltr"), ("ar", "rtl")])
+def test_no_page_breaks_a_rule(
+    locale: str, direction: str, scheme: str, visit: Callable[..., Visit], axe: Callable[[Page], None],
+    alice: Account, paths: list[str],
+) -> None:  # fmt: skip
+    person = visit(locale=locale, color_scheme=scheme, viewport={"width": 1366, "height": 768})
+    for path in ANONYMOUS:
+        person.page.goto(path)
+        assert person.page.evaluate("document.documentElement.dir") == direction
+        axe(person.page)
+    page = person.sign_in(alice.holder.email, "/account/login")
+    for path in paths:
+        answer = page.goto(path)
+        assert answer is not None
+        assert page.evaluate("document.documentElement.dir") == direction
+        axe(page)
+    for path, submit in (
+        ("/account/quick-start", "form[action*=quick-start] button"),
+        ("/account/keys", "form[action$=keys] button"),
+        (next(path for path in paths if path.endswith("/rotate")), "button.dangerous"),
+    ):
+        page.goto(path)
+        if page.locator("[name=name]").count():
+            page.locator("[name=name]").fill("New")
+        page.locator(submit).click()
+        page.locator(".new-key code").wait_for()
+        axe(page)
+    page.locator(".menu summary").click()
+    axe(page)
+
+
+def test_pages_are_small_and_ask_nobody_else(visit: Callable[..., Visit], alice: Account, paths: list[str]) -> None:
+    for _ in range(30):
+        factories.make_order(alice)
+    webhook = Webhook.objects.get()
+    for _ in range(30):
+        write_delivery(webhook, "failed", attempts=4)
+    bodies = """() => Object.fromEntries(performance.getEntries().filter(e => e.decodedBodySize)
+        .map(e => [new URL(e.name).pathname, e.decodedBodySize]))"""
+    person = visit()
+    page = person.sign_in(alice.holder.email, "/account/login")
+    for path in [*paths, "/account/password/forgotten"]:
+        page.goto(path, wait_until="networkidle")
+        sizes = page.evaluate(bodies)
+        assert sizes[path.partition("?")[0]] > 1000
+        assert sum(sizes.values()) < MOST_BYTES, (path, sizes)
+
+
+def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Account) -> None:
+    """Stored scripts in every text that a page shows: the `visit` fixture finds no dialog, violation or request."""
+    shown: dict[str, int] = {"/account/keys": 0, "/account/orders": 0}
+    webhook = webhook_of(alice)
+    for number, payload in enumerate(PAYLOADS):
+        agent = factories.AgentFactory(username=f"agent-{number}", first_name=payload)
+        order = order_of(alice, agent, payload)
+        ApiKey.issue(alice, name=payload)
+        row = write_delivery(webhook, "failed", attempts=1, body=payload)
+        Attempt.objects.filter(delivery=row).update(response=payload.encode())
+        shown[f"/account/orders/{order.id}"] = 12
+        shown[f"/account/webhooks/deliveries/{row.id}"] = 2
+    Webhook.objects.update(url="https://shop.example/" + "".join(PAYLOADS))
+    Account.objects.filter(id=alice.id).update(name="".join(PAYLOADS))
+    User.objects.filter(id=alice.holder_id).update(first_name=PAYLOADS[0], last_name=PAYLOADS[1])
+    shown |= {"/account/webhooks": 0, f"/account/webhooks/{webhook.id}": 0, "/account/quick-start": 0}
+
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    for path, least in shown.items():
+        page.goto(path)
+        assert page.inner_text("body").count("alert(1)") >= max(least, 1), path
+    for payload in PAYLOADS:
+        page.goto("/account/orders")
+        page.locator("[name=q]").fill(payload)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**q=*")
+        assert page.locator("[name=q]").input_value() == payload
+        assert page.locator("tbody tr").count() == 1
+
+
+@pytest.mark.parametrize("locale", ["en", "ar"])
+def test_pages_fit_a_phone_and_a_finger(
+    locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
+) -> None:
+    """At 360 pixels nothing runs out of the page, and whatever is pressed is 44 pixels high."""
+    ApiKey.issue(alice, name="W" * 100)
+    order = factories.make_order(alice, customer_name="محمد الأمين بن عبد الرحمان " * 3, notes="x" * 300)
+    webhook_of(alice, "https://203.0.114.1/" + "x" * 300)
+    pressed = ":is(button, select, summary, input:not([type=hidden], [type=checkbox], [type=radio], .hidden)), nav a, "
+    pressed += ".button, tbody th a, .eyebrow a, main p > a, .tabs-of-lines > label, .checks label"
+    small: Any = """selector => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
+        .map(e => [e.outerHTML.slice(0, 120), e.getBoundingClientRect().height])
+        .filter(([_, height]) => height < 44)"""
+    person = visit(viewport={"width": 360, "height": 740}, locale=locale)
+    page = person.sign_in(alice.holder.email, "/account/login")
+    for path in [*paths, f"/account/orders/{order.id}", "/account/login"]:
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        assert page.evaluate(small, pressed) == [], path

@@ -1,0 +1,202 @@
+"""A merchant's first ten minutes, in a real browser, in each language: from the login to a delivery sent again.
+
+Nothing here is found by its words, so that the same steps work in every language.
+"""
+
+import hashlib
+import hmac
+import json
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connections
+from playwright.sync_api import Page, expect
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account, ApiKey
+from orders import lifecycle
+from orders.models import Order
+from tests import factories
+from tests.pages.browser import Visit
+from tests.webhooks.engine.conftest import make_engine  # noqa: F401
+from tests.webhooks.engine.receivers import Receiver, answer
+from webhooks.models import Delivery
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def worker(settings: Any, make_engine: Callable[..., Any]) -> Iterator[None]:  # noqa: F811
+    """Sends what is due, to private addresses too."""
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    engine, stopping = make_engine(), threading.Event()
+
+    def work() -> None:
+        while not stopping.is_set():
+            engine.drain()
+            time.sleep(0.05)
+        connections.close_all()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    stopping.set()
+    engine.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as running:
+        yield running
+
+
+def press(page: Page, action: str) -> None:
+    """The button of the form that goes to an address with this end."""
+    page.locator(f"form[method=post][action$='{action}'] button").first.click()
+
+
+@pytest.mark.parametrize(
+    ("locale", "language", "direction"), [("en-GB", "en", "ltr"), ("fr-FR", "fr", "ltr"), ("ar-DZ", "ar-dz", "rtl")]
+)
+@pytest.mark.usefixtures("worker")
+def test_the_first_ten_minutes(
+    locale: str, language: str, direction: str, visit: Callable[..., Visit], alice: Account, receiver: Receiver
+) -> None:
+    page = visit(locale=locale, permissions=["clipboard-read", "clipboard-write"]).sign_in(
+        alice.holder.email, "/account/login"
+    )
+    expect(page).to_have_url(re.compile("/account/quick-start$"))
+    html = page.locator("html")
+    expect(html).to_have_attribute("lang", language)
+    expect(html).to_have_attribute("dir", direction)
+    expect(page.locator("#progress .done")).to_have_count(0)
+
+    # A key by one click, and the first order by the lines that are shown.
+    press(page, "/account/quick-start#key-step")
+    expect(page.locator("#key")).to_be_visible()
+    page.locator("[data-copy=lines-curl]").click()
+    lines = page.evaluate("navigator.clipboard.readText()")
+    assert page.locator("#key").inner_text() in lines
+    sent = subprocess.run(["bash", "-euc", lines], capture_output=True, text=True, check=True)
+    order = Order.objects.get()
+    assert json.loads(sent.stdout)["id"] == str(order.id)
+    expect(page.locator("#progress .done")).to_have_count(1)  # without being asked
+
+    # A webhook to the shop, and its secret.
+    page.locator("a.primary[href$='/account/webhooks']").click()
+    page.locator("[name=url]").fill(receiver.url("/hooks"))
+    press(page, "/account/webhooks")
+    secret = page.locator("#secret").inner_text()
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/=]{44}", secret)
+
+    # A test event arrives, signed with it.
+    press(page, "/ping")
+    expect(page.locator("#delivery .status.delivered").first).to_be_visible()
+    (request,) = receiver.wait_for(1)
+    expected = "sha256=" + hmac.new(secret.encode(), request.body, hashlib.sha256).hexdigest()
+    assert request.headers["x-service-signature"] == expected
+    assert json.loads(request.body)["event"] == "ping"
+    expect(page.locator("pre").last).to_have_text(request.body.decode())
+
+    # The shop breaks: the agent's decision does not arrive, and is sent again when the shop is mended.
+    receiver.behaviours["/hooks"] = answer("500 Internal Server Error", body=b"<b>PDOException</b>")
+    lifecycle.confirm(order.id, actor=Actor(Role.AGENT, "Samira"))
+    receiver.wait_for(2)
+    page.goto(f"/account/orders/{order.id}")
+    page.locator("p.told a").click()
+    expect(page.locator(".log pre")).to_have_text("<b>PDOException</b>")
+    Delivery.objects.filter(event__kind="order.confirmed").update(status="failed", next_attempt_at=None, retries_left=0)
+    receiver.behaviours.clear()
+    page.goto("/account/webhooks")
+    page.locator("tbody th a").click()
+    page.locator("[name=status]").select_option("failed")
+    page.locator("form[method=get] button").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.locator("tbody th a").click()
+    press(page, "/resend")
+    expect(page.locator("#delivery .status.delivered").first).to_be_visible()
+    failed, resent = receiver.wait_for(3)[1:]
+    assert (failed.delivery, failed.body) == (resent.delivery, resent.body)
+
+    # All has arrived.
+    page.goto("/account/quick-start")
+    expect(page.locator("#progress .done")).to_have_count(2)
+
+
+def test_a_holder_makes_a_key_sees_it_once_and_revokes_it(visit: Callable[..., Visit], alice: Account) -> None:
+    page = visit(permissions=["clipboard-read", "clipboard-write"]).sign_in(alice.holder.email, "/account/login")
+    page.get_by_role("link", name="API keys", exact=True).click()
+    page.get_by_label("Name").fill("WooCommerce")
+    page.get_by_label("webhooks:write").uncheck()
+    page.get_by_role("button", name="Make the key").click()
+    key = page.locator("#key").inner_text()
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
+    assert page.evaluate("navigator.clipboard.readText()") == key
+    asked = page.request.get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"})
+    assert asked.status == 200
+
+    page.goto("/account/keys")
+    expect(page.locator("body")).not_to_contain_text(key)
+    page.get_by_role("link", name="Revoke WooCommerce").click()
+    page.get_by_role("link", name="Keep it as it is").click()
+    assert ApiKey.objects.get().revoked_at is None
+    page.get_by_role("link", name="Revoke WooCommerce").click()
+    page.get_by_role("button", name="Revoke the key").click()
+    expect(page.locator(".message")).to_contain_text("“WooCommerce” is revoked.")
+    row = ApiKey.objects.get()
+    assert row.revoked_at is not None
+    assert "webhooks:write" not in row.scopes
+
+
+def test_an_order_is_canceled_with_the_keyboard_alone(visit: Callable[..., Visit], alice: Account) -> None:
+    order = factories.make_order(alice, customer_name="Lynda Aït")
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    expect(page).to_have_url(re.compile("/account/orders$"))
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to main content")).to_be_focused()
+    page.keyboard.press("Enter")
+    for _ in range(9):  # past the tabs and the search's fields
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.name") == "q":
+            break
+    page.keyboard.type("lynda")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="Lynda Aït").press("Enter")
+    page.get_by_role("link", name="Cancel the order…").press("Enter")
+    page.get_by_label("Why, if you like").focus()
+    page.keyboard.type("Out of stock")
+    page.keyboard.press("Enter")
+    expect(page.locator(".message")).to_have_text("The order is canceled.")
+    order.refresh_from_db()
+    assert (order.status, order.cancel_reason) == ("canceled", "Out of stock")
+
+
+def test_all_of_it_works_without_scripts(visit: Callable[..., Visit], alice: Account) -> None:
+    person = visit(java_script_enabled=False)
+    page = person.sign_in(alice.holder.email, "/account/login")
+    press(page, "/account/quick-start#key-step")
+    expect(page.locator("#lines-curl")).to_be_visible()
+    expect(page.locator("#lines-php")).to_be_hidden()
+    page.locator("label[for=in-php]").click()
+    expect(page.locator("#lines-php")).to_contain_text("file_get_contents")
+    expect(page.locator("#lines-curl")).to_be_hidden()
+    expect(page.locator("[data-copy]").first).to_be_hidden()
+    page.locator(".menu summary").click()
+    page.locator("button[value=fr]").click()
+    expect(page.locator("html")).to_have_attribute("lang", "fr")
+    expect(page).to_have_url(re.compile("/account/quick-start$"))
+    page.goto("/account/keys")
+    page.locator("a.danger").click()
+    page.locator("button.dangerous").click()
+    expect(page.locator(".message.success")).to_be_visible()
+    assert ApiKey.objects.get().revoked_at is not None
