@@ -1,6 +1,8 @@
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
 
+from codservice.operations.retention import SWEEPS
+
 
 class ConsoleConfig(AdminConfig):
     """Django's admin with our site: the agents' console at /console/."""
@@ -11,3 +13,8 @@ class ConsoleConfig(AdminConfig):
 class AgentsConfig(AppConfig):
     name = "agents"
     verbose_name = "Call center"
+
+    def ready(self) -> None:
+        from agents import retention
+
+        SWEEPS["claims"] = retention.forget_claims

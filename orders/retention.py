@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection
 
 NOBODY = "—"  # in place of the name, so that a list still shows something
-BATCH = 500  # orders that a statement anonymises
+BATCH = 200  # orders that a statement anonymises
 
 # Orders that have ended, along the index `order_to_anonymise`. `updated_at` stays: clients that ask what has changed
 # need not read all old orders again.

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-BATCH = 500  # rows that a statement looks at; a delivery takes its attempts along
+BATCH = 200  # rows that a statement looks at; a delivery takes its attempts along
 
 # Events' ids sort by time, and the index of `one_delivery_per_event_and_webhook` does so too. What was resent stays for
 # as long again; but an event tells of a customer, and nothing keeps it longer than the order keeps the customer.

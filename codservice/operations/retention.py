@@ -7,8 +7,8 @@ from typing import Protocol
 
 from django.db import connection
 
-# Between two batches it rests for as many times as long as the last one took, so that requests hardly notice.
-REST = 1.0
+# Between two batches it rests for so many times as long as the last one took, so that requests hardly notice.
+REST = 3.0
 
 
 class Sweep(Protocol):

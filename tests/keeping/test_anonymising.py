@@ -135,6 +135,21 @@ def test_a_page_that_was_seen_before_is_another_one(api, order_in):
     assert api.get(f"/api/v1/orders/{order.id}", headers={"If-None-Match": tag}).status_code == 200
 
 
+def test_pages_show_it_without_a_phone(client, alice, order_in):
+    order = order_in()
+    prune()
+    agent = factories.AgentFactory(role="Supervisors")
+
+    for person, page in ((agent, f"/console/orders/order/{order.id}/"), (alice.holder, f"/account/orders/{order.id}")):
+        client.force_login(person)
+        answer = client.get(page)
+        assert answer.status_code == 200
+        text = answer.content.decode()
+        assert "its customer has been anonymised" in text
+        assert "tel:" not in text
+        assert not [each for each in PERSONAL if each in text]
+
+
 def test_to_cancel_again_is_still_harmless(api, order_in):
     order = order_in(Status.CANCELED)
     prune()

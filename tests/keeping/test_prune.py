@@ -11,10 +11,12 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
+from agents.models import Claim
 from codservice.api.models import IdempotencyRecord
 from codservice.operations import duties, tasks
 from codservice.operations.retention import SWEEPS, sweep
 from inventory.models import StockMovement
+from tests import factories
 from tests.at_once import at_once
 from webhooks import delivery, registry, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
@@ -50,9 +52,12 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
     IdempotencyRecord.objects.create(account=alice, key="k", fingerprint=b"", status=201, body=b"{}", created_at=past)
     Session.objects.create(session_key="over", session_data="", expire_date=past)
     Session.objects.create(session_key="open", session_data="", expire_date=timezone.now() + OLD)
+    agent = factories.AgentFactory()
+    for phone, expires_at in (("+213550000001", past), ("+213550000002", timezone.now())):
+        Claim.objects.create(phone_e164=phone, agent=agent, claimed_at=past, expires_at=expires_at)
     went = {
         "idempotency_keys": 1, "sessions": 1, "deliveries": 9, "attempts": 18, "events": 9, "webhooks": 1,
-        "previous_secrets": 0, "customers": 0,
+        "previous_secrets": 0, "customers": 0, "claims": 1,
     }  # fmt: skip
 
     counted = json.loads(run("--dry-run", "--json"))
@@ -68,6 +73,7 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
     assert Event.objects.count() == 4
     assert set(Webhook.objects.values_list("id", flat=True)) == {webhook.id, kept.id}
     assert Session.objects.get().session_key == "open"
+    assert Claim.objects.get().phone_e164 == "+213550000002"
     assert json.loads(run("--json")) == dict.fromkeys(went, 0) | {"dry_run": False}
 
 
@@ -150,8 +156,6 @@ def test_to_keep_nothing_at_all_is_refused(db):
 
 def test_the_ledger_is_no_log_that_retention_ends(alice):
     """The chain of movements from the first on is what stock can be checked against."""
-    from tests import factories
-
     product = factories.ProductFactory(account=alice)
     long_ago = timezone.now() - timedelta(days=5000)
     StockMovement.objects.create(
