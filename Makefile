@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins clean bench-deliveries bench-orders bench-seeing browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-orders bench-seeing browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -55,6 +55,9 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 		--extra dev -c requirements.txt pyproject.toml -o $(VENV)/dev.txt
 	{ echo '# Development tools, beside requirements.txt; `make pins` writes this file.'; \
 		grep -vxF -f requirements.txt $(VENV)/dev.txt; } > tests/requirements.txt
+
+postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the OpenAPI description
+	$(BIN)/python -m tests.docs.postman
 
 bench-deliveries: install $(VENV)/.embedded ## Measure deliveries
 	$(BIN)/python -W ignore -m benchmarks.deliveries

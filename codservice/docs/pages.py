@@ -37,7 +37,10 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".csv": "text/csv; charset=utf-8",
     ".json": "application/json",
-    **dict.fromkeys((".py", ".php", ".mjs", ".go", ".yaml", ".yml"), "text/plain; charset=utf-8"),
+    **dict.fromkeys(
+        ("", ".py", ".php", ".mjs", ".go", ".yaml", ".yml", ".sql", ".ini", ".conf", ".sh", ".txt"),
+        "text/plain; charset=utf-8",
+    ),
 }
 
 _published: dict[str, Path] = {}
@@ -84,7 +87,8 @@ class Site:
 def site() -> Site:
     """All pages and files, as they lie on the disk now."""
     changelog = settings.BASE_DIR / "CHANGELOG.md"
-    sources = [path for path in sorted(FOLDER.rglob("*")) if path.is_file() and not path.is_symlink()]
+    found = [path for path in sorted(FOLDER.rglob("*")) if path.is_file() and not path.is_symlink()]
+    sources = [path for path in found if not path.name.startswith(".")]
     sources += [changelog] if changelog.exists() else []
     return _read(tuple((path, path.stat().st_mtime_ns) for path in sources))
 
@@ -116,6 +120,9 @@ def where_to(address: str, folder: str) -> str:
         return address
     target = normpath(f"{folder}/{parts.path}")
     fragment = f"#{parts.fragment}" if parts.fragment else ""
+    for name, path in _published.items():
+        if path == settings.BASE_DIR / target:
+            return f"/docs/{name}"
     if target.endswith(".md"):
         language, name = _place(target)
         return f"/docs/{_in_language(language)}{'' if name in ('index', 'README') else name}{fragment}"

@@ -4,10 +4,8 @@ import base64
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -21,6 +19,7 @@ import standardwebhooks
 
 from codservice.accounts.models import Account, ApiKey
 from codservice.api.bodies import dump_json
+from tests.npm import installed, program
 from tests.test_docs import blocks, run_as_written
 from webhooks import secrets, sender
 
@@ -41,12 +40,6 @@ BODIES = [
         '{"event":"order.confirmed","timestamp":"2026-03-01T10:15:30.123456Z","data":{"status":"confirmed"}}',
     )
 ]
-
-
-def program(name: str) -> str:
-    path = shutil.which(name)
-    assert path, f"{name} is missing; install it, our signatures are verified with it"
-    return path
 
 
 def headers_of(body: bytes, *used: str, now: float | None = None, delivery_id: UUID | None = None) -> dict[str, str]:
@@ -130,7 +123,7 @@ def test_both_secrets_are_accepted_while_they_overlap(is_accepted: Callable[...,
 
 
 def test_the_guide_shows_the_examples_as_they_are() -> None:
-    for path in EXAMPLES.iterdir():
+    for path in EXAMPLES.glob("verify.*"):
         assert f"\n{path.read_text(encoding='utf-8')}```" in GUIDE, path.name
 
 
@@ -185,18 +178,7 @@ def test_standard_webhooks_library_for_python_refuses_all_else() -> None:
 @pytest.fixture(scope="module")
 def javascript() -> Callable[[list[dict[str, object]]], list[dict[str, bool]]]:
     """Asks the libraries from npm, which are installed once into a cache folder, as the lock file pins them."""
-    cache = Path(tempfile.gettempdir()) / f"codservice-javascript-{os.getuid()}"
-    cache.mkdir(parents=True, exist_ok=True)
-    lock = (JAVASCRIPT / "package-lock.json").read_bytes()
-    installed = cache / "installed.json"
-    if not installed.exists() or installed.read_bytes() != lock:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(JAVASCRIPT / name, cache / name)
-        command = [program("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        done = subprocess.run(command, cwd=cache, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"npm could not install the libraries that verify our signatures: {done.stderr}"
-        installed.write_bytes(lock)
-    shutil.copy(JAVASCRIPT / "verify.mjs", cache / "verify.mjs")
+    cache = installed(JAVASCRIPT)
 
     def ask(deliveries: list[dict[str, object]]) -> list[dict[str, bool]]:
         done = subprocess.run(

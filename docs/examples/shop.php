@@ -1,0 +1,122 @@
+<?php
+// A small shop's side of codservice. PHP 8.0 or newer, no extensions.
+//
+//     php shop.php import orders.json        sends the orders of a file; needs URL and KEY
+//     php -S 127.0.0.1:9000 shop.php         listens for webhooks; needs SECRET, takes STORE
+
+const ATTEMPTS = 6;
+const REPLAY_WINDOW = 300; // seconds that a delivery's timestamp may differ from our clock
+
+// Sends one order, again and again until it is known to be imported. Gives [status, body]; status 0 is no answer.
+function import_order(array $order): array
+{
+    $options = ['http' => [
+        'method' => 'POST',
+        'header' => [
+            'Authorization: Bearer ' . getenv('KEY'),
+            'Content-Type: application/json',
+            // The same for every attempt: however often it arrives, the order is imported once.
+            'Idempotency-Key: order-' . $order['external_id'],
+        ],
+        'content' => json_encode($order),
+        'ignore_errors' => true, // a 4xx is an answer too
+        'follow_location' => 0,
+        'timeout' => 10,
+    ]];
+    for ($attempt = 0; $attempt < ATTEMPTS; $attempt++) {
+        $http_response_header = [];
+        $body = @file_get_contents(getenv('URL') . '/api/v1/orders', false, stream_context_create($options));
+        $headers = implode("\n", $http_response_header);
+        $status = preg_match('~^HTTP/\S+ (\d{3})~', $headers, $found) ? (int) $found[1] : 0;
+        // Half of an answer is none.
+        if ($status < 300 && (!is_string($body) || json_decode($body) === null)) {
+            $status = 0;
+        }
+        if ($status !== 0 && $status !== 409 && $status !== 429 && $status < 500) {
+            return [$status, $body];
+        }
+        $wait = preg_match('~^Retry-After: (\d+)~mi', $headers, $found) ? max(1, (int) $found[1])
+            : 2 ** $attempt + mt_rand() / mt_getrandmax();
+        if ($attempt < ATTEMPTS - 1) {
+            fprintf(STDERR, "%s: %d %s; again in %d s\n", $order['external_id'], $status, $body, $wait);
+            usleep((int) ($wait * 1_000_000));
+        }
+    }
+    return [$status, $body];
+}
+
+function import_file(string $path): int
+{
+    $failed = 0;
+    foreach (json_decode(file_get_contents($path), true, 512, JSON_THROW_ON_ERROR) as $order) {
+        [$status, $body] = import_order($order);
+        if ($status === 201) {
+            echo $order['external_id'], ' ', json_decode($body)->id, "\n";
+        } else {
+            fprintf(STDERR, "%s: %d %s\n", $order['external_id'], $status, $body);
+            $failed++;
+        }
+    }
+    return $failed ? 1 : 0;
+}
+
+// Whether the service has signed this delivery with this secret, and within the last minutes.
+function is_ours(string $secret, array $headers, string $body): bool
+{
+    $sent_at = $headers['HTTP_WEBHOOK_TIMESTAMP'] ?? '';
+    if (!ctype_digit($sent_at) || abs(time() - (int) $sent_at) > REPLAY_WINDOW) {
+        return false;
+    }
+    $signed = ($headers['HTTP_X_SERVICE_DELIVERY'] ?? '') . ".$sent_at.$body";
+    $key = base64_decode(substr($secret, strlen('whsec_')));
+    $expected = 'v1,' . base64_encode(hash_hmac('sha256', $signed, $key, true));
+    // While a secret is changed there are two signatures; ours must be one of them.
+    foreach (explode(' ', $headers['HTTP_WEBHOOK_SIGNATURE'] ?? '') as $signature) {
+        if (hash_equals($expected, $signature)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Keeps a delivery as a line of JSON; false when it is known. Knows all since the file was made.
+function keep(string $delivery, string $body): bool
+{
+    $file = fopen(getenv('STORE') ?: 'deliveries.jsonl', 'a+');
+    flock($file, LOCK_EX);
+    rewind($file);
+    while (($line = fgets($file)) !== false) {
+        if ((json_decode($line)->delivery ?? null) === $delivery) {
+            return false;
+        }
+    }
+    fwrite($file, json_encode(['delivery' => $delivery, 'body' => json_decode($body)]) . "\n");
+    fflush($file);
+    if (function_exists('fsync')) { // PHP 8.1
+        fsync($file);
+    }
+    return fclose($file); // and gives the lock back
+}
+
+function receive(): void
+{
+    $body = file_get_contents('php://input'); // the raw bytes: these are signed
+    if ($_SERVER['REQUEST_METHOD'] !== 'POST' || !is_ours(getenv('SECRET'), $_SERVER, $body)) {
+        http_response_code(401);
+        return;
+    }
+    // A known one is acknowledged too, or it would come again.
+    if (keep($_SERVER['HTTP_X_SERVICE_DELIVERY'], $body)) {
+        error_log($_SERVER['HTTP_X_SERVICE_EVENT'] . ' ' . $_SERVER['HTTP_X_SERVICE_DELIVERY']);
+        // Here your shop puts its work into a queue: it sends the parcel, or gives the stock free again.
+    }
+    http_response_code(200);
+}
+
+if (PHP_SAPI === 'cli') {
+    if ($argc !== 3 || $argv[1] !== 'import') {
+        exit("php shop.php import orders.json\nphp -S 127.0.0.1:9000 shop.php\n");
+    }
+    exit(import_file($argv[2]));
+}
+receive();

@@ -1,0 +1,149 @@
+"""A small shop's side of codservice. Python 3.9 or newer, nothing else.
+
+python3 shop.py import orders.json     sends the orders of a file; needs URL and KEY
+python3 shop.py receive                listens for webhooks; needs SECRET, takes PORT and STORE
+"""
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import random
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+ATTEMPTS = 6
+REPLAY_WINDOW = 300  # seconds that a delivery's timestamp may differ from our clock
+MAX_BODY = 1_048_576
+
+
+class Refused(Exception):
+    """The service will not take this order; to send it again would not help."""
+
+
+def import_order(order):
+    """Send one order, again and again until it is known to be imported; gives it as the service has it."""
+    request = urllib.request.Request(
+        os.environ["URL"] + "/api/v1/orders",
+        data=json.dumps(order).encode(),
+        headers={
+            "Authorization": "Bearer " + os.environ["KEY"],
+            "Content-Type": "application/json",
+            # The same for every attempt: however often it arrives, the order is imported once.
+            "Idempotency-Key": "order-" + order["external_id"],
+        },
+    )
+    for attempt in range(ATTEMPTS):
+        wait = 2**attempt + random.random()
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            body = error.read().decode(errors="replace")
+            if error.code not in (409, 429) and error.code < 500:
+                raise Refused(body) from None
+            wait = int(error.headers.get("Retry-After") or 0) or wait
+            problem = body
+        except (OSError, http.client.HTTPException, ValueError) as error:  # no answer, or half of one
+            problem = error
+        if attempt < ATTEMPTS - 1:
+            print(f"{order['external_id']}: {problem}; again in {wait:.0f} s", file=sys.stderr)
+            time.sleep(wait)
+    raise OSError(f"{ATTEMPTS} attempts failed, the last with: {problem}")
+
+
+def import_file(path):
+    with open(path, encoding="utf-8") as file:
+        orders = json.load(file)
+    failed = 0
+    for order in orders:
+        try:
+            print(order["external_id"], import_order(order)["id"], flush=True)
+        except (Refused, OSError) as problem:
+            print(f"{order['external_id']}: {problem}", file=sys.stderr)
+            failed += 1
+    return 1 if failed else 0
+
+
+def is_ours(secret, headers, body):
+    """Whether the service has signed this delivery with this secret, and within the last minutes."""
+    sent_at = headers.get("webhook-timestamp", "")
+    if not sent_at.isascii() or not sent_at.isdigit() or abs(time.time() - int(sent_at)) > REPLAY_WINDOW:
+        return False
+    signed = f"{headers.get('X-Service-Delivery', '')}.{sent_at}.".encode() + body
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    expected = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    # While a secret is changed there are two signatures; ours must be one of them.
+    signatures = headers.get("webhook-signature", "").split(" ")
+    return any(hmac.compare_digest(expected.encode(), signature.encode()) for signature in signatures)
+
+
+class Store:
+    """The deliveries that were received, a line of JSON each. Knows them after a restart."""
+
+    def __init__(self, path):
+        self._lock = threading.Lock()
+        self._file = open(path, "a+", encoding="utf-8")
+        self._file.seek(0)
+        self._known = {json.loads(line)["delivery"] for line in self._file if line.endswith("\n")}
+
+    def add(self, delivery, body):
+        """Keep a delivery; False when it is known."""
+        with self._lock:
+            if delivery in self._known:
+                return False
+            self._file.write(json.dumps({"delivery": delivery, "body": json.loads(body)}) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._known.add(delivery)
+            return True
+
+
+class Receiver(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 10
+    store: Store
+
+    def do_POST(self):
+        length = int(self.headers.get("Content-Length") or 0)
+        if not 0 < length <= MAX_BODY:
+            self.answer(413)
+            return
+        body = self.rfile.read(length)  # the raw bytes: these are signed
+        if not is_ours(os.environ["SECRET"], self.headers, body):
+            self.answer(401)
+            return
+        is_new = self.store.add(self.headers["X-Service-Delivery"], body)
+        self.answer(200)  # known ones too, or they would come again
+        if is_new:
+            print(self.headers["X-Service-Event"], self.headers["X-Service-Delivery"], flush=True)
+            # Here your shop does its work: it sends the parcel, or gives the stock free again.
+
+    def answer(self, status):
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        if status == 413:
+            self.close_connection = True
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def receive():
+    Receiver.store = Store(os.environ.get("STORE", "deliveries.jsonl"))
+    ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "9000"))), Receiver).serve_forever()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["import"] and len(sys.argv) == 3:
+        sys.exit(import_file(sys.argv[2]))
+    if sys.argv[1:] == ["receive"]:
+        receive()
+    sys.exit(__doc__)

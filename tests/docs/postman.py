@@ -1,0 +1,65 @@
+"""The Postman collection, made from the OpenAPI description: `make postman` writes docs/postman.json.
+
+openapi-to-postmanv2 converts; what it invents by chance (ids, values, answers) is taken out or replaced by the
+description's own examples, so that the same description gives the same file.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.drift import description
+from tests.npm import installed, program
+
+TARGET = Path(__file__).resolve().parent.parent.parent / "docs/postman.json"
+PACKAGE = Path(__file__).with_name("description")
+
+
+def collection() -> str:
+    """The file's text."""
+    described = description()
+    cache = installed(PACKAGE)
+    done = subprocess.run(
+        [program("node"), "postman.mjs"],
+        cwd=cache,
+        input=json.dumps(described),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    made = json.loads(done.stdout)
+    del made["info"]["_postman_id"]
+    made["auth"] = {"type": "bearer", "bearer": [{"key": "token", "value": "{{apiKey}}", "type": "string"}]}
+    made["variable"] = [
+        {"key": "baseUrl", "value": "http://localhost:8000", "type": "string"},
+        {"key": "apiKey", "value": "", "type": "string"},
+    ]
+    for folder in made["item"]:
+        for item in folder["item"]:
+            _settle(item, described)
+    return json.dumps(made, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def _settle(item: dict[str, Any], described: dict[str, Any]) -> None:
+    """Leave nothing in a request that chance has chosen."""
+    request = item["request"]
+    item["response"] = []
+    del item["id"]
+    for entry in [*request["url"]["query"], *request["url"]["variable"], *request["header"]]:
+        if entry["key"] not in ("Accept", "Content-Type", "page", "per_page"):
+            entry["value"] = ""
+    path = "/" + "/".join(f"{{{part[1:]}}}" if part.startswith(":") else part for part in request["url"]["path"])
+    operation = described["paths"][path][request["method"].lower()]
+    if "requestBody" in operation:
+        (example,) = operation["requestBody"]["content"]["application/json"]["examples"].values()
+        request["body"]["raw"] = json.dumps(example["value"], ensure_ascii=False, indent=2)
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+    django.setup()
+    TARGET.write_text(collection(), encoding="utf-8")

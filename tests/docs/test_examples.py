@@ -1,0 +1,160 @@
+"""Every example of the docs, in both languages, is run or held against what it stands for; none is only looked at."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import standardwebhooks
+from django.conf import settings
+from django.db import connection
+
+from codservice.accounts.models import Account, ApiKey
+from orders.regions import tables
+from tests import factories
+from tests.api.test_openapi import closed
+from tests.drift import description
+from tests.npm import program
+from tests.test_docs import run_as_written
+from tests.webhooks.conftest import names  # noqa: F401  (fixture)
+from tests.webhooks.test_verification import BODIES, SECRET, headers_of
+
+DOCS = settings.BASE_DIR / "docs"
+EXAMPLES = DOCS / "examples"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "operations" not in path.parts)
+# What merchants read: each of these in English and in French.
+MERCHANTS = [
+    *("index", "quick-start", "authentication", "orders", "inventory", "webhooks", "errors", "limits", "idempotency"),
+    *("regions", "programs", "changes"),
+]
+MERCHANTS_PAGES = [*(DOCS / f"{name}.md" for name in MERCHANTS), *(DOCS / f"fr/{name}.md" for name in MERCHANTS)]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(DOCS))
+
+
+def fences(path: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a page: what stands behind the fence, and the block."""
+    return re.findall(r"^```([^\n]*)\n(.*?)^```$", path.read_text(encoding="utf-8"), re.S | re.M)
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return [block for info, block in fences(path) if info.split(" ")[0] == language]
+
+
+WITH_BASH = [path for path in MERCHANTS_PAGES if path.exists() and blocks(path, "bash")]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("page", WITH_BASH, ids=name_of)
+def test_commands_work_word_for_word(page: Path, live_server: Any, alice: Account, names: Any) -> None:  # noqa: F811
+    _, key = ApiKey.issue(alice, name="guide")
+    factories.ProductFactory(account=alice, sku="ROB-01")
+    factories.ProductFactory(account=alice, sku="FOU-01", stock_quantity=9)
+
+    printed = run_as_written("\n".join(blocks(page, "bash")), live_server, KEY=key, URL=live_server.url)
+
+    assert [line for line in printed if line]
+
+
+@pytest.mark.parametrize("name", MERCHANTS)
+def test_each_page_for_merchants_has_the_same_examples_in_french(name: str) -> None:
+    english, french = fences(DOCS / f"{name}.md"), fences(DOCS / f"fr/{name}.md")
+
+    assert [info for info, _ in french] == [info for info, _ in english]
+    for (info, one), (_, other) in zip(english, french, strict=True):
+        if info.split(" ")[0] in ("json", "http", "python", "php", "javascript", "go", "sql"):
+            assert other == one
+
+
+@pytest.mark.parametrize("page", MERCHANTS_PAGES, ids=name_of)
+def test_json_is_what_the_description_says(page: Path) -> None:
+    schemas = description()["components"]["schemas"]
+    events = {
+        kind: webhook["post"]["requestBody"]["content"]["application/json"]["schema"]
+        for kind, webhook in description()["webhooks"].items()
+    }
+    for info, block in fences(page):
+        language, _, shape = info.partition(" ")
+        if language == "json":
+            schema = {"components": description()["components"], **(schemas | events)[shape]}
+            jsonschema_rs.validator_for(closed(schema), validate_formats=True).validate(json.loads(block))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_example_is_only_looked_at(page: Path) -> None:
+    """Each block is of a kind that a test of this folder, or of the signatures, runs."""
+    shown_in_full = [path.read_text(encoding="utf-8") for path in EXAMPLES.iterdir()]
+    run_here = {"bash", "json", "http", "sql", "sh", "text", "console", "yaml", "ini"}
+    for info, block in fences(page):
+        language = info.split(" ")[0]
+        assert language in run_here or block in shown_in_full or block in PYTHON_LINES, f"{info}: {block}"
+
+
+# --- Lines of a page that need something around them ------------------------------------------------------------------
+
+PYTHON_LINES = blocks(DOCS / "webhooks.md", "python")[1:]
+
+
+def test_the_lines_for_the_library_verify() -> None:
+    (lines,) = PYTHON_LINES
+    around = {"signing_secret": SECRET, "raw_body": BODIES[0], "headers": headers_of(BODIES[0])}
+    exec(lines, around)
+
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        exec(lines, around | {"raw_body": BODIES[1]})
+
+
+@pytest.mark.django_db
+def test_the_statement_that_drops_repeats_does() -> None:
+    (statement,) = blocks(DOCS / "webhooks.md", "sql")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE deliveries (id uuid PRIMARY KEY, body text) ON COMMIT DROP")
+        counts = []
+        for _ in range(2):
+            delivery = {"delivery": "01954f6e-5b6c-4d7e-8f90-a1b2c3d4e5f6", "body": "{}"}
+            cursor.execute(re.sub(r":(\w+)", r"%(\1)s", statement), delivery)
+            counts.append(cursor.rowcount)
+    assert counts == [1, 0]
+
+
+@pytest.mark.parametrize("page", [DOCS / "webhooks.md", DOCS / "fr/webhooks.md"], ids=name_of)
+def test_the_line_for_the_shell_computes_the_signature(page: Path, tmp_path: Path) -> None:
+    (line,) = blocks(page, "sh")
+    (tmp_path / "body.json").write_bytes(BODIES[0])
+    environ = os.environ | {"SECRET": SECRET}
+
+    printed = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, env=environ, capture_output=True, text=True, check=True
+    )
+
+    assert "sha256=" + printed.stdout.split()[0] == headers_of(BODIES[0])["X-Service-Signature"]
+
+
+@pytest.mark.parametrize("page", [DOCS / "quick-start.md", DOCS / "fr/quick-start.md"], ids=name_of)
+def test_the_variables_of_the_quick_start_are_those_that_its_commands_use(page: Path) -> None:
+    (lines,) = blocks(page, "sh")
+    script = lines + '\nprintf \'%s %s\' "$URL" "$KEY"'
+
+    printed = subprocess.run([program("bash"), "-euc", script], capture_output=True, text=True, check=True).stdout
+
+    assert printed == "https://orders.example.dz cod_live_…"
+    used = set(re.findall(r"\$([A-Z]+)", "".join(blocks(page, "bash"))))
+    assert used <= {"URL", "KEY", "ID", "WEBHOOK"}
+
+
+@pytest.mark.parametrize("page", [DOCS / "regions.md", DOCS / "fr/regions.md"], ids=name_of)
+def test_the_table_of_wilayas_is_the_one_that_we_use(page: Path) -> None:
+    rows = re.findall(r"^\| `(\d\d)` \| ([^|]+) \| ([^|]+) \| (\d+) \|$", page.read_text(encoding="utf-8"), re.M)
+    counts = dict.fromkeys(tables.wilayas(), 0)
+    for commune in tables.communes().values():
+        counts[commune.wilaya] += 1
+
+    assert rows == [
+        (wilaya.code, wilaya.name, wilaya.name_ar, str(counts[wilaya.code])) for wilaya in tables.wilayas().values()
+    ]

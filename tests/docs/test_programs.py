@@ -1,0 +1,292 @@
+"""The complete programs of docs/examples, run against the service: web processes, the engine, real sockets."""
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+
+from codservice.accounts.actor import Actor, Role
+from orders import lifecycle
+from orders.models import Order
+from tests.api.conftest import Service, _service, new_key, service  # noqa: F401  (fixtures)
+from tests.factories import AccountFactory, make_order, order_body
+from tests.npm import program
+from tests.webhooks.engine.conftest import engine, make_engine  # noqa: F401  (fixtures)
+from webhooks import delivery, registry
+from webhooks.engine import Engine
+from webhooks.models import Delivery
+
+EXAMPLES = settings.BASE_DIR / "docs/examples"
+SHOPS = {"python": [sys.executable, "shop.py"], "php": ["php", "shop.php"]}
+RECEIVERS = {
+    "python": [sys.executable, "shop.py", "receive"],
+    "php": ["php", "-S", "127.0.0.1:{port}", "shop.php"],
+    "node": ["node", "receiver.mjs"],
+}
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+# --- Importing: through a front that loses requests and answers, as the internet does --------------------------------
+
+
+class Front:
+    """Stands before the service. The first requests get what `troubles` names, in turn; all later ones pass."""
+
+    def __init__(self, port: int, troubles: list[str]) -> None:
+        self.seen: list[tuple[str, str]] = []
+        front = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                trouble = troubles.pop(0) if troubles else ""
+                front.seen.append((trouble, self.headers["Idempotency-Key"]))
+                if trouble.isdigit():
+                    return self._answer(int(trouble), {"Retry-After": "1"}, b"{}")
+                passed = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+                passed.request("POST", self.path, body, dict(self.headers.items()))
+                answer = passed.getresponse()
+                content = answer.read()
+                passed.close()
+                if trouble == "lost":  # the service has done it, and nobody hears of it
+                    return self.connection.shutdown(socket.SHUT_RDWR)
+                return self._answer(answer.status, {}, content)
+
+            def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def front(service: Service) -> Iterator[Callable[..., Front]]:  # noqa: F811
+    made: list[Front] = []
+
+    def make(*troubles: str) -> Front:
+        made.append(Front(service.port, list(troubles)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.server.shutdown()
+        each.server.server_close()
+
+
+@pytest.fixture(params=sorted(SHOPS))
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a shop's import of these orders against this address."""
+    for path in EXAMPLES.glob("shop.*"):
+        shutil.copy(path, tmp_path)
+
+    def run(orders: list[dict[str, Any]], url: str, key: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "orders.json").write_text(json.dumps(orders))
+        first, script = SHOPS[request.param]
+        return subprocess.run(
+            [program(first), script, "import", "orders.json"],
+            cwd=tmp_path, env=os.environ | {"URL": url, "KEY": key}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+def test_orders_are_imported_once_through_all_troubles(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
+    account = AccountFactory()
+    troubled = front("503", "lost", "429")
+    orders = [order_body(external_id="1042"), order_body(external_id="1043")]
+
+    done = shop(orders, troubled.url, new_key(account))
+
+    assert done.returncode == 0, done.stderr
+    imported = Order.objects.filter(account=account).order_by("created_at", "id")
+    assert done.stdout.splitlines() == [f"{order.external_id} {order.id}" for order in imported]
+    assert [order.external_id for order in imported] == ["1042", "1043"]
+    assert troubled.seen == [
+        ("503", "order-1042"), ("lost", "order-1042"), ("429", "order-1042"), ("", "order-1042"), ("", "order-1043"),
+    ]  # fmt: skip
+
+
+def test_what_is_refused_is_told_and_not_sent_again(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
+    account = AccountFactory()
+    calm = front()
+    orders = [order_body(external_id="1", customer_wilaya="Atlantis"), order_body(external_id="2")]
+
+    done = shop(orders, calm.url, new_key(account))
+
+    assert done.returncode == 1
+    assert "customer_wilaya" in done.stderr
+    assert [key for _, key in calm.seen] == ["order-1", "order-2"]
+    assert Order.objects.get(account=account).external_id == "2"
+
+
+@pytest.mark.parametrize("page", ["docs/programs.md", "docs/fr/programs.md"])
+def test_the_page_shows_the_commands_that_are_run_here(page: str) -> None:
+    shown = (settings.BASE_DIR / page).read_text(encoding="utf-8")
+
+    for first, *rest in [*([*each, "import", "orders.json"] for each in SHOPS.values()), *RECEIVERS.values()]:
+        command = " ".join(["python3" if first == sys.executable else first, *rest])
+        assert f"{command.format(port=9000)}\n" in shown
+
+
+# --- Receiving --------------------------------------------------------------------------------------------------------
+
+
+class Running:
+    """A receiver as a process, and what it has kept."""
+
+    def __init__(self, command: list[str], folder: Path, secret: str, port: int) -> None:
+        self.port, self.store = port, folder / "kept.jsonl"
+        self._command = [program(command[0]), *(part.format(port=port) for part in command[1:])]
+        self._folder = folder
+        self._environ = os.environ | {"SECRET": secret, "PORT": str(port), "STORE": str(self.store)}
+        self.start()
+
+    def start(self) -> None:
+        with (self._folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(self._command, cwd=self._folder, env=self._environ, stdout=log, stderr=log)
+        deadline = time.monotonic() + 15
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                assert self.process.poll() is None, (self._folder / "log").read_text()
+                assert time.monotonic() < deadline, "the receiver does not listen"
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def kept(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.store.read_text().splitlines()]
+
+    def post(self, body: bytes, headers: dict[str, str]) -> int:
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        client.request("POST", "/", body, headers)
+        status = client.getresponse().status
+        client.close()
+        return status
+
+
+@pytest.fixture
+def secret_and_url(settings: Any) -> tuple[Any, str, int]:
+    """A webhook that leads to a free port of this machine."""
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    webhook, secret = registry.register(
+        AccountFactory().id, url=f"http://127.0.0.1:{port}/", events=["order.confirmed"]
+    )  # fmt: skip
+    return webhook, secret, port
+
+
+@pytest.fixture(params=sorted(RECEIVERS))
+def running(request: pytest.FixtureRequest, tmp_path: Path, secret_and_url: Any) -> Iterator[Running]:
+    for path in EXAMPLES.iterdir():
+        shutil.copy(path, tmp_path)
+    _, secret, port = secret_and_url
+    started = Running(RECEIVERS[request.param], tmp_path, secret, port)
+    yield started
+    started.stop()
+
+
+def confirm_an_order(account: Any) -> Order:
+    order = make_order(account, customer_name="سميرة 🎁")
+    lifecycle.confirm(order.id, actor=Actor(Role.SUPERVISOR, "Samira"))
+    return order
+
+
+def signed(secret: str, body: bytes, delivery_id: str, sent_at: int) -> dict[str, str]:
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    digest = hmac.new(key, f"{delivery_id}.{sent_at}.".encode() + body, hashlib.sha256).digest()
+    return {
+        "Content-Type": "application/json",
+        "X-Service-Event": "order.confirmed",
+        "X-Service-Delivery": delivery_id,
+        "webhook-timestamp": str(sent_at),
+        "webhook-signature": "v1," + base64.b64encode(digest).decode(),
+    }
+
+
+def test_a_delivery_is_kept_once_however_often_it_comes(
+    running: Running, secret_and_url: Any, engine: Engine  # noqa: F811
+) -> None:  # fmt: skip
+    webhook, _, _ = secret_and_url
+    order = confirm_an_order(webhook.account)
+    engine.drain()
+    (sent,) = Delivery.objects.all()
+    assert sent.status == "delivered"
+
+    delivery.resend([sent.id])
+    engine.drain()
+    running.stop()
+    running.start()
+    delivery.resend([sent.id])
+    engine.drain()
+
+    sent.refresh_from_db()
+    assert (sent.status, sent.attempt_count) == ("delivered", 3)
+    (kept,) = running.kept()
+    assert kept["delivery"] == str(sent.id)
+    assert kept["body"]["data"]["id"] == str(order.id)
+    assert kept["body"]["data"]["customer_name"] == "سميرة 🎁"
+
+
+def test_both_secrets_are_accepted_after_a_rotation(
+    running: Running, secret_and_url: Any, engine: Engine  # noqa: F811
+) -> None:  # fmt: skip
+    webhook, _, _ = secret_and_url
+    registry.rotate_secret(webhook.account_id, webhook.id)
+    confirm_an_order(webhook.account)
+
+    engine.drain()
+
+    assert Delivery.objects.get().status == "delivered"  # the receiver still has the old secret
+
+
+def test_forgeries_and_old_recordings_are_refused(running: Running, secret_and_url: Any) -> None:
+    _, secret, _ = secret_and_url
+    body, now, id_ = b'{"event":"order.confirmed","data":{}}', int(time.time()), str(uuid4())
+    good = signed(secret, body, id_, now)
+
+    assert running.post(body + b" ", good) == 401
+    assert running.post(body, good | {"X-Service-Delivery": str(uuid4())}) == 401
+    assert running.post(body, signed(secret[:-4] + "AAA=", body, id_, now)) == 401
+    assert running.post(body, signed(secret, body, id_, now - 600)) == 401
+    assert running.post(body, signed(secret, body, id_, now + 600)) == 401
+    assert running.post(body, {"Content-Type": "application/json"}) == 401
+    assert running.post(body, good) == 200
+    assert [kept["delivery"] for kept in running.kept()] == [id_]

@@ -1,0 +1,86 @@
+"""Search finds what people mean, best first, in the scripts that they write."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from codservice.docs import pages
+from codservice.docs.rendering import render
+from codservice.docs.search import fold, search
+
+
+def site(*texts: str) -> pages.Site:
+    """One French page of each text."""
+    made = {}
+    for number, text in enumerate(texts):
+        rendered = render(text, lambda address: address)
+        page = pages.Page(f"p{number}", "fr", rendered.sections[0].heading, rendered.html, rendered.sections)
+        made["fr", page.name] = page
+    return pages.Site(made, dict[str, Path]())
+
+
+def found(texts: pages.Site, query: str) -> list[str]:
+    return [result.url for result in search(texts, "fr", query)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Délai", "delai"),
+        ("COMMANDES", "commande"),
+        ("cœur", "coeur"),
+        ("الجزائر", "جزائر"),
+        ("أدرار", "ادرار"),
+        ("وَرْقَلَة", "ورقله"),
+        ("الأغواط", "الاغواط"),
+    ],
+)
+def test_spellings_of_one_word_are_one(one: str, other: str) -> None:
+    assert fold(one) == fold(other)
+
+
+def test_a_heading_comes_before_a_mention() -> None:
+    texts = site("# Une page\n\nElle parle des délais.\n", "# Les délais\n\nIls sont courts.\n")
+
+    assert found(texts, "delai") == ["/docs/fr/p1#les-délais", "/docs/fr/p0#une-page"]
+
+
+def test_all_words_before_any() -> None:
+    texts = site("# A\n\nla clé et la signature\n", "# B\n\nla clé\n", "# C\n\nla signature\n")
+
+    assert found(texts, "signature clé") == ["/docs/fr/p0#a"]
+    assert set(found(texts, "signature absent")) == {"/docs/fr/p0#a", "/docs/fr/p2#c"}
+
+
+def test_the_beginning_of_a_word_is_enough() -> None:
+    assert found(site("# A\n\nidempotence\n"), "idemp") == ["/docs/fr/p0#a"]
+
+
+def test_what_was_found_is_marked_in_its_own_spelling() -> None:
+    (result,) = search(site("# Mots\n\n" + "avant " * 40 + "les Délais sont courts " + "après " * 60), "fr", "delais")
+
+    assert [piece.text for piece in result.excerpt if piece.is_found] == ["Délais"]
+    text = "".join(piece.text for piece in result.excerpt)
+    assert text.startswith("… ")
+    assert text.endswith(" …")
+    assert len(text) < 320
+
+
+@pytest.mark.parametrize("query", ["", " ", "§§§", "zzzzzz", "\0", "a" * 5000, "<script>alert(1)</script>", "%", "'\""])
+def test_whatever_is_asked_is_answered(query: str, client: Client, db: None) -> None:
+    answer = client.get("/docs/search", {"q": query})
+
+    assert answer.status_code == 200
+    assert "<script>alert" not in answer.content.decode()
+
+
+def test_the_page_finds_in_both_languages_and_scripts(client: Client, db: None) -> None:
+    def first(path: str, query: str) -> str:
+        answer = client.get(path, {"q": query}).content.decode()
+        return answer.partition('<ol class="docs-results">')[2].partition('href="')[2].partition('"')[0]
+
+    assert first("/docs/search", "verify signature") == "/docs/webhooks#verify-the-signature"
+    assert first("/docs/search", "order_not_cancellable").startswith("/docs/")
+    assert first("/docs/fr/search", "cle d'idempotence").startswith("/docs/fr/idempotency")
+    assert first("/docs/fr/search", "الجزائر").startswith("/docs/fr/regions")
