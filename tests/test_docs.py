@@ -98,3 +98,10 @@ def test_make_has_the_targets_that_the_readme_names() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
     assert set(re.findall(r"make ([a-z-]+)", README)) <= targets
+
+
+def test_links_between_the_files_lead_somewhere() -> None:
+    """As they are read in the repository; tests/docs/test_site.py follows those of the served pages."""
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
