@@ -220,7 +220,12 @@ class FileCommand(Command):
     def take_batch(
         self, batch: Sequence[Entry], add: Callable[[Row, str], None], *, dry_run: bool, patient: bool
     ) -> None:
-        whole = [entry for entry in batch if not any(row.surplus for row in entry)]
+        whole, wrong = list[Entry](), list[tuple[Entry, Errors]]()
+        for entry in batch:
+            if any(row.surplus for row in entry):
+                wrong.append((entry, _SURPLUS))
+            else:
+                whole.append(entry)
         for wait in (*(_RETRY_AFTER if patient else ()), None):
             try:
                 with _undone() if dry_run else nullcontext():
@@ -231,7 +236,6 @@ class FileCommand(Command):
                     raise
                 time.sleep(wait)
         self.counts.update(taken.counts)
-        wrong = [(entry, _SURPLUS) for entry in batch if any(row.surplus for row in entry)]
         for entry, errors in sorted([*taken.refused, *wrong], key=lambda refusal: refusal[0][0].line):
             self.counts["refused"] += 1
             if len(self.shown) < MOST_SHOWN:

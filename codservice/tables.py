@@ -67,7 +67,8 @@ class Table:
         if self._sheet is not None:
             return max(self._sheet.height - 1, 0)
         with self.path.open("rb") as file:
-            return sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
+            lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
+        return max(lines - 1, 1)
 
     def __iter__(self) -> Iterator[Row]:
         records, names, width = self._records(), self.names, len(self.names)

@@ -56,7 +56,7 @@ WITH new_order AS (
     INSERT INTO orders_statuschange (account_id, order_id, to_status, at, actor, user_id, reason)
     SELECT account_id, id, 'pending_confirmation', created_at, %s, %s::uuid, '' FROM new_order
 )
-SELECT id, created_at FROM new_order
+SELECT created_at, array_agg(id) FROM new_order GROUP BY created_at
 """.format(  # noqa: S608  (our own column names)
     order_names=", ".join(_ORDER_COLUMNS),
     order_columns=", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items()),
@@ -91,4 +91,4 @@ def insert(orders: Sequence[NewOrder], actor: Actor) -> dict[UUID, datetime]:
                 actor.user_id,
             ],
         )
-        return dict(cursor.fetchall())
+        return {order_id: created_at for created_at, ids in cursor.fetchall() for order_id in ids}

@@ -107,6 +107,12 @@ def test_good_orders_are_kept_and_each_bad_one_is_reported_with_its_line(alice: 
     assert set(refused["errors"]) == {"customer_phone", "items.0.quantity"}
 
 
+def test_a_negative_quantity_is_out_of_bounds_and_not_said_to_be_no_number(alice: Account, write: Any) -> None:
+    result, _ = run(write([row(quantity="-2")]), alice)
+
+    assert result["errors"][0]["errors"] == {"items.0.quantity": ["Must be from 1 to 10000."]}
+
+
 def test_a_file_can_be_imported_again(alice: Account, write: Any) -> None:
     path = write([row(), row(external_id="A2")])
     run(path, alice)

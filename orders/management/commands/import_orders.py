@@ -16,7 +16,7 @@ from orders import lifecycle, serializers
 _ORDER = ("external_id", "customer_name", "customer_phone", "customer_address", "customer_wilaya", "customer_commune",
           "total_amount", "shipping_fee", "notes")  # fmt: skip
 _ITEM = ("product_id", "product_name", "quantity", "unit_price", "attributes")
-_INTEGER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
 
 
