@@ -1,0 +1,272 @@
+"""What supervisors do beside calling: review, claims, moves of many orders, calling rules."""
+
+from datetime import time
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents import desk
+from agents.models import CallingRules, Claim
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, User
+from orders import lifecycle
+from orders.models import CallNote, CallState, Order, StatusChange
+from tests.factories import make_order
+
+REVIEW, CLAIMS, MOVES, LIST = "/console/review/", "/console/claims/", "/console/moves/", "/console/orders/order/"
+
+
+def said(response: Any) -> list[str]:
+    return [str(message) for message in response.context["messages"]]
+
+
+@pytest.fixture
+def browser(supervisor: User, browser_of: Any) -> Any:
+    return browser_of(supervisor)
+
+
+# --- Review ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def for_review(order: Order, agent: User) -> Order:
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note="Toujours éteint")
+    Order.objects.update(call_state=CallState.REVIEW, call_attempts=6)
+    return order
+
+
+def test_the_review_list_says_why_an_order_is_there(for_review: Order, alice: Account, browser: Any) -> None:
+    make_order(alice, customer_name="Somebody else", phone="0661 11 22 33")
+    text = browser.get(REVIEW).content.decode()
+    for piece in ("Amine Benali", "0550 12 34 56", "No answer", "Samira", "Toujours éteint", "Alice&#x27;s shop"):
+        assert piece in text
+    assert "Somebody else" not in text
+
+
+def test_a_supervisor_calls_from_the_review_list(for_review: Order, supervisor: User, browser: Any) -> None:
+    response = browser.post(REVIEW, {"take": str(for_review.id)})
+    claim = Claim.objects.get()
+    assert claim.agent == supervisor
+    assert response.url == f"/console/desk/{claim.id}/"
+
+
+def test_who_is_being_called_is_not_taken_away(for_review: Order, agent: User, browser: Any) -> None:
+    desk.take(for_review.id, agent=agent)
+    assert b"Samira is calling" in browser.get(REVIEW).content
+    assert "Samira is calling this customer." in said(browser.post(REVIEW, {"take": str(for_review.id)}, follow=True))
+    assert Claim.objects.get().agent == agent
+
+
+def test_orders_go_back_to_the_agents_one_or_many(for_review: Order, alice: Account, agent: User, browser: Any) -> None:
+    other = make_order(alice, phone="0661 11 22 33")
+    Order.objects.update(call_state=CallState.REVIEW, call_attempts=6)
+    ids = [str(for_review.id), str(other.id), "no id"]
+    response = browser.post(REVIEW, {"order": ids, "requeue": "1"}, follow=True)
+    assert said(response) == ["2 orders are back in the queue."]
+    assert set(Order.objects.values_list("call_state", "call_attempts")) == {("retry", 0)}
+    assert desk.next_customer(agent)
+    assert said(browser.post(REVIEW, {"requeue": "1"}, follow=True)) == ["Choose at least one order."]
+
+
+@pytest.mark.parametrize("data", [{"take": "x"}, {"take": "01980000-0000-7000-8000-000000000000"}, {}])
+def test_odd_reviews_are_no_crash(data: dict[str, str], browser: Any) -> None:
+    assert browser.post(REVIEW, data, follow=True).status_code == 200
+
+
+# --- Claims ------------------------------------------------------------------------------------------------------
+
+
+def test_everybody_sees_who_holds_whom_and_supervisors_release(
+    order: Order, agent: User, colleague: User, browser: Any, browser_of: Any
+) -> None:
+    claim = desk.take(order.id, agent=agent)
+    for page in (browser_of(colleague).get(CLAIMS), browser.get(CLAIMS)):
+        text = page.content.decode()
+        assert "Amine Benali" in text
+        assert "Samira" in text
+    assert b"Release" not in browser_of(colleague).get(CLAIMS).content
+    assert b"Samira is calling" in browser_of(colleague).get(LIST).content
+    assert "is free" in said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))[0]
+    assert not Claim.objects.exists()
+    assert said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True)) == ["Nobody held this customer any more."]
+    assert browser.post(CLAIMS, {"claim": "x"}, follow=True).status_code == 200
+
+
+def test_claims_that_ran_out_are_not_shown(order: Order, agent: User, browser: Any) -> None:
+    desk.take(order.id, agent=agent)
+    Claim.objects.update(expires_at="2020-01-01T00:00Z")
+    assert b"Nobody is calling anybody now." in browser.get(CLAIMS).content
+    assert b"is calling" not in browser.get(LIST).content
+
+
+# --- Filters of the list -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({}, ["First", "Second", "Third"]),
+        ({"merchant": "charlie"}, ["Third"]),
+        ({"wilaya": "31"}, ["Second"]),
+        ({"first": "2026-03-02", "last": "2026-03-02"}, ["Second"]),
+        ({"last": "2026-03-01"}, ["First"]),
+        ({"first": "2026-03-03"}, ["Third"]),
+        ({"call": "callback"}, ["First"]),
+        ({"holder": "anybody"}, ["Second"]),
+        ({"wilaya": "31", "merchant": "charlie"}, []),
+        ({"wilaya": "99"}, []),
+        ({"first": "x"}, []),
+        ({"holder": "01980000-0000-7000-8000-000000000000"}, []),
+        ({"merchant": "\0"}, []),
+        ({"q": "first", "wilaya": "16"}, ["First"]),
+    ],
+)
+def test_filters(
+    query: dict[str, str], names: list[str], alice: Account, charlie: Account, agent: User, browser: Any
+) -> None:
+    make_order(alice, customer_name="First", phone="0550 00 00 01")
+    second = make_order(alice, customer_name="Second", phone="0550 00 00 02", wilaya_code="31")
+    make_order(charlie, customer_name="Third", phone="0550 00 00 03")
+    for name, created_at in (
+        ("First", "2026-03-01T12:00Z"), ("Second", "2026-03-01T23:30Z"), ("Third", "2026-03-02T23:30Z"),
+    ):  # fmt: skip
+        Order.objects.filter(customer_name=name).update(created_at=created_at)
+    Order.objects.filter(customer_name="First").update(call_state=CallState.CALLBACK)
+    desk.take(second.id, agent=agent)
+    response = browser.get(LIST, query)
+    assert [order.customer_name for order in response.context["cl"].result_list] == names
+
+
+def test_the_holder_can_be_one_agent(order: Order, agent: User, colleague: User, browser: Any) -> None:
+    desk.take(order.id, agent=agent)
+    for holder, count in ((agent, 1), (colleague, 0)):
+        assert browser.get(LIST, {"holder": str(holder.id)}).context["cl"].result_count == count
+
+
+# --- Moves of many orders ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def confirmed(alice: Account, agent: User) -> list[Order]:
+    orders = [make_order(alice, phone=f"055000000{n}", external_id=f"CMD-{n}") for n in range(3)]
+    return [lifecycle.confirm(order.id, actor=Actor.of_user(agent)) for order in orders]
+
+
+def preview(browser: Any, to: str, **data: Any) -> Any:
+    response = browser.post(MOVES, {"to": to, **data})
+    assert response.status_code == 200
+    return response
+
+
+def test_a_preview_says_what_will_move_and_changes_nothing(
+    confirmed: list[Order], order: Order, agent: User, browser: Any
+) -> None:
+    lifecycle.cancel(order.id, actor=Actor.of_user(agent), reason="x")
+    named = f"CMD-0\r\n{confirmed[1].id}\r\nCMD-77\r\n\r\nCMD-0"
+    response = preview(browser, "shipped", named=named, order=[str(order.id)])
+    assert [row.order.id for row in response.context["movable"]] == [confirmed[0].id, confirmed[1].id]
+    assert [row.refusal for row in response.context["refused"]] == ["The order is canceled; it cannot become shipped."]
+    assert response.context["missing"] == ["CMD-77"]
+    assert set(Order.objects.values_list("status", flat=True)) == {"confirmed", "canceled"}
+    assert not StatusChange.objects.filter(to_status="shipped").exists()
+
+
+def test_what_was_seen_is_moved_in_one_go(confirmed: list[Order], browser: Any, supervisor: User) -> None:
+    seen = [f"{order.id}:{order.version}" for order in confirmed]
+    response = browser.post(MOVES, {"to": "shipped", "make": "1", "seen": seen}, follow=True)
+    assert said(response) == ["3 orders are now “Shipped”."]
+    assert set(Order.objects.values_list("status", flat=True)) == {"shipped"}
+    assert StatusChange.objects.filter(to_status="shipped", user=supervisor).count() == 3
+    again = browser.post(MOVES, {"to": "shipped", "make": "1", "seen": seen}, follow=True)
+    assert "3 were changed by somebody else meanwhile and were left alone." in said(again)[0]
+
+
+def test_an_order_that_changed_after_the_preview_stays(confirmed: list[Order], browser: Any, supervisor: User) -> None:
+    seen = [f"{order.id}:{order.version}" for order in confirmed]
+    lifecycle.ship(confirmed[0].id, actor=Actor.of_user(supervisor))
+    response = browser.post(MOVES, {"to": "delivered", "make": "1", "seen": seen}, follow=True)
+    assert said(response) == [
+        "2 orders are now “Delivered”. 1 was changed by somebody else meanwhile and was left alone."
+    ]
+    assert Order.objects.get(id=confirmed[0].id).status == "shipped"
+
+
+def test_a_number_that_two_shops_have_is_not_chosen_by_itself(
+    confirmed: list[Order], charlie: Account, agent: User, browser: Any
+) -> None:
+    twin = make_order(charlie, external_id="CMD-0")
+    lifecycle.confirm(twin.id, actor=Actor.of_user(agent))
+    rows = preview(browser, "shipped", named="CMD-0\nCMD-1").context["movable"]
+    assert {(row.order.account.name, row.order.external_id, row.is_chosen) for row in rows} == {
+        ("Alice's shop", "CMD-0", False),
+        ("Charlie's shop", "CMD-0", False),
+        ("Alice's shop", "CMD-1", True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"to": "shipped"}, "Name at least one order"),
+        ({"to": "canceled", "named": "CMD-0"}, "errornote"),
+        ({"to": "shipped", "named": "\n".join(map(str, range(201)))}, "Not more than 200 at once."),
+        ({"to": "shipped", "named": "\0"}, "errornote"),
+        ({"to": "shipped", "order": ["\0", "x"]}, "Name at least one order"),
+    ],
+)
+def test_odd_choices_are_explained(data: dict[str, Any], sentence: str, browser: Any) -> None:
+    response = browser.post(MOVES, data)
+    assert response.status_code == 422
+    assert sentence in response.content.decode()
+
+
+@pytest.mark.parametrize("seen", [[], ["x"], ["01980000-0000-7000-8000-000000000000:1"], [":"], ["\0:1"]])
+def test_odd_moves_are_no_crash(seen: list[str], browser: Any) -> None:
+    assert browser.post(MOVES, {"to": "shipped", "make": "1", "seen": seen}, follow=True).status_code == 200
+
+
+def test_moves_cost_the_same_for_one_and_many(alice: Account, agent: User, browser: Any) -> None:
+    counts = []
+    for number in (1, 20):
+        orders = [make_order(alice, phone=f"05500{number:02d}{n:03d}") for n in range(number)]
+        for order in orders:
+            lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+        for data in ({"order": [str(order.id) for order in orders]},
+                     {"make": "1", "seen": [f"{order.id}:2" for order in orders]}):  # fmt: skip
+            with CaptureQueriesContext(connection) as queries:
+                browser.post(MOVES, {"to": "shipped", **data})
+            counts.append(len(queries))
+    assert counts[:2] == counts[2:]
+
+
+# --- Calling rules -----------------------------------------------------------------------------------------------
+
+RULES = {"opens_at": "08:30", "closes_at": "19:00", "retry_minutes": "90", "most_attempts": "4", "days_off": ["5", "6"]}
+
+
+def test_rules_are_set_for_one_merchant(alice: Account, charlie: Account, browser: Any) -> None:
+    assert b"09:00" in browser.get("/console/rules/").content
+    response = browser.post(f"/console/rules/{alice.id}/", RULES, follow=True)
+    assert said(response) == ["The rules of Alice's shop are saved."]
+    rules = CallingRules.objects.get()
+    assert (rules.account, rules.opens_at, rules.closes_at) == (alice, time(8, 30), time(19))
+    assert (rules.retry_minutes, rules.most_attempts, rules.days_off) == (90, 4, [5, 6])
+    browser.post(f"/console/rules/{alice.id}/", {**RULES, "days_off": []})
+    assert CallingRules.objects.get().days_off == []
+    found = browser.get("/console/rules/", {"q": "alice"}).content.decode()
+    assert "Charlie" not in found
+    assert "08:30" in found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"closes_at": "08:00"}, {"days_off": list("1234567")}, {"days_off": ["8"]}, {"retry_minutes": "1"},
+     {"most_attempts": "0"}, {"opens_at": ""}, {"opens_at": "25:00"}],
+)  # fmt: skip
+def test_rules_that_nobody_could_follow_are_refused(changes: dict[str, Any], alice: Account, browser: Any) -> None:
+    response = browser.post(f"/console/rules/{alice.id}/", {**RULES, **changes})
+    assert response.status_code == 422
+    assert b"errornote" in response.content
+    assert not CallingRules.objects.exists()
