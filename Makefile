@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-orders bench-seeing browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-orders bench-retention bench-seeing browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -65,6 +65,9 @@ postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the 
 
 bench-deliveries: install $(VENV)/.embedded ## Measure deliveries
 	$(BIN)/python -W ignore -m benchmarks.deliveries
+
+bench-retention: install $(VENV)/.embedded ## Measure what deleting old rows costs requests
+	$(BIN)/python -W ignore -m benchmarks.retention
 
 bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics
 	$(BIN)/python -m benchmarks.seeing

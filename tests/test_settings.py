@@ -50,6 +50,9 @@ def test_production_settings_pass_djangos_own_check():
         ("LOG_LEVEL", "LOUD"),
         ("EMAIL_URL", "carrier-pigeon://x"),
         ("ENCRYPTION_KEYS", ""),
+        ("DELIVERY_RETENTION_DAYS", "0"),
+        ("CUSTOMER_RETENTION_DAYS", "-1"),
+        ("CUSTOMER_RETENTION_DAYS", "30"),  # less than deliveries, which name customers, are kept
     ],
 )
 def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value):
