@@ -108,7 +108,12 @@ def take(request: HttpRequest, order_id: UUID) -> HttpResponse:
 def _to_next(request: HttpRequest) -> HttpResponse:
     claim_id = desk.next_customer(request.user)
     if claim_id is None:
-        messages.info(request, _("Nobody is waiting for a call now."))
+        due_at = overview.next_due(request.user)
+        said = _("Nobody is due, and no call is planned.")
+        if due_at is not None:
+            when = formats.date_format(timezone.localtime(due_at), "j M Y, H:i")
+            said = _("Nobody is due now. The next call is due on %(when)s.") % {"when": when}
+        messages.info(request, said, extra_tags="nobody")
         return redirect("admin:desk")
     return redirect("admin:call", claim_id)
 

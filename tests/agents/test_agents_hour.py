@@ -1,0 +1,513 @@
+"""An agent's hour in a real browser: serving, calling, every outcome, and whatever happens in between."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.db.models.functions import Now
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from agents import desk
+from agents.calling import ALGIERS
+from agents.models import Claim
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, ApiKey, User
+from orders import lifecycle
+from orders.lifecycle import DraftItem
+from orders.models import CallNote, Order
+from tests.factories import ProductFactory, make_order
+from tests.pages.browser import PASSWORD, Visit
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DESK = "/console/desk/"
+Visits = Callable[..., Visit]
+SCREEN = re.compile(r"/console/desk/[0-9a-f-]{36}/")
+PATIENCE = 15_000  # milliseconds; a busy machine is no fault of the page
+
+
+def customers(account: Account, count: int) -> list[Order]:
+    return [
+        make_order(account, customer_name=f"Customer {number}", phone=f"05500000{number:02}") for number in range(count)
+    ]
+
+
+def call_next(page: Page) -> None:
+    page.keyboard.press("0")
+    page.wait_for_url(SCREEN)
+
+
+def calls(page: Page, name: str) -> None:
+    expect(page.get_by_role("heading", level=1)).to_have_text(name, timeout=PATIENCE)
+
+
+def told(page: Page, text: str) -> None:
+    expect(page.locator(".messagelist")).to_contain_text(text, timeout=PATIENCE)
+
+
+def warned(page: Page, text: str | re.Pattern[str]) -> None:
+    expect(page.locator("#news")).to_contain_text(text, timeout=PATIENCE)
+
+
+def press(page: Page, name: str) -> None:
+    page.locator("#outcome").get_by_role("button", name=name).click()
+
+
+def open_panel(page: Page, name: str) -> None:
+    page.locator("#outcome summary", has_text=name).click()
+
+
+def forgive(person: Visit, status: int) -> None:
+    """The browser reports an answer that refuses; this one was meant."""
+    person.wrongs[:] = [wrong for wrong in person.wrongs if f"status of {status}" not in wrong]
+
+
+# --- Every outcome -----------------------------------------------------------------------------------------------
+
+
+def by_button(page: Page, outcome: str, when: str) -> None:
+    match outcome:
+        case "cancel":
+            open_panel(page, "Cancel…")
+            page.get_by_label("Why?").first.select_option("Duplicate")
+            page.get_by_label("In other words").fill("CMD-12")
+            press(page, "Cancel the order")
+        case "callback_hour" | "callback_tomorrow":
+            open_panel(page, "Call back…")
+            press(page, "In an hour" if outcome == "callback_hour" else "Tomorrow")
+        case "callback":
+            open_panel(page, "Call back…")
+            page.get_by_label("At a chosen time").fill(when)
+            press(page, "Call back at this time")
+        case "handed_over":
+            open_panel(page, "Hand over…")
+            page.get_by_label("To whom?").select_option("Nadia")
+            page.locator("[name=handover_reason]").fill("Parle tamazight")
+            press(page, "Hand the customer over")
+        case "skipped":
+            open_panel(page, "Skip…")
+            page.locator("[name=skip_reason]").fill("Ligne coupée")
+            press(page, "Skip the customer")
+        case _:
+            page.locator(f"button[value={outcome}]").click()
+
+
+def by_key(page: Page, outcome: str, when: str) -> None:
+    keys = page.keyboard
+    match outcome:
+        case "cancel":
+            keys.press("2")
+            keys.type("Dup")
+            keys.press("Tab")
+            keys.type("CMD-12")
+            keys.press("Enter")
+        case "callback_hour" | "callback_tomorrow":
+            keys.press("7")
+            while page.evaluate("document.activeElement.value") != outcome:
+                keys.press("Tab")
+            keys.press("Enter")
+        case "callback":
+            keys.press("7")
+            page.get_by_label("At a chosen time").fill(when)
+            keys.press("Enter")
+        case "handed_over":
+            keys.press("8")
+            keys.type("Nad")
+            keys.press("Tab")
+            keys.type("Parle tamazight")
+            keys.press("Enter")
+        case "skipped":
+            keys.press("9")
+            keys.type("Ligne coupée")
+            keys.press("Enter")
+        case _:
+            keys.press(page.locator(f"button[value={outcome}]").get_attribute("data-key"))
+
+
+OUTCOMES = {
+    "confirm": ("is confirmed", "confirmed", "new"),
+    "cancel": ("is canceled", "canceled", "new"),
+    "no_answer": ("“No answer” is noted", "pending_confirmation", "retry"),
+    "busy": ("“Busy” is noted", "pending_confirmation", "retry"),
+    "switched_off": ("“Switched off” is noted", "pending_confirmation", "retry"),
+    "wrong_number": ("“Wrong number” is noted", "pending_confirmation", "review"),
+    "callback_hour": ("You call Customer", "pending_confirmation", "callback"),
+    "callback_tomorrow": ("You call Customer", "pending_confirmation", "callback"),
+    "callback": ("You call Customer", "pending_confirmation", "callback"),
+    "handed_over": ("“Handed over” is noted", "pending_confirmation", "callback"),
+    "skipped": ("“Skipped” is noted", "pending_confirmation", "new"),
+}
+
+
+@pytest.mark.parametrize("way", [by_button, by_key], ids=["by button", "by key"])
+def test_every_outcome_and_the_next_customer_comes_by_itself(
+    way: Callable[..., None], visit: Visits, alice: Account, agent: User, colleague: User
+) -> None:
+    orders = customers(alice, len(OUTCOMES))
+    when = (timezone.now() + timedelta(days=2)).astimezone(ALGIERS).replace(second=0, microsecond=0)
+    page = visit().sign_in("samira")
+    expect(page.get_by_role("button", name="Next order")).to_be_focused()
+    call_next(page)
+    for order, (outcome, (words, status, state)) in zip(orders, OUTCOMES.items(), strict=True):
+        calls(page, order.customer_name)
+        way(page, outcome, f"{when:%Y-%m-%dT%H:%M}")
+        told(page, words)
+        order.refresh_from_db()
+        assert (order.status, order.call_state) == (status, state), outcome
+    expect(page).to_have_url(re.compile(f"{DESK}$"))
+    told(page, "Nobody is due now. The next call is due on")
+    assert orders[1].call_notes.count() == 1
+    orders[1].refresh_from_db()
+    assert orders[1].cancel_reason == "Duplicate: CMD-12"
+    orders[8].refresh_from_db()
+    assert orders[8].call_due_at == when
+    orders[9].refresh_from_db()
+    assert orders[9].callback_agent == colleague
+    assert CallNote.objects.get(outcome="skipped").note == "Ligne coupée"
+
+
+def test_a_promised_call_comes_due(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    page = visit().sign_in("samira")
+    call_next(page)
+    by_key(page, "callback_hour", "")
+    told(page, "You call Customer 0 back on")
+    told(page, "Nobody is due now. The next call is due on")
+    Order.objects.update(call_due_at=Now() - timedelta(minutes=1))
+    page.reload()
+    expect(page.locator(".overdue")).to_have_count(1)
+    call_next(page)
+    calls(page, "Customer 0")
+    expect(page.locator(".log")).to_contain_text("Call back later")
+
+
+# --- The keyboard, the draft -------------------------------------------------------------------------------------
+
+
+def test_keys_do_nothing_while_somebody_types(visit: Visits, alice: Account, agent: User) -> None:
+    (order,) = customers(alice, 1)
+    page = visit().sign_in("samira")
+    call_next(page)
+    page.keyboard.press("n")
+    expect(page.get_by_label("Note")).to_be_focused()
+    page.keyboard.type("0123456789 e")
+    page.keyboard.press("Escape")
+    for key in ("Control+1", "Alt+3", "Shift+4"):
+        page.keyboard.press(key)
+    page.keyboard.press("2")
+    page.keyboard.press("Tab")
+    page.keyboard.type("1")
+    expect(page.get_by_label("In other words")).to_have_value("1")
+    expect(page.get_by_label("Note")).to_have_value("0123456789 e")
+    assert CallNote.objects.count() == 0
+    order.refresh_from_db()
+    assert order.status == "pending_confirmation"
+
+
+def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    person = visit()
+    page = person.sign_in("samira")
+    call_next(page)
+    screen = page.url
+    page.get_by_label("Note").fill("Livrer le matin")
+    page.reload()
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+
+    Session.objects.all().delete()
+    warned(page, "You have been signed out. What you wrote is kept")
+    page.get_by_role("link", name="Read the page again").click()
+    page.locator("[name=username]").fill("samira")
+    page.locator("[name=password]").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(screen)
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+    page.get_by_label("Note").blur()
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+    assert CallNote.objects.get().note == "Livrer le matin"
+    assert page.evaluate("Object.keys(localStorage).filter(name => name.startsWith('draft'))") == []
+
+
+def test_a_refused_outcome_keeps_the_note(visit: Visits, alice: Account, agent: User, supervisor: User) -> None:
+    first, second = (make_order(alice) for _ in range(2))
+    person = visit()
+    page = person.sign_in("samira")
+    call_next(page)
+    page.route("**/state/*", lambda route: route.abort())
+    page.get_by_label("Note").fill("Livrer le matin")
+    lifecycle.cancel(first.id, actor=Actor.of_user(supervisor), reason="Duplicate")
+    page.get_by_role("button", name="Confirm").click()
+    expect(page.get_by_role("alert").first).to_contain_text(re.compile(r"Already canceled by Karim at \d\d:\d\d\."))
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+    person.wrongs.clear()
+    second.refresh_from_db()
+    assert (second.status, CallNote.objects.count()) == ("pending_confirmation", 0)
+
+
+def test_a_double_click_is_one_outcome(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 2)
+    page = visit().sign_in("samira")
+    call_next(page)
+    page.locator("button[value=confirm]").dblclick()
+    calls(page, "Customer 1")
+    assert (CallNote.objects.count(), Event.objects.count()) == (1, 1)
+
+
+# --- What happens meanwhile --------------------------------------------------------------------------------------
+
+
+def test_a_merchants_cancel_is_told_and_nothing_can_be_pressed(visit: Visits, alice: Account, agent: User) -> None:
+    (order,) = customers(alice, 1)
+    _, key = ApiKey.issue(alice, name="Shop")
+    person = visit()
+    page = person.sign_in("samira")
+    call_next(page)
+    assert int(page.locator("#outcome").get_attribute("data-polled-every")) <= 5
+    headers = {"Authorization": f"Bearer {key}"}
+    assert page.request.post(f"/api/v1/orders/{order.id}/cancel", headers=headers).status == 200
+    warned(page, re.compile(r"Already canceled by API key Shop at \d\d:\d\d\."))
+    expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
+    expect(page.get_by_role("button", name="No answer")).to_be_disabled()
+    page.keyboard.press("1")
+    page.get_by_role("link", name="Read the page again").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is left to decide.")
+    assert CallNote.objects.count() == 0
+
+
+def test_a_new_order_of_the_customer_is_told(visit: Visits, alice: Account, charlie: Account, agent: User) -> None:
+    make_order(alice)
+    page = visit().sign_in("samira")
+    call_next(page)
+    make_order(charlie)
+    warned(page, "This customer has another order that is not on this page yet.")
+    expect(page.get_by_role("button", name="Confirm")).to_be_enabled()
+    page.get_by_role("link", name="Read the page again").click()
+    expect(page.get_by_role("radio")).to_have_count(2)
+
+
+def test_of_several_orders_the_chosen_one_is_decided(
+    visit: Visits, alice: Account, charlie: Account, agent: User
+) -> None:
+    first, second, third = (make_order(account) for account in (alice, charlie, alice))
+    page = visit().sign_in("samira")
+    call_next(page)
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name="Order 2 of 3")).to_be_checked()
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("radio", name="Order 2 of 2")).to_be_checked()
+    by_key(page, "cancel", "")
+    told(page, "is canceled")
+    page.keyboard.press("3")
+    told(page, "“No answer” is noted")
+    statuses = dict(Order.objects.values_list("id", "status"))
+    assert [statuses[order.id] for order in (first, second, third)] == ["pending_confirmation", "confirmed", "canceled"]
+
+
+def test_an_idle_agent_is_warned_and_then_loses_the_customer(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    person = visit()
+    person.page.clock.install()
+    page = person.sign_in("samira")
+    call_next(page)
+    Claim.objects.update(expires_at=Now() + timedelta(seconds=50))
+    page.clock.fast_forward(70_000)
+    expect(page.locator("#lease")).to_contain_text("In a minute this customer goes back", timeout=PATIENCE)
+    page.keyboard.press("Shift")
+    expect(page.locator("#lease")).to_be_empty(timeout=PATIENCE)
+    assert Claim.objects.get().expires_at > timezone.now() + timedelta(minutes=9)
+
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    page.clock.fast_forward(5_000)
+    warned(page, "You did nothing here for ten minutes, so the customer was set free.")
+    expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
+    page.get_by_role("link", name="Read the page again").click()
+    page.get_by_role("button", name="Take this customer again").click()
+    calls(page, "Customer 0")
+
+
+def test_two_agents_call_two_customers(visit: Visits, alice: Account, agent: User, colleague: User) -> None:
+    orders = customers(alice, 2)
+    samira, person = visit().sign_in("samira"), visit()
+    nadia = person.sign_in("nadia")
+    call_next(samira)
+    call_next(nadia)
+    calls(samira, "Customer 0")
+    calls(nadia, "Customer 1")
+    nadia.goto(f"/console/orders/order/{orders[0].id}/")
+    expect(nadia.locator(".decide")).to_contain_text("Samira is calling this customer")
+    nadia.goto(samira.url)
+    expect(nadia.get_by_role("alert")).to_be_visible()
+    expect(nadia.locator("#outcome")).to_have_count(0)
+    nadia.goto(DESK)
+    expect(nadia.locator(".people").last).to_contain_text("Samira")
+
+
+def test_a_supervisor_sets_a_customer_free(visit: Visits, alice: Account, agent: User, supervisor: User) -> None:
+    customers(alice, 1)
+    page = visit().sign_in("samira")
+    call_next(page)
+    desk.release(Claim.objects.get().id)
+    warned(page, "a supervisor has set the customer free")
+    expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
+
+
+# --- Editing -----------------------------------------------------------------------------------------------------
+
+
+def test_an_order_is_edited_with_the_keyboard(visit: Visits, alice: Account, agent: User) -> None:
+    lines = [DraftItem(quantity=1, product_name=name, unit_price=Decimal(1000)) for name in ("Robe", "Foulard")]
+    order = make_order(alice, items=lines, total_amount=Decimal("2400.50"), shipping_fee=Decimal("400.50"))
+    page = visit().sign_in("samira")
+    call_next(page)
+    page.keyboard.press("e")
+    page.wait_for_url("**/edit/**")
+    page.get_by_label("Quantity of Robe").fill("3")
+    expect(page.locator("#total")).to_have_text("4\u202f400.50")
+    page.get_by_label("Remove Foulard").check()
+    page.get_by_label("Shipping fee").fill("600")
+    expect(page.locator("#total")).to_have_text("3\u202f600")
+    page.get_by_role("combobox", name="Wilaya").fill("وهر")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("combobox", name="Wilaya")).to_have_value("Oran")
+    page.get_by_role("combobox", name="Commune").fill("es se")
+    page.get_by_role("option").first.click()
+    page.get_by_role("button", name="Save the changes").click()
+    told(page, "The changes are saved.")
+    expect(page.locator(".log")).to_contain_text("Shipping fee")
+    order.refresh_from_db()
+    assert (order.wilaya_code, order.customer_commune, order.total_amount) == ("31", "Es Senia", Decimal(3600))
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+
+
+# --- Without JavaScript; in other languages; for everybody ---------------------------------------------------------
+
+
+def test_it_works_without_javascript(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 2)
+    page = visit(java_script_enabled=False).sign_in("samira")
+    page.get_by_role("button", name="Next order").click()
+    expect(page.get_by_role("button", name="Copy")).to_be_hidden()
+    open_panel(page, "Cancel…")
+    page.get_by_label("In other words").fill("CMD-12")
+    page.keyboard.press("Enter")  # presses nothing, and confirms nothing
+    page.get_by_label("Why?").first.select_option("Duplicate")
+    press(page, "Cancel the order")
+    told(page, "is canceled")
+    page.get_by_label("Pause after this call").check()
+    press(page, "Busy")
+    told(page, "“Busy” is noted")
+    assert sorted(CallNote.objects.values_list("outcome", flat=True)) == ["busy", "note"]
+
+
+@pytest.mark.parametrize(("language", "direction"), [("ar-DZ", "rtl"), ("fr-DZ", "ltr")])
+def test_the_hour_in_arabic_and_french(
+    language: str, direction: str, visit: Visits, alice: Account, agent: User, colleague: User
+) -> None:
+    orders = customers(alice, 4)
+    page = visit(locale=language).sign_in("samira")
+    assert page.evaluate("document.documentElement.dir") == direction
+    call_next(page)
+    for order, outcome in zip(orders, ("confirm", "cancel", "callback_hour", "no_answer"), strict=True):
+        calls(page, order.customer_name)
+        expect(page.locator("a.phone bdi")).to_have_attribute("dir", "ltr")
+        if outcome == "cancel":
+            page.keyboard.press("2")
+            page.locator("[name=why]").select_option("Customer refused")
+            page.locator("button[value=cancel]").click()
+        else:
+            by_key(page, outcome, "")
+        expect(page.locator(".messagelist .success")).to_be_visible(timeout=PATIENCE)
+    states = list(Order.objects.order_by("id").values_list("status", "call_state"))
+    assert states == [
+        ("confirmed", "new"),
+        ("canceled", "new"),
+        ("pending_confirmation", "callback"),
+        ("pending_confirmation", "retry"),
+    ]
+
+
+def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) -> Order:
+    """A customer with all that a call screen can show."""
+    robe = ProductFactory(account=alice, name="Robe kabyle", stock_quantity=1)
+    old = make_order(alice, external_id="CMD-1")
+    lifecycle.cancel(old.id, actor=Actor.of_user(colleague), reason="Trop cher")
+    order = make_order(
+        alice,
+        customer_wilaya="W. d'Alger",
+        customer_commune="bab ezouar",
+        commune_code="1621",
+        notes="Après 17 h",
+        items=[DraftItem(quantity=3, product_id=robe.id, attributes={"Taille": "M"})],
+    )
+    make_order(charlie)
+    lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
+    lifecycle.edit(order.id, lifecycle.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_user(colleague))
+    waiting = make_order(alice, customer_name="Lynda Aït", phone="0770123456")
+    Order.objects.filter(id=waiting.id).update(call_state="callback", callback_agent=agent, call_due_at=Now())
+    desk.take(make_order(alice, customer_name="Omar Toumi", phone="0770123457").id, agent=colleague)
+    return order
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["en", "ar-DZ"])
+def test_pages_are_for_everybody(
+    language: str,
+    scheme: str,
+    visit: Visits,
+    alice: Account,
+    charlie: Account,
+    agent: User,
+    colleague: User,
+    axe: Callable[[Page], None],
+) -> None:
+    order = full_screen(alice, charlie, agent, colleague)
+    person = visit(locale=language, color_scheme=scheme, viewport={"width": 1366, "height": 768})
+    page = person.sign_in("samira")
+    axe(page)
+    page.goto(f"/console/orders/order/{order.id}/")
+    axe(page)
+    page.locator("form[action*=take] button").click()
+    page.wait_for_url(SCREEN)
+    axe(page)
+    for key in ("2", "7", "8", "9"):
+        page.keyboard.press(key)
+        axe(page)
+        page.keyboard.press("Escape")
+    page.goto(f"{page.url}edit/{order.id}/")
+    page.locator("[name=wilaya]").fill("bor")
+    expect(page.get_by_role("option").first).to_be_visible()
+    axe(page)
+
+
+def test_a_screen_is_small_and_all_its_buttons_in_sight(
+    visit: Visits, alice: Account, charlie: Account, agent: User, colleague: User
+) -> None:
+    full_screen(alice, charlie, agent, colleague)
+    customers(alice, 2)
+    person = visit(viewport={"width": 1366, "height": 768})
+    page = person.sign_in("samira")
+    sizes: dict[str, int] = {}
+    page.on("response", lambda response: sizes.update({response.url: len(response.body() or b"")}))
+    call_next(page)  # the promised call
+    page.keyboard.press("3")
+    told(page, "is noted")
+    page.wait_for_load_state("networkidle")
+    bottoms = page.eval_on_selector_all(
+        "#outcome .button:not(.panel *)", "all => all.map(e => e.getBoundingClientRect().bottom)"
+    )
+    assert len(bottoms) == 9
+    assert max(bottoms) <= 768
+    loaded = [size for address, size in sizes.items() if "/state/" not in address and "/outcome/" not in address]
+    assert sum(loaded) < 2 * 100_000  # two screens were read
+    assert sum(sizes[address] for address in sizes if "/static/" in address) + len(page.content().encode()) < 100_000
