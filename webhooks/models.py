@@ -104,6 +104,10 @@ class Delivery(models.Model):
             ),
             # A webhook's log, newest first.
             models.Index(fields=["webhook", "-created_at", "-id"], name="delivery_log"),
+            # The same of what failed: a handful among many, to be looked at, counted and sent again.
+            models.Index(
+                fields=["webhook", "-created_at", "-id"], condition=Q(status="failed"), name="delivery_log_failed"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -168,7 +168,8 @@ def test_a_deleted_webhooks_delivery_is_told_without_a_link(
     order = make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_user(agent))
     Webhook.objects.update(deleted_at=timezone.now())
-    assert '<bdi dir="ltr" class="address">https://203.0.114.1/hooks</bdi>' in page(browser, of(order))
+    text = page(browser, of(order))
+    assert '<span class="status dropped">Dropped</span> <bdi dir="ltr" class="address">https://203.0.114.1' in text
 
 
 # --- Canceling -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from django import template
 from django.utils.translation import gettext_lazy as _
 
+from webhooks import log
 from webhooks.models import Attempt, Delivery, Event
 
 register = template.Library()
@@ -29,6 +30,11 @@ REASONS = {
     "status": _("Only a status from 200 to 299 is an acknowledgement."),
     "unreadable_secret": _("The signing secret cannot be read any more. Rotate it."),
 }
+
+
+@register.filter
+def shown_status(delivery: Delivery) -> str:
+    return log.shown_status(delivery)
 
 
 @register.filter
