@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-orders bench-retention bench-seeing browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-orders bench-retention bench-seeing lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -74,6 +74,9 @@ bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics
 
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders
+
+lighthouse: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages ## Score the pages with Lighthouse (PAGES="/console/ …")
+	$(BIN)/python -m tests.pages.scores $(PAGES)
 
 clean: ## Remove .venv and caches; the data folder stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache staticfiles
