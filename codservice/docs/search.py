@@ -13,6 +13,7 @@ from codservice.docs.rendering import Section
 
 MOST_RESULTS = 20
 MAX_QUERY = 200  # characters
+MOST_WORDS = 12  # of a query; each is looked for in all words of the pages
 
 # Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009): the usual values.
 _K1, _B = 1.2, 0.75
@@ -97,7 +98,7 @@ def _index(site: Site, language: str) -> _Index:
 def search(site: Site, language: str, query: str) -> list[Result]:
     """The sections that have all words of the query, best first; when none has, those that have any."""
     index = _index(site, language)
-    asked = [index.matches(word) for word in dict.fromkeys(_words(query[:MAX_QUERY]))]
+    asked = [index.matches(word) for word in list(dict.fromkeys(_words(query[:MAX_QUERY])))[:MOST_WORDS]]
     scores = [index.score(words) for words in asked]
     numbers = set.intersection(*map(set, scores)) if scores else set()
     numbers = numbers or {number for each in scores for number in each}
