@@ -174,6 +174,8 @@ class FileCommand(Command):
             table = Table(file, self.required)
         except FileNotFoundError:
             raise CommandError(f"There is no file {file}.") from None
+        except OSError as error:
+            raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
         except UnreadableTable as error:
             raise CommandError(str(error)) from None
         problem, status = "", 1
@@ -187,7 +189,7 @@ class FileCommand(Command):
         except OperationalError as error:
             problem = f"The database cannot be used: {error}\nRun the same command again: it goes on where it was."
         except OSError as error:
-            raise CommandError(f"{report} cannot be written: {error.strerror}.") from None
+            raise CommandError(f"{report or file} cannot be used: {error.strerror}.") from None
         if problem and atomic:
             self.forget_counts()
             problem = f"{problem} Nothing was kept of this run."

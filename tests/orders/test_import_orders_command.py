@@ -243,8 +243,13 @@ def test_the_report_may_not_be_the_file_itself(alice: Account, write: Any) -> No
     assert not Order.objects.exists()
 
 
+def test_a_folder_is_no_file(alice: Account, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="cannot be read: Is a directory"):
+        call_command("import_orders", str(tmp_path), "--account", alice.holder.email)
+
+
 def test_a_report_that_cannot_be_written_is_said_before_anything_is_imported(alice: Account, write: Any) -> None:
-    with pytest.raises(CommandError, match="cannot be written"):
+    with pytest.raises(CommandError, match=r"/no/where\.csv cannot be used"):
         call_command("import_orders", str(write([row()])), "--account", alice.holder.email, "--report", "/no/where.csv")
     assert not Order.objects.exists()
 
