@@ -26,6 +26,7 @@ class OperationsConfig(AppConfig):
         health.SLOW_CHECKS |= {
             "migrations": checks.migrations,
             "clock": checks.clock,
+            "sessions": checks.sessions,
             "beat": checks.beat,
             "retention": checks.retention,
         }

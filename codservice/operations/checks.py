@@ -34,6 +34,15 @@ def clock() -> str:
     return f"this host's is {abs(skew):.0f} s {direction} the database's: let a time service (NTP) set both"
 
 
+def sessions() -> str:
+    """Behind PgBouncer nothing is set in a session: the role has to bring the limits along."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW lock_timeout")
+        if cursor.fetchone()[0] != "0":
+            return ""
+    return "wait for locks for ever: run docs/operations/pgbouncer/role.sql as a superuser, then restart PgBouncer"
+
+
 def beat() -> str:
     age = duties.age("beat")
     advice = "start beat (`python -m codservice.run.beat`), and a worker, which notes what beat sends"

@@ -9,6 +9,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -27,7 +28,7 @@ from webhooks.models import Webhook
 COMMAND = Actor.of_command("test")
 PARTS = {
     "database", "broker", "deliveries", "secrets", "migrations", "clock", "beat", "retention", "ledger",
-    "order_counts", "worker",
+    "order_counts", "worker", "sessions",
 }  # fmt: skip
 
 
@@ -66,6 +67,13 @@ def test_all_parts_are_looked_at_and_well(all_is_well):
     assert error == ""
     assert json.loads(said) == {"ok": True, **dict.fromkeys(PARTS, "ok"), "oldest_due_seconds": 0.0}
     assert "order counts: ok\n" in run()[0]
+
+
+def test_sessions_that_wait_for_ever_are_told_of_with_the_way_out(all_is_well):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = 0")
+
+    assert "docs/operations/pgbouncer/role.sql" in problem("sessions")
 
 
 def test_without_a_worker_it_says_how_to_start_one(all_is_well, monkeypatch):
@@ -111,10 +119,10 @@ def test_a_round_of_retention_that_never_ends_is_told(all_is_well):
 
 
 def test_a_migration_that_is_not_applied_is_named(all_is_well):
-    recorder = MigrationRecorder(connection)
-    recorder.record_unapplied("orders", "0008_count_older_orders")
+    ((app, newest),) = MigrationLoader(connection).graph.leaf_nodes("orders")
+    MigrationRecorder(connection).record_unapplied(app, newest)
 
-    assert problem("migrations").startswith("1 are not applied, orders.0008_count_older_orders is the first: run")
+    assert problem("migrations").startswith(f"1 are not applied, orders.{newest} is the first: run")
 
 
 def test_clocks_that_differ_are_told(all_is_well, monkeypatch):
