@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-orders bench-retention bench-seeing lighthouse browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-orders bench-retention bench-seeing lighthouse bench-shares bench-growth browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -77,6 +77,12 @@ bench-orders: install $(VENV)/.embedded ## Measure order imports
 
 lighthouse: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages ## Score the pages with Lighthouse (PAGES="/console/ …")
 	$(BIN)/python -m tests.pages.scores $(PAGES)
+
+bench-shares: install $(VENV)/.embedded ## Measure which part works how long
+	$(BIN)/python -W ignore -m benchmarks.shares
+
+bench-growth: install $(VENV)/.embedded ## Measure what each table grows by
+	$(BIN)/python -W ignore -m benchmarks.growth
 
 clean: ## Remove .venv and caches; the data folder stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache staticfiles

@@ -1,0 +1,83 @@
+"""What each table grows by: bytes a row, its indexes included, and a million orders.
+
+    make bench-growth
+
+Orders of the demo's mix (`seed_demo`) live their lives through the rule modules, their events go to one webhook whose
+receiver acknowledges, and stock is set once for each order. Sizes are taken after a VACUUM, as a running service is.
+"""
+
+import json
+import os
+from random import Random
+
+from benchmarks import service
+from benchmarks.deliveries import receiver
+from benchmarks.orders import psql
+
+ORDERS = 10_000
+BATCH = 100
+
+TABLES = "SELECT string_agg(relname, ' ') FROM pg_stat_user_tables WHERE pg_relation_size(relid) > 500000"
+SIZE = "SELECT count(*), pg_total_relation_size('{0}'), pg_indexes_size('{0}') FROM {0}"
+
+
+def fill(url: str) -> None:
+    import django
+
+    django.setup()
+    from django.db import transaction
+
+    from agents.management.commands.seed_demo import Command
+    from codservice.accounts.actor import Actor
+    from codservice.accounts.models import Account
+    from inventory import stock
+    from orders import demo, lifecycle, serializers
+    from webhooks import secrets
+    from webhooks.engine import engine
+    from webhooks.models import Event, Webhook
+
+    command, chance = Command(), Random(1)
+    account: Account
+    account, agents = command.make_people("growth@example.dz", 1)
+    secret = secrets.make_secret()
+    Webhook.objects.create(
+        account=account,
+        url=url,
+        events=Event.Kind.values,
+        secret=secrets.encrypt(secret),
+        secret_hint=secrets.hint(secret),
+    )
+    skus = [sku for sku, *_ in demo.CATALOG]
+    for start in range(0, ORDERS, BATCH):
+        with transaction.atomic():
+            bodies = [demo.order(chance, f"GROWTH-{start + number}") for number in range(BATCH)]
+            drafts = [serializers.read_order(body, account.id) for body in bodies]
+            for order in lifecycle.import_orders(account.id, drafts, actor=Actor.of_command("growth")):
+                assert isinstance(order, lifecycle.NewOrder)
+                command.live(order, chance, agents)
+                update = stock.Update(sku=chance.choice(skus), quantity=chance.randrange(1000))
+                stock.set_quantities(account.id, [update], actor=Actor.of_command("growth"))
+    engine.drain()
+
+
+def main() -> None:
+    with service.storage() as environ, receiver() as url:
+        os.environ.update(environ, WEBHOOK_ALLOW_PRIVATE="true", DJANGO_SETTINGS_MODULE="codservice.settings")
+        fill(url)
+        database = service.embedded.database_url(service.Path(environ["DATA_DIR"]))
+        psql(database, "VACUUM ANALYZE")
+        sizes = {
+            table: [int(number) for number in psql(database, SIZE.format(table)).split("|")]
+            for table in psql(database, TABLES).split()
+        }
+    print(f"{'table':28} {'rows/order':>10} {'bytes/row':>10} {'of indexes':>10} {'GB/1M orders':>13}")
+    for table, (rows, size, indexes) in sorted(sizes.items(), key=lambda item: -item[1][1]):
+        print(
+            f"{table:28} {rows / ORDERS:10.2f} {size / rows:10.0f} {indexes / rows:10.0f} {size / ORDERS / 1000:13.2f}"
+        )
+    total = sum(size for _, size, _ in sizes.values()) / ORDERS
+    print(json.dumps({"bytes_per_order": round(total), "gb_per_million_orders": round(total / 1000, 2)}))
+
+
+if __name__ == "__main__":
+    main()
