@@ -101,3 +101,11 @@ def test_a_number_is_shown_as_it_was_sent_and_found_in_any_form(api):
 def test_an_impossible_number_is_422(api, phone):
     answer = api.post(ORDERS, order_body(customer_phone=phone))
     assert list(answer.json()["errors"]) == ["customer_phone"]
+
+
+@given(st.sampled_from(["0", "+213", "00213"]), mobile, st.integers(1, 8))
+def test_a_plain_mobile_number_is_read_as_the_parser_reads_it(prefix: str, digits: str, cut: int) -> None:
+    """The hyphen keeps the second text from the short way."""
+    plain = phones.to_e164(f"{prefix}{digits[:cut]} {digits[cut:]}")
+
+    assert plain == phones.to_e164(f"{prefix}{digits[:cut]}-{digits[cut:]}") == f"+213{digits}"
