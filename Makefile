@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/accounts/actor.py orders/
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-orders bench-retention bench-seeing lighthouse bench-shares bench-growth browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-desk bench-orders bench-retention bench-seeing lighthouse bench-shares bench-growth browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -71,6 +71,9 @@ bench-retention: install $(VENV)/.embedded ## Measure what deleting old rows cos
 
 bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics
 	$(BIN)/python -m benchmarks.seeing
+
+bench-desk: install $(VENV)/.embedded ## Measure the agents' desk
+	$(BIN)/python -m benchmarks.desk
 
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders

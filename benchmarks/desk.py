@@ -1,0 +1,214 @@
+"""How long an agent waits for the next customer, at 10 000 orders and at 1 000 000, when fifty press at once.
+
+    make bench-desk
+
+Two services run side by side, one with each number of orders, a fifth of them pending: new ones, tries that are due and
+not yet due, promised calls, orders for review, customers with several orders. They are measured in turns, so that a
+machine whose speed drifts does so for both. Each of fifty agents, on a connection of their own, presses Next order and
+reads the call screen, which is timed as a whole, then notes that nobody answered, and so on without a pause.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import re
+import statistics
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+
+from benchmarks import service
+from benchmarks.orders import psql
+from codservice.embedded import database_url
+
+AGENTS = 50
+ACCOUNTS = 50
+SMALL, LARGE = 10_000, 1_000_000
+CHUNK = 100_000
+TURNS = 5
+SECONDS = 12.0
+CSRF = "0123456789abcdefghijklmnopqrstuv"
+# Those that grow with the orders. Claims are as many as agents, so reading all of them is as good as an index.
+TABLES = ("orders_order", "orders_orderitem", "orders_callnote", "orders_statuschange", "orders_orderedit")
+
+PEOPLE = """
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.contrib.sessions.backends.db import SessionStore
+from codservice.accounts.models import Account, User
+from inventory.models import Product
+for number in range({accounts}):
+    holder = User.objects.create(username=f"shop{{number}}@example.dz", email=f"shop{{number}}@example.dz")
+    account = Account.objects.create(name=f"Shop {{number}}", holder=holder)
+    Product.objects.bulk_create(
+        Product(account=account, sku=f"SKU-{{n}}", name=f"Product {{n}}", price=1500, stock_quantity=n)
+        for n in range(20)
+    )
+for number in range({agents}):
+    agent = User.objects.create(username=f"agent{{number:02}}", first_name=f"Agent {{number}}", is_staff=True)
+    agent.groups.add(Group.objects.get(name="Agents"))
+    session = SessionStore()
+    session["_auth_user_id"] = str(agent.pk)
+    session["_auth_user_backend"] = settings.AUTHENTICATION_BACKENDS[0]
+    session["_auth_user_hash"] = agent.get_session_auth_hash()
+    session.save()
+    print(session.session_key)
+"""
+
+# Order n of {orders}: one of 0.7 × orders customers, so that many have several; every fifth is pending and young.
+FILL = """
+CREATE TEMP TABLE made AS
+SELECT gen_random_uuid() AS id, n, a.id AS account_id, n % 5 = 0 AS is_pending, n / 5 % 20 AS fate,
+    (n * 7919::bigint) % ({orders} * 7 / 10) AS customer, (n * 104729::bigint) % 1000003 / 1000003.0 AS chance,
+    u.id AS agent_id
+FROM generate_series({first}, {last}) AS n
+JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_account) a ON a.number = n % {accounts}
+JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_user WHERE is_staff) u
+    ON u.number = n / 7 % {agents};
+INSERT INTO orders_order (id, account_id, status, version, customer_name, customer_phone, phone_e164, customer_address,
+    customer_wilaya, wilaya_code, customer_commune, commune_code, total_amount, shipping_fee, notes, cancel_reason,
+    call_state, call_due_at, call_attempts, callback_agent_id, created_at, updated_at)
+SELECT id, account_id,
+    CASE WHEN is_pending THEN 'pending_confirmation'
+        ELSE (ARRAY['confirmed', 'canceled', 'shipped', 'delivered', 'delivered', 'returned'])[1 + fate % 6] END,
+    1, 'Customer ' || customer % 5000, '05' || lpad(customer::text, 8, '0'), '+2135' || lpad(customer::text, 8, '0'),
+    'Cité ' || customer % 40000 || ' logements', '16', '16', 'Bab Ezzouar', '1621', 3400, 400,
+    CASE WHEN fate < 4 THEN 'Appeler après 17 h' ELSE '' END, '',
+    CASE WHEN fate < 8 THEN 'new' WHEN fate < 16 THEN 'retry' WHEN fate < 19 THEN 'callback' ELSE 'review' END,
+    now() + CASE WHEN fate < 12 OR fate = 16 THEN -chance ELSE chance END * interval '2 days',
+    CASE WHEN fate BETWEEN 8 AND 15 THEN 1 + n % 4 ELSE 0 END,
+    CASE WHEN fate BETWEEN 16 AND 18 THEN agent_id END,
+    now() - chance * CASE WHEN is_pending THEN interval '3 days' ELSE interval '200 days' END - interval '10 minutes',
+    now() - interval '5 minutes'
+FROM made;
+INSERT INTO orders_orderitem (id, account_id, order_id, position, product_id, product_name, sku, quantity, unit_price,
+    attributes)
+SELECT gen_random_uuid(), made.account_id, made.id, position, p.id, p.name, p.sku, 1, 1500, '{{"taille": "M"}}'
+FROM made CROSS JOIN generate_series(0, 1) AS position
+JOIN inventory_product p ON p.account_id = made.account_id AND p.sku = 'SKU-' || ((made.n / 50 + position * 7) % 20);
+INSERT INTO orders_statuschange (account_id, order_id, to_status, at, actor, reason)
+SELECT account_id, id, 'pending_confirmation', now() - interval '5 minutes', 'API key shop', '' FROM made;
+INSERT INTO orders_callnote (id, account_id, order_id, outcome, note, agent_id, agent_name, created_at)
+SELECT gen_random_uuid(), account_id, id, 'no_answer', '', agent_id, 'Agent', now() - interval '5 minutes'
+FROM made CROSS JOIN generate_series(1, 2) WHERE fate BETWEEN 8 AND 15;
+DROP TABLE made;
+"""
+
+
+@dataclass
+class Desk:
+    """A service with so many orders, and its agents' sessions."""
+
+    running: service.Service
+    orders: int
+    sessions: list[str]
+
+    @property
+    def database(self) -> str:
+        return database_url(Path(self.running.environ["DATA_DIR"]))
+
+    def read_whole(self) -> dict[str, int]:
+        """How often each table has been read from one end to the other."""
+        rows = psql(self.database, "SELECT relname, seq_scan FROM pg_stat_user_tables").splitlines()
+        return {name: int(count) for name, count in (row.split("|") for row in rows) if name in TABLES}
+
+
+class Agent(threading.Thread):
+    """Presses Next order, reads the screen, notes that nobody answered, until `end`."""
+
+    def __init__(self, desk: Desk, session: str, start: threading.Barrier) -> None:
+        super().__init__()
+        self.address = urlsplit(desk.running.url)
+        self.headers = {"Cookie": f"sessionid={session}; csrftoken={CSRF}", "X-CSRFToken": CSRF}
+        self.begin, self.waits, self.served = start, [], []
+
+    def run(self) -> None:
+        self.connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=60)
+        self.begin.wait()
+        end = time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            status, screen, _ = self.ask("POST", "/console/desk/next/")
+            assert status == 302, status
+            assert screen != "/console/desk/", "nobody was due: there are too few orders"
+            status, _, page = self.ask("GET", screen)
+            assert status == 200, status
+            self.waits.append(time.perf_counter() - began)
+            self.served.append(screen)
+            self.let_go(screen, page)
+
+    def let_go(self, screen: str, page: str) -> None:
+        seen = re.findall(r'name="seen" value="([^"]+)"', page)
+        note_id = re.search(r'name="note_id" value="([^"]+)"', page)[1]
+        form = [("seen", one) for one in seen] + [("order", seen[0].split(":")[0]), ("note_id", note_id)]
+        form += [("outcome", "no_answer"), ("pause", "on")]
+        body = "&".join(f"{name}={value}" for name, value in form)
+        status, to, _ = self.ask("POST", f"{screen}outcome/", body)
+        assert (status, to) == (302, "/console/desk/"), (status, to)
+
+    def ask(self, method: str, path: str, body: str = "") -> tuple[int, str, str]:
+        headers = {**self.headers, **({"Content-Type": "application/x-www-form-urlencoded"} if body else {})}
+        self.connection.request(method, path, body, headers)
+        answer = self.connection.getresponse()
+        return answer.status, answer.headers.get("Location", ""), answer.read().decode()
+
+
+def prepare(running: service.Service, orders: int) -> Desk:
+    keys = running.manage("shell", "-v0", "-c", PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
+    desk = Desk(running, orders, keys[-AGENTS:])
+    for first in range(1, orders + 1, CHUNK):
+        last = min(first + CHUNK - 1, orders)
+        psql(desk.database, FILL.format(first=first, last=last, orders=orders, accounts=ACCOUNTS, agents=AGENTS))
+        print(f"  {last:>9} of {orders} orders", flush=True)
+    psql(desk.database, "VACUUM ANALYZE")
+    return desk
+
+
+def press_at_once(desk: Desk) -> list[float]:
+    """The waits of all agents in one turn, in seconds."""
+    start = threading.Barrier(AGENTS)
+    agents = [Agent(desk, session, start) for session in desk.sessions]
+    for agent in agents:
+        agent.start()
+    for agent in agents:
+        agent.join()
+    served = [screen for agent in agents for screen in agent.served]
+    assert len(served) == len(set(served)), "two agents were served the same customer"
+    return [wait for agent in agents for wait in agent.waits]
+
+
+def p95(waits: list[float]) -> float:
+    return statistics.quantiles(waits, n=20)[-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--orders", type=int, default=LARGE, help=f"of the larger service (default: {LARGE})")
+    parser.add_argument("--turns", type=int, default=TURNS, help=f"of each service (default: {TURNS})")
+    options = parser.parse_args()
+    with service.running(LOG_LEVEL="WARNING") as first, service.running(LOG_LEVEL="WARNING") as second:
+        small, large = prepare(first, SMALL), prepare(second, options.orders)
+        press_at_once(small), press_at_once(large)  # caches and prepared statements
+        before = large.read_whole()
+        rows: list[tuple[float, ...]] = []
+        for turn in range(options.turns):
+            few, many = press_at_once(small), press_at_once(large)
+            rows.append((statistics.median(few), p95(few), statistics.median(many), p95(many), p95(many) / p95(few)))
+            milliseconds = " ".join(f"{seconds * 1000:6.0f}" for seconds in rows[-1][:4])
+            print(
+                f"turn {turn + 1}: p50, p95 of the smaller and the larger, ms: {milliseconds}  ratio {rows[-1][4]:.3f}"
+            )
+        time.sleep(2)  # until the processes have reported what they read
+        whole = {table: count - before[table] for table, count in large.read_whole().items() if count > before[table]}
+    p50_ms, p95_ms = (round(statistics.median(row[column] for row in rows) * 1000) for column in (2, 3))
+    ratio = round(statistics.median(row[4] for row in rows), 3)
+    print(json.dumps({"desk_p95_1m_vs_10k": ratio, "p50_ms": p50_ms, "p95_ms": p95_ms, "tables_read_whole": whole}))
+
+
+if __name__ == "__main__":
+    main()
