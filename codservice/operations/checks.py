@@ -4,7 +4,7 @@ import time
 from datetime import timedelta
 
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 
 from codservice.operations import duties
 from codservice.operations.tasks import PRUNE_EVERY
@@ -15,8 +15,10 @@ MOST_SKEW = 5.0  # seconds between this host's clock and the database's
 
 
 def migrations() -> str:
-    executor = MigrationExecutor(connection)
-    missing = [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
+    loader = MigrationLoader(connection)
+    plans = (loader.graph.forwards_plan(leaf) for leaf in loader.graph.leaf_nodes())
+    wanted = dict.fromkeys(key for plan in plans for key in plan)
+    missing = [".".join(key) for key in wanted if key not in loader.applied_migrations]
     if not missing:
         return ""
     return f"{len(missing)} are not applied, {missing[0]} is the first: run `manage.py migrate`"
