@@ -8,6 +8,7 @@ is the net under that.
 import logging.config
 import re
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 from structlog import contextvars, dev, processors, stdlib
@@ -17,6 +18,8 @@ FIELDS = (
     "method", "route", "status", "ms", "user_id",
     "delivery_id", "webhook_id", "event_kind", "attempt", "outcome", "request_id",
 )  # fmt: skip
+
+Line = MutableMapping[str, Any]
 
 _REDACTED = "[redacted]"
 # Ids of ours pass whole; without that their digits would now and then look like a telephone number.
@@ -52,6 +55,9 @@ def configure(**kwargs: Any) -> None:
 
 def formatter(*, readable: bool) -> logging.Formatter:
     """One JSON object per line; or `readable`, for development, where a traceback takes the lines that it needs."""
+    renderers: list[Any] = (
+        [_escape, dev.ConsoleRenderer(colors=sys.stderr.isatty())] if readable else [processors.JSONRenderer()]
+    )
     return stdlib.ProcessorFormatter(
         processors=[
             contextvars.merge_contextvars,
@@ -62,12 +68,12 @@ def formatter(*, readable: bool) -> logging.Formatter:
             redact,
             processors.TimeStamper(fmt="iso", utc=True),
             stdlib.ProcessorFormatter.remove_processors_meta,
-            *([_escape, dev.ConsoleRenderer(colors=sys.stderr.isatty())] if readable else [processors.JSONRenderer()]),
+            *renderers,
         ]
     )
 
 
-def redact(logger: Any, name: str, line: dict[str, Any]) -> dict[str, Any]:
+def redact(logger: Any, name: str, line: Line) -> Line:
     """Take keys, secrets, telephone numbers and rows out of all texts of a line (structlog's processor)."""
     for field, value in line.items():
         if type(value) is str:
@@ -81,14 +87,14 @@ def redacted(text: str) -> str:
     return _FORBIDDEN.sub(lambda found: found[0] if found["id"] else _REDACTED, text)
 
 
-def _escape(logger: Any, name: str, line: dict[str, Any]) -> dict[str, Any]:
+def _escape(logger: Any, name: str, line: Line) -> Line:
     """Nothing that a terminal obeys, as JSON does it for the other form."""
     for field, value in line.items():
         if type(value) is str:
-            is_text = field == "exception"
-            line[field] = _CONTROLS.sub(lambda found, lines=is_text: _escaped(found[0], lines), value)
+            lines = value.split("\n") if field == "exception" else [value]
+            line[field] = "\n".join(_CONTROLS.sub(_escaped, each) for each in lines)
     return line
 
 
-def _escaped(character: str, keeps_lines: bool) -> str:
-    return character if keeps_lines and character == "\n" else character.encode("unicode_escape").decode()
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()

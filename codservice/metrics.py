@@ -54,7 +54,7 @@ def route_of(request: HttpRequest) -> str:
 
 
 def method_of(request: HttpRequest) -> str:
-    return request.method if request.method in _METHODS else "other"  # type: ignore[return-value]
+    return request.method if request.method in _METHODS else "other"
 
 
 def count_request(method: str, route: str, status: int, seconds: float) -> None:
@@ -124,7 +124,7 @@ def exposition(request: HttpRequest) -> HttpResponse:
 def serve(host: str, port: int) -> None:
     """Serve this host's counters at /metrics from a thread of this process, for hosts that run no web."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    kind = type("Server", (ThreadingWSGIServer,), {"address_family": family})
+    kind: Any = type("Server", (ThreadingWSGIServer,), {"address_family": family})
     server = make_server(host, port, _application, server_class=kind, handler_class=_Silent)
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
 
@@ -136,7 +136,7 @@ def _tell(environ: dict[str, Any], *collectors: Any) -> tuple[HTTPStatus, str, b
     if _FOLDER:
         _Processes(registry, _FOLDER)
     else:
-        registry.register(REGISTRY)  # type: ignore[arg-type]
+        registry.register(REGISTRY)
     for collector in collectors:
         registry.register(collector)
     return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)

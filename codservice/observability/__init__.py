@@ -59,7 +59,7 @@ def _start_sentry(dsn: str, version: str) -> None:
     )
 
 
-def _before_send(event: dict[str, Any], hint: dict[str, Any]) -> dict[str, Any]:
+def _before_send(event: Any, hint: dict[str, Any]) -> Any:
     """Sentry's hook: of the request only its method and its id; of every text what a log line may hold."""
     event["request"] = {"method": event.get("request", {}).get("method", "")}
     event["tags"] = {**(event.get("tags") or {}), "request_id": request_id()}

@@ -20,6 +20,8 @@ from typing import Any
 
 from granian.rsgi import ProtocolClosed, ProtocolError
 
+from codservice import metrics
+
 logger = logging.getLogger("codservice.web")
 
 MAX_BODY_BYTES = 1 << 20
@@ -67,6 +69,7 @@ class Gateway:
             try:
                 body = await self._read(headers, proto)
             except _Refused as refused:
+                _count(refused.status)
                 proto.response_bytes(refused.status, refused.headers, refused.body)
                 return
         done = self._loop.create_future()
@@ -175,7 +178,13 @@ class Gateway:
 def _fail(proto: Any) -> None:
     logger.exception("the application failed before its answer")
     failure = _Refused(500, "server_error", "Something went wrong on our side.")
+    _count(failure.status)
     proto.response_bytes(failure.status, failure.headers, failure.body)
+
+
+def _count(status: int) -> None:
+    """An answer that Django knows nothing of."""
+    metrics.REQUESTS.labels("other", "unread", str(status)).inc()
 
 
 async def _sent(transport: Any, piece: bytes) -> None:

@@ -35,7 +35,11 @@ def main() -> int:
     # Root is the only user of many a container, and nothing here unpickles what comes from the broker.
     warnings.simplefilter("ignore", SecurityWarning)
     if settings.METRICS_PORT:
-        metrics.serve(os.environ.get("HOST") or "127.0.0.1", settings.METRICS_PORT)
+        host = os.environ.get("HOST") or "127.0.0.1"
+        try:
+            metrics.serve(host, settings.METRICS_PORT)
+        except OSError as error:
+            sys.exit(f"codservice: METRICS_PORT {settings.METRICS_PORT} on {host} cannot be used: {error.strerror}.")
     worker = app.Worker(
         pool_cls="threads",
         concurrency=THREADS,

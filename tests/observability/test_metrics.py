@@ -4,6 +4,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -98,6 +100,25 @@ def test_a_change_that_is_rolled_back_is_no_event(api, client, alice, webhook_to
     assert figures(client)[name] == before
     assert api.post(f"{ORDERS}/{order.id}/cancel").status_code == 200
     assert figures(client)[name] == before + 1
+
+
+def test_a_request_that_does_not_arrive_whole_is_counted(start):
+    web = start("web")
+    chunked = b"POST /api/v1/orders HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n"
+    assert b" 400 " in web.send_raw(chunked)
+    assert web.metrics()['codservice_http_requests_total{method="other",route="unread",status="400"}'] == 1
+
+
+def test_a_worker_whose_port_is_taken_says_so(start, tmp_path):
+    web = start("web")
+    done = subprocess.run(
+        [sys.executable, "-m", "codservice.run.worker"],
+        env=os.environ | {"METRICS_PORT": str(web.port)},
+        cwd=django_settings.BASE_DIR, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"METRICS_PORT {web.port} on 127.0.0.1 cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 # --- Who may ask ---------------------------------------------------------------------------------------------------
