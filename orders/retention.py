@@ -7,7 +7,9 @@ lines, statuses, outcomes of calls, times, who worked on it, and the shop's own 
 """
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
@@ -39,10 +41,16 @@ UPDATE orders_order SET customer_name = %(nobody)s, customer_phone = '', phone_e
 WHERE id = ANY(ARRAY(SELECT id FROM old))
 """
 _COUNT = """
-SELECT count(*) FROM orders_order o
-WHERE status IN ('canceled', 'delivered', 'returned') AND anonymised_at IS NULL
-  AND updated_at < now() - %(kept)s::interval
-  AND NOT EXISTS (SELECT FROM orders_callnote n WHERE n.order_id = o.id AND n.created_at >= now() - %(kept)s::interval)
+WITH page AS (
+    SELECT id, updated_at FROM orders_order
+    WHERE status IN ('canceled', 'delivered', 'returned') AND anonymised_at IS NULL
+      AND updated_at < now() - %(kept)s::interval AND (updated_at, id) > (%(at)s, %(id)s)
+    ORDER BY updated_at, id LIMIT %(batch)s
+)
+SELECT (SELECT count(*) FROM page WHERE NOT EXISTS (
+        SELECT FROM orders_callnote n WHERE n.order_id = page.id AND n.created_at >= now() - %(kept)s::interval)),
+    count(*) OVER (), updated_at, id
+FROM page ORDER BY updated_at DESC, id DESC LIMIT 1
 """
 
 
@@ -56,13 +64,22 @@ def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str
         yield {"customers": 0}
         return
     parameters = {"kept": timedelta(days=settings.CUSTOMER_RETENTION_DAYS), "nobody": NOBODY, "batch": BATCH}
+    yield from _count(parameters) if dry_run else _anonymise(parameters)
+
+
+def _anonymise(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
     done = BATCH
-    with connection.cursor() as cursor:
-        if dry_run:
-            cursor.execute(_COUNT, parameters)
-            yield {"customers": cursor.fetchone()[0]}
-            return
-        while done == BATCH:
+    while done == BATCH:
+        with connection.cursor() as cursor:
             cursor.execute(_ANONYMISE, parameters)
             done = cursor.rowcount
-            yield {"customers": done}
+        yield {"customers": done}
+
+
+def _count(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
+    at, id_, size = datetime.min.replace(tzinfo=UTC), UUID(int=0), BATCH
+    while size == BATCH:
+        with connection.cursor() as cursor:
+            cursor.execute(_COUNT, {**parameters, "at": at, "id": id_})
+            count, size, at, id_ = cursor.fetchone() or (0, 0, at, id_)
+        yield {"customers": count}
