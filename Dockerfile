@@ -10,7 +10,9 @@ WORKDIR /app
 RUN python -m venv /venv
 ENV PATH=/venv/bin:$PATH
 COPY requirements.txt ./
-RUN pip install --no-cache-dir --disable-pip-version-check -r requirements.txt
+# Sentry and OpenTelemetry too: they stay silent until their settings name an address.
+COPY codservice/observability/requirements.txt codservice/observability/
+RUN pip install --no-cache-dir --disable-pip-version-check -r requirements.txt -r codservice/observability/requirements.txt
 COPY . ./
 # Settings want these; nothing is connected to, and nothing of them stays.
 RUN SECRET_KEY=build ENCRYPTION_KEYS=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= \
