@@ -11,7 +11,7 @@ OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgro
 
 
 def confirm_in_browser(running: Service, count: int) -> int:
-    """Sign in as a new agent, open the oldest pending order, confirm it, and so on; how many were confirmed."""
+    """Sign in as a new agent, ask for the next order, confirm it, and so on; how many were confirmed."""
     running.manage("create_agent", "samira", "--password", "correct-horse-battery")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=OPTIONS)
@@ -20,12 +20,14 @@ def confirm_in_browser(running: Service, count: int) -> int:
         page.fill("[name=username]", "samira")
         page.fill("[name=password]", "correct-horse-battery")
         page.press("[name=password]", "Enter")
+        page.get_by_role("button", name="Next order").click()
         confirmed = 0
         for _ in range(count):
-            page.goto(f"{running.url}/console/orders/order/")
-            page.locator("table.order-list tbody th a").first.click()
-            page.get_by_role("button", name="Confirm the order").click()
-            expect(page.get_by_text("The order is now “Confirmed”.")).to_be_visible()
+            # The message of the order before is still on the page: the new screen has another note's id.
+            note_id = page.locator("[name=note_id]").input_value()
+            page.get_by_role("button", name="Confirm").click()
+            expect(page.locator(f"[name=note_id][value='{note_id}']")).to_have_count(0)
+            expect(page.locator(".messagelist .success")).to_contain_text("is confirmed.")
             confirmed += 1
         browser.close()
     return confirmed
