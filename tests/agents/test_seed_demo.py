@@ -1,15 +1,19 @@
 """seed_demo: believable data, the same for the same seed."""
 
 import json
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.db.models import Count
+from django.db.models.functions import Now
 
+from agents import customer, desk
+from agents.models import Claim
 from codservice.accounts.models import Account
-from orders.models import Order, Status
+from orders.models import CallNote, CallState, Order, OrderEdit, Status
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +39,33 @@ def test_orders_are_in_every_status_and_their_histories_agree() -> None:
         history = sorted(order.status_changes.all(), key=lambda change: (change.at, change.id))
         assert history[-1].to_status == order.status
         assert history[0].at == order.created_at
+
+
+def test_the_desk_has_all_that_can_wait() -> None:
+    seed(orders=200)
+
+    waiting = Order.objects.filter(status=Status.PENDING)
+    for state in CallState:
+        assert waiting.filter(call_state=state).exists(), state
+    for state in (CallState.RETRY, CallState.CALLBACK):
+        assert waiting.filter(call_state=state, call_due_at__lt=Now()).exists(), state
+        assert waiting.filter(call_state=state, call_due_at__gt=Now()).exists(), state
+    assert not waiting.filter(call_state=CallState.NEW, call_due_at__gt=Now()).exists()
+    assert OrderEdit.objects.filter(order__status=Status.PENDING, at__lt=Now() - timedelta(minutes=4)).exists()
+    assert CallNote.objects.filter(callback_at__isnull=False).exists()
+    assert not Claim.objects.exists()
+
+
+def test_some_customers_have_ordered_twice(django_user_model: Any) -> None:
+    seed(orders=40)
+
+    agent = django_user_model.objects.get(username="samira1")
+    theirs = [
+        customer.read(desk.take(order.id, agent=agent), agent=agent)
+        for order in Order.objects.filter(external_id__in=["DEMO-1-7", "DEMO-1-17"]).order_by("id")
+    ]
+    assert [len(found.pending) for found in theirs] == [2, 2]
+    assert all(entry.duplicates for entry in theirs[1].pending)
 
 
 def test_the_same_seed_makes_the_same_data() -> None:

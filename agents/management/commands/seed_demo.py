@@ -1,12 +1,16 @@
 from argparse import ArgumentParser
+from datetime import timedelta
 from decimal import Decimal
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.management.base import CommandError
 from django.db import connection, transaction
+from django.utils import timezone
 
+from agents import desk
+from agents.desk import CancelReason
 from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -14,11 +18,25 @@ from inventory import stock
 from orders import demo, lifecycle, serializers
 from orders.models import CallNote, Order
 
+Outcome = CallNote.Outcome
 PASSWORD = "demo"  # noqa: S105  (of the demonstration alone, and it is printed)
 BATCH = 200
 # How often an order ends where it ends, as call centers tell it: most wait or are confirmed, a fifth is canceled.
-FATES = {"pending": 34, "called": 10, "confirmed": 20, "canceled": 16, "shipped": 6, "delivered": 10, "returned": 4}
-REASONS = ["Client refuse", "Doublon", "Faux numéro", "Injoignable"]
+FATES = {
+    "new": 22,
+    "silent": 12,
+    "promised": 7,
+    "review": 3,
+    "confirmed": 20,
+    "canceled": 16,
+    "shipped": 6,
+    "delivered": 10,
+    "returned": 4,
+}
+SILENT = [Outcome.NO_ANSWER, Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF]
+REVIEWED = [Outcome.WRONG_NUMBER, Outcome.HANDED_OVER]
+REASONS = [reason for reason in CancelReason if reason != CancelReason.OTHER]
+REMARKS = ["", "", "Sonne longtemps", "Rappeler le soir", "Très aimable", "يتكلم بالعربية فقط"]
 
 
 class Command(commands.Command):
@@ -41,11 +59,16 @@ class Command(commands.Command):
         with transaction.atomic():
             account, agents = self.make_people(email, seed)
             bodies = [demo.order(chance, f"DEMO-{seed}-{number + 1}") for number in range(orders)]
+            twins = self.pair(bodies)
             batches = [bodies[start : start + BATCH] for start in range(0, len(bodies), BATCH)]
             for batch in self.progress(batches, total=len(batches), unit="batches of orders"):
                 drafts = [serializers.read_order(body, account.id) for body in batch]
-                for order in lifecycle.import_orders(account.id, drafts, actor=Actor.of_command("seed_demo")):
-                    self.live(cast(Order, order), chance, agents)
+                lifecycle.import_orders(account.id, drafts, actor=Actor.of_command("seed_demo"))
+                numbers = {draft.external_id for draft in drafts}
+                for order in account.orders.filter(external_id__in=numbers - twins).order_by("id"):
+                    self.live(order, chance, agents)
+            for agent in agents:
+                desk.release_all(agent)
             self.spread_over_time(account)
         users = [user.username for user in agents]
         if options["json"]:
@@ -68,22 +91,53 @@ class Command(commands.Command):
             agents.append(user)
         return account, agents
 
+    def pair(self, bodies: list[dict[str, Any]]) -> set[str]:
+        """Let some customers order twice, and some the same once more; the `external_id` of those, who all wait."""
+        twins = set()
+        for number in range(7, len(bodies), 10):
+            first, second = bodies[number - 1], bodies[number]
+            kept = ["external_id"] if number % 20 == 17 else ["external_id", "items", "total_amount", "shipping_fee"]
+            second |= {name: value for name, value in first.items() if name not in kept}
+            twins |= {first["external_id"], second["external_id"]}
+        return twins
+
     def live(self, order: Order, chance: Random, agents: list[User]) -> None:
         """What happens to an order after its import."""
         fate = chance.choices(list(FATES), weights=list(FATES.values()))[0]
         agent, supervisor = chance.choice(agents[:2]), Actor.of_user(agents[2])
-        if fate == "pending":
+        if fate == "new":
             return
-        silent = chance.choice([CallNote.Outcome.NO_ANSWER, CallNote.Outcome.BUSY, CallNote.Outcome.SWITCHED_OFF])
-        if fate == "called" or chance.random() < 0.3:
-            lifecycle.add_call_note(order.id, agent=agent, outcome=silent)
-        if fate == "called":
+        if fate == "silent" or chance.random() < 0.3:
+            for _ in range(chance.choice([1, 1, 2, 3])):
+                self.call(order, chance.choice(SILENT), agent, chance)
+        if fate == "silent":
             return
-        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
+        if chance.random() < 0.2:
+            claim_id = desk.take(order.id, agent=agent)
+            address = lifecycle.Edit(customer_address=f"{order.customer_address}, 2e étage")
+            order = desk.edit(claim_id, order.id, address, agent=agent, seen_version=order.version)
+        if fate == "promised":
+            self.call(order, Outcome.CALLBACK, agent, chance)
+        elif fate == "review":
+            self.call(order, chance.choice(REVIEWED), agent, chance)
+        else:
+            self.decide(order, fate, agent, supervisor, chance)
+
+    def call(self, order: Order, outcome: CallNote.Outcome, agent: User, chance: Random) -> None:
+        """A call that decides nothing."""
+        claim_id = desk.take(order.id, agent=agent)
+        later = timezone.now() + timedelta(minutes=chance.randrange(30, 900))
+        callback_at = later if outcome == Outcome.CALLBACK else None
+        call = desk.Call(outcome, {order.id: order.version}, chance.choice(REMARKS), callback_at=callback_at)
+        desk.note_call(claim_id, call, agent=agent)
+
+    def decide(self, order: Order, fate: str, agent: User, supervisor: Actor, chance: Random) -> None:
+        claim_id = desk.take(order.id, agent=agent)
+        decision = desk.Decision(order.id, order.version, chance.choice(REMARKS))
         if fate == "canceled":
-            lifecycle.cancel(order.id, actor=Actor.of_user(agent), reason=chance.choice(REASONS))
+            desk.cancel(claim_id, decision, chance.choice(REASONS), agent=agent)
             return
-        lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+        desk.confirm(claim_id, decision, agent=agent)
         if fate != "confirmed":
             lifecycle.ship(order.id, actor=supervisor)
         if fate == "delivered":
@@ -100,8 +154,9 @@ class Command(commands.Command):
         with connection.cursor() as cursor:
             for table, times, key in (
                 ("orders_statuschange", ["at"], "order_id"),
-                ("orders_callnote", ["created_at"], "order_id"),
-                ("orders_order", ["created_at", "updated_at", "confirmed_at", "canceled_at"], "id"),
+                ("orders_callnote", ["created_at", "callback_at"], "order_id"),
+                ("orders_orderedit", ["at"], "order_id"),
+                ("orders_order", ["created_at", "updated_at", "confirmed_at", "canceled_at", "call_due_at"], "id"),
             ):
                 changes = ", ".join(f"{time} = t.{time} - {ago}" for time in times)
                 cursor.execute(
