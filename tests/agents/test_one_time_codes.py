@@ -1,0 +1,141 @@
+"""One-time codes beside the password: turning them on and off, signing in with them, and what does not work."""
+
+import re
+from base64 import b32decode
+from typing import Any
+
+import pytest
+from django.test import Client
+from django_otp.oath import totp
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from codservice.accounts import codes
+from codservice.accounts.models import Account, User
+
+CODES, LOGIN, PASSWORD = "/console/codes/", "/console/login/", "correct horse"
+
+
+def code_of(user: User, steps: int = 0) -> str:
+    """The code that the person's app shows, or that it shows some steps of 30 seconds later."""
+    device = TOTPDevice.objects.get(user=user)
+    return f"{totp(device.bin_key, drift=steps):06d}"
+
+
+@pytest.fixture
+def with_codes(agent: User) -> User:
+    codes.offer(agent)
+    assert codes.turn_on(agent, code_of(agent, -1), PASSWORD)
+    return agent
+
+
+def sign_in(username: str = "samira", password: str = PASSWORD, door: str = LOGIN, **data: str) -> Any:
+    return Client().post(door, {"username": username, "password": password, **data})
+
+
+def test_codes_are_turned_on_with_a_code_and_the_password(agent: User, browser_of: Any) -> None:
+    browser, elsewhere = browser_of(agent), browser_of(agent)
+    assert browser.post(CODES, {"action": "offer"}).status_code == 302
+    page = browser.get(CODES).content.decode()
+    assert 'src="data:image/svg+xml' in page
+    secret = re.search(r'class="password" dir="ltr">([A-Z2-7 ]+)<', page)
+    assert secret
+    assert b32decode(secret[1].replace(" ", "")) == TOTPDevice.objects.get().bin_key
+    code = code_of(agent)
+    for data in ({"code": "000000", "password": PASSWORD}, {"code": code, "password": "wrong"}, {}):
+        assert browser.post(CODES, {"action": "on", **data}).status_code == 422
+        assert not codes.are_on(agent)
+    TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
+    shown = f"{code[:3]} {code[3:]}"
+    assert browser.post(CODES, {"action": "on", "code": shown, "password": PASSWORD}).status_code == 302
+    assert codes.are_on(agent)
+    page = browser.get(CODES)
+    assert page.status_code == 200
+    assert secret[1] not in page.content.decode()
+    assert elsewhere.get(CODES).status_code == 302
+
+
+def test_signing_in_asks_for_the_code(with_codes: User) -> None:
+    for data in ({}, {"code": "000000"}, {"code": "x"}, {"code": "٣" * 6}):
+        response = sign_in(**data)
+        assert response.status_code == 200
+        assert b"one-time code is missing" in response.content
+    TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
+    assert sign_in(code=code_of(with_codes)).status_code == 302
+
+
+def test_a_code_is_taken_once(with_codes: User) -> None:
+    code = code_of(with_codes)
+    assert sign_in(code=code).status_code == 302
+    assert sign_in(code=code).status_code == 200
+    TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
+    assert sign_in(code=code_of(with_codes, 1)).status_code == 302
+
+
+def test_a_right_code_without_the_password_tells_nothing(with_codes: User) -> None:
+    response = sign_in(password="wrong", code=code_of(with_codes))
+    assert b"password is not right" in response.content
+    assert b"one-time code is missing" not in response.content
+    assert sign_in(code=code_of(with_codes)).status_code == 302  # and is not used up
+
+
+def test_no_other_door_lets_in_without_a_code(with_codes: User, alice: Account) -> None:
+    response = sign_in(door="/account/login")
+    assert response.status_code == 200
+    assert b"sign in at the console" in response.content
+    assert sign_in(door="/account/login", code=code_of(with_codes)).status_code == 200
+    assert sign_in(alice.holder.username, door="/account/login").status_code == 302
+
+
+def test_codes_are_guessed_no_faster_than_passwords(with_codes: User) -> None:
+    statuses = [sign_in(code=f"{number:06d}").status_code for number in range(12)]
+    assert statuses == [200] * 10 + [429] * 2
+    assert sign_in(code=code_of(with_codes)).status_code == 429
+
+
+def test_wrong_codes_make_the_next_wait_longer(with_codes: User) -> None:
+    """Whatever address they come from."""
+    assert not codes.accept(with_codes, "000000")
+    assert not codes.accept(with_codes, code_of(with_codes))
+    TOTPDevice.objects.update(throttling_failure_timestamp="2020-01-01T00:00Z")
+    assert codes.accept(with_codes, code_of(with_codes))
+
+
+def test_codes_are_turned_off_with_the_password(with_codes: User, browser_of: Any) -> None:
+    browser = browser_of(with_codes)
+    assert browser.post(CODES, {"action": "off", "password": "wrong"}).status_code == 422
+    assert codes.are_on(with_codes)
+    assert browser.post(CODES, {"action": "off", "password": PASSWORD}).status_code == 302
+    assert browser.get(CODES).status_code == 200
+    assert sign_in().status_code == 302
+
+
+def test_whoever_sits_at_the_desk_cannot_guess_the_password(with_codes: User, browser_of: Any) -> None:
+    browser = browser_of(with_codes)
+    statuses = [browser.post(CODES, {"action": "off", "password": "wrong"}).status_code for _ in range(11)]
+    assert statuses == [422] * 10 + [429]
+
+
+def test_a_new_secret_is_not_offered_while_codes_are_on(with_codes: User, browser_of: Any) -> None:
+    before = TOTPDevice.objects.get().key
+    browser_of(with_codes).post(CODES, {"action": "offer"})
+    assert TOTPDevice.objects.get().key == before
+
+
+def test_a_supervisor_helps_who_lost_the_phone(with_codes: User, supervisor: User, browser_of: Any) -> None:
+    page = f"/console/people/{with_codes.id}/"
+    assert b"Turn one-time codes off" in browser_of(supervisor).get(page).content
+    assert browser_of(supervisor).post(page, {"action": "codes"}).status_code == 302
+    assert sign_in().status_code == 302
+
+
+def test_the_console_shows_no_secret_to_operators(with_codes: User, operator: User, browser_of: Any) -> None:
+    assert browser_of(operator).get("/console/otp_totp/totpdevice/").status_code == 404
+    assert b"totp" not in browser_of(operator).get("/console/").content.lower()
+
+
+def test_old_codes_do_not_work(with_codes: User) -> None:
+    device = TOTPDevice.objects.get()
+    device.last_t = -1
+    device.save()
+    old = f"{totp(device.bin_key, drift=-20):06d}"
+    assert not codes.accept(with_codes, old)

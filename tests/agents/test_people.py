@@ -1,0 +1,167 @@
+"""Agents' accounts in a supervisor's hands: what they can do, for whom, and that nobody gains more than they have."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from agents import desk
+from agents.models import Claim
+from codservice.accounts.models import Account, User
+from orders import lifecycle
+from orders.models import CallNote, CallState, Order
+from tests import factories
+
+PEOPLE, NEW = "/console/people/", "/console/people/new/"
+
+
+def page_of(user: User) -> str:
+    return f"{PEOPLE}{user.id}/"
+
+
+def password_in(response: Any) -> str:
+    found = re.search(r'class="password" dir="ltr">([^<]+)<', response.content.decode())
+    assert found
+    return found[1]
+
+
+@pytest.fixture
+def browser(supervisor: User, browser_of: Any) -> Client:
+    return browser_of(supervisor)
+
+
+def test_the_list_says_what_each_agent_is_at(agent: User, colleague: User, order: Order, browser: Client) -> None:
+    desk.take(order.id, agent=agent)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="no call")
+    response = browser.get(PEOPLE)
+    rows = {person.username: (bool(claim), calls) for person, claim, calls in response.context["rows"]}
+    assert rows == {"samira": (True, 1), "nadia": (False, 0)}
+
+
+def test_a_new_agent_signs_in_with_the_password_that_was_shown_once(browser: Client, db: None) -> None:
+    response = browser.post(NEW, {"username": "lynda", "first_name": "Lynda", "last_name": "Aït"})
+    assert response.status_code == 201
+    assert "no-store" in response.headers["Cache-Control"]
+    password = password_in(response)
+    made = User.objects.get(username="lynda")
+    assert (made.is_staff, made.is_superuser, made.display_name) == (True, False, "Lynda Aït")
+    assert [group.name for group in made.groups.all()] == ["Agents"]
+    assert password not in browser.get(page_of(made)).content.decode()
+    entered = Client().post("/console/login/", {"username": "lynda", "password": password})
+    assert entered.status_code == 302
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"username": "karim"}, {"username": "no name"}, {"username": ""}, {"first_name": ""}, {"username": "x" * 151}],
+)
+def test_who_cannot_be_made_is_explained(changes: dict[str, str], browser: Client) -> None:
+    response = browser.post(NEW, {"username": "lynda", "first_name": "Lynda", **changes})
+    assert response.status_code == 422
+    assert b"errornote" in response.content
+    assert User.objects.count() == 1
+
+
+def test_nobody_is_made_more_than_an_agent(browser: Client) -> None:
+    """Whatever else is sent along."""
+    extra = {"role": "Supervisors", "is_superuser": "on", "is_staff": "on", "groups": "1", "user_permissions": "1"}
+    assert browser.post(NEW, {"username": "lynda", "first_name": "L", **extra}).status_code == 201
+    made = User.objects.get(username="lynda")
+    assert [group.name for group in made.groups.all()] == ["Agents"]
+    assert not made.is_superuser
+    assert not made.user_permissions.exists()
+
+
+def test_operators_make_supervisors(operator: User, agent: User, browser_of: Any) -> None:
+    factories.AgentFactory(role="Supervisors")  # the groups are there
+    data = {"username": "nora", "first_name": "Nora", "role": "Supervisors"}
+    assert browser_of(operator).post(NEW, data).status_code == 201
+    assert User.objects.get(username="nora").has_perm("orders.supervise_order")
+
+
+def test_a_deactivated_agent_is_refused_at_the_next_click(
+    agent: User, colleague: User, order: Order, browser: Client, browser_of: Any
+) -> None:
+    theirs = browser_of(agent)
+    assert theirs.get("/console/desk/").status_code == 200
+    claim = desk.take(order.id, agent=agent)
+    assert browser.post(page_of(agent), {"action": "deactivate"}).status_code == 302
+    assert theirs.get("/console/desk/").url.startswith("/console/login/")
+    assert theirs.post(f"/console/desk/{claim}/outcome/", {}).url.startswith("/console/login/")
+    assert not Claim.objects.exists()
+    assert desk.next_customer(colleague)
+    assert theirs.post("/console/login/", {"username": "samira", "password": "correct horse"}).status_code == 200
+
+
+def test_promised_calls_of_who_left_are_made_by_others(
+    agent: User, colleague: User, order: Order, browser: Client
+) -> None:
+    Order.objects.update(call_state=CallState.CALLBACK, callback_agent=agent, call_due_at="2026-01-01T09:00Z")
+    browser.post(page_of(agent), {"action": "deactivate"})
+    assert desk.next_customer(colleague)
+
+
+def test_a_session_from_before_does_not_come_back_to_life(agent: User, browser: Client, browser_of: Any) -> None:
+    theirs = browser_of(agent)
+    browser.post(page_of(agent), {"action": "deactivate"})
+    password = password_in(browser.post(page_of(agent), {"action": "reactivate"}))
+    assert theirs.get("/console/desk/").status_code == 302
+    agent.refresh_from_db()
+    assert agent.is_active
+    assert agent.check_password(password)
+
+
+def test_a_new_password_ends_the_sessions(agent: User, browser: Client, browser_of: Any) -> None:
+    theirs = browser_of(agent)
+    password = password_in(browser.post(page_of(agent), {"action": "password"}))
+    assert theirs.get("/console/desk/").status_code == 302
+    agent.refresh_from_db()
+    assert agent.check_password(password)
+
+
+ACTIONS = ["password", "deactivate", "reactivate", "codes"]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_supervisors_touch_nobody_but_agents(
+    action: str, alice: Account, supervisor: User, operator: User, browser: Client
+) -> None:
+    both = factories.AgentFactory()
+    both.groups.add(Group.objects.get(name="Supervisors"))
+    more = factories.AgentFactory()
+    more.groups.add(Group.objects.create(name="Something else"))
+    chief = factories.AgentFactory(is_superuser=True)
+    bare = factories.UserFactory(is_staff=True)
+    others = [alice.holder, supervisor, operator, both, more, chief, bare, factories.AgentFactory(role="Supervisors")]
+    for other in others:
+        before = (other.password, other.is_active)
+        assert browser.post(page_of(other), {"action": action}).status_code == 404
+        assert browser.get(page_of(other)).status_code == 404
+        other.refresh_from_db()
+        assert (other.password, other.is_active) == before
+    assert browser.get(PEOPLE).context["rows"] == []
+
+
+def test_operators_mind_supervisors_but_not_each_other(
+    supervisor: User, agent: User, operator: User, alice: Account, browser_of: Any
+) -> None:
+    browser = browser_of(operator)
+    another = factories.UserFactory(is_staff=True, is_superuser=True)
+    assert {row[0] for row in browser.get(PEOPLE).context["rows"]} == {supervisor, agent}
+    for other in (another, operator, alice.holder):
+        assert browser.post(page_of(other), {"action": "deactivate"}).status_code == 404
+    assert browser.post(page_of(supervisor), {"action": "deactivate"}).status_code == 302
+    supervisor.refresh_from_db()
+    assert not supervisor.is_active
+
+
+def test_looking_changes_nothing(agent: User, browser: Client) -> None:
+    before = (agent.password, agent.is_active)
+    for action in [*ACTIONS, "x"]:
+        browser.get(page_of(agent), {"action": action})
+    assert browser.post(page_of(agent), {"action": "x"}).status_code == 200
+    agent.refresh_from_db()
+    assert (agent.password, agent.is_active) == before
