@@ -60,6 +60,9 @@ class Command(commands.Command):
             account, agents = self.make_people(email, seed)
             bodies = [demo.order(chance, f"DEMO-{seed}-{number + 1}") for number in range(orders)]
             twins = self.pair(bodies)
+            products = dict(account.products.values_list("name", "id"))
+            for item in (item for body in bodies for item in body["items"]):
+                item["product_id"] = str(products[item["product_name"]])
             batches = [bodies[start : start + BATCH] for start in range(0, len(bodies), BATCH)]
             for batch in self.progress(batches, total=len(batches), unit="batches of orders"):
                 drafts = [serializers.read_order(body, account.id) for body in batch]
