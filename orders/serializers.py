@@ -172,7 +172,7 @@ def _is_given(commune: Any) -> bool:
 
 
 # A name that is not spelled exactly costs 20 µs to 4 ms to find or to refuse, and a shop spells it the same each time.
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _wilaya(text: str | int) -> regions.Wilaya | str:
     """The wilaya, or the sentence that refuses the text."""
     try:
