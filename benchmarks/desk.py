@@ -34,7 +34,7 @@ TURNS = 5
 SECONDS = 12.0
 CSRF = "0123456789abcdefghijklmnopqrstuv"
 # Those that grow with the orders. Claims are as many as agents, so reading all of them is as good as an index.
-TABLES = ("orders_order", "orders_orderitem", "orders_callnote", "orders_statuschange", "orders_orderedit")
+TABLES = ("orders_order", "orders_orderitem", "orders_callnote", "orders_statuschange")
 
 PEOPLE = """
 from django.conf import settings

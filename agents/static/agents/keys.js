@@ -34,14 +34,26 @@ document.addEventListener("keydown", (event) => {
   if (!pressed || pressed.closest("fieldset:disabled") || !pressed.checkVisibility()) return;
   event.preventDefault();
   if (pressed.matches("textarea")) pressed.focus();
+  else if (pressed.matches("summary")) turn(pressed.parentElement);
   else pressed.click();
 });
 
-// What opens is typed into at once.
-document.addEventListener("toggle", (event) => {
-  if (event.target.matches("details[name]") && event.target.open) {
-    event.target.querySelector(".panel :is(select, button, input)")?.focus();
+/** At once: the next key may already be meant for the panel. The event `toggle` comes later. */
+function turn(panel) {
+  panel.open = !panel.open;
+  if (panel.open) enter(panel);
+  else panel.querySelector("summary").focus();
+}
+
+/** What opens is typed into. */
+function enter(panel) {
+  if (!panel.querySelector(".panel").contains(document.activeElement)) {
+    panel.querySelector(".panel :is(select, button, input)").focus();
   }
+}
+
+document.addEventListener("toggle", (event) => {
+  if (event.target.matches("details[name]") && event.target.open) enter(event.target);
 }, true);
 
 for (const message of document.querySelectorAll(".messagelist [class*=done-]")) {
