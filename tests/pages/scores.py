@@ -86,7 +86,7 @@ def sign_in(browser: Browser) -> dict[str, str]:
         page.wait_for_url(lambda url: "login" not in url)
         if start_of_path == "/":
             page.goto("/account/webhooks")
-            page.locator("[name=url]").fill("http://localhost:9/hooks")
+            page.locator("[name=url]").fill("http://localhost:9009/hooks")
             page.locator("[name=url]").press("Enter")
             page.locator("#secret").wait_for()
         else:
