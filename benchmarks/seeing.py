@@ -2,33 +2,33 @@
 
     make bench-seeing
 
-Two services that differ in LOG_LEVEL alone take turns under the same load; compared is the processor time that their
-web processes took for a request, which other users of the machine disturb least.
+Compared is the processor time of requests that take turns one by one, which other users of the machine disturb least.
 """
 
-import itertools
+import io
 import json
+import logging
 import os
 import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-from benchmarks import load, service
+from benchmarks import service
 from benchmarks.orders import FILL as ORDERS
 from benchmarks.orders import imports, psql
 from codservice.embedded import database_url
 
-CLIENTS = 4
-SECONDS = 5.0
-TURNS = 6
+REQUESTS = 2000
 MILLION = 1_000_000
 WEBHOOKS = 1000
 DUE = 200_000
@@ -67,61 +67,72 @@ FROM numbered JOIN webhook ON webhook.number = numbered.n % {webhooks}
 
 
 def main() -> None:
-    print(json.dumps(cost_of_logs() | metrics_over_a_million()))
+    if sys.argv[1:] == ["requests"]:
+        print(json.dumps(requests_by_turns()))
+    else:
+        print(json.dumps(cost_of_seeing() | metrics_over_a_million()))
 
 
-def cost_of_logs() -> dict[str, float]:
-    with logging_service("INFO") as on, logging_service("WARNING") as off:
-        keys = {each: each.make_key("logs") for each in (on, off)}
-        result = {}
-        for name, requests in (("import", _imports), ("list", _lists)):
-            for each in (on, off):
-                per_request(each, requests(each, keys[each]), 2.0)
-            turns: list[float] = []
-            for turn in range(TURNS):
-                first, second = (on, off) if turn % 2 else (off, on)
-                took = {each: per_request(each, requests(each, keys[each]), SECONDS) for each in (first, second)}
-                turns.append(took[on] / took[off])
-                print(f"{name}: {took[on] * 1e6:.0f} µs of processor with access lines, {took[off] * 1e6:.0f} without")
-            result[f"{name}_with_lines"] = round(statistics.median(turns), 3)
-        return result
+def cost_of_seeing() -> dict[str, float]:
+    """The requests in a process of their own, with JSON lines on a stderr that leads nowhere."""
+    with service.storage() as environ:
+        command = [sys.executable, "-m", "benchmarks.seeing", "requests"]
+        with tempfile.TemporaryDirectory() as folder:
+            environ |= PRODUCTION | {"PROMETHEUS_MULTIPROC_DIR": folder}
+            done = subprocess.run(command, cwd=service.CHECKOUT, env=environ, check=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-@contextmanager
-def logging_service(level: str) -> Iterator[service.Service]:
-    with open(os.devnull, "w") as nowhere, service.running(nowhere, **PRODUCTION, LOG_LEVEL=level) as running:
-        yield running
+def requests_by_turns() -> dict[str, float]:
+    """Processor time of the application for a request: with its log line and without, with its counters and without.
+
+    They take turns request by request, so that whatever else the machine does is the same for both.
+    """
+    from codservice.wsgi import application  # isort: skip  (it sets Django up)
+    from codservice.accounts.models import Account, ApiKey, User
+    from codservice.api import middleware
+
+    holder = User.objects.create(username="bench")
+    account = Account.objects.create(name="bench", holder=holder, rate_limit=1_000_000)
+    key = ApiKey.issue(account, name="bench")[1]
+    count, lines = middleware.metrics.count_request, logging.getLogger("codservice.access")
+    result: dict[str, float] = {}
+    for name, body in (("import", next(_bodies())), ("list", b"")):
+        took: dict[str, list[float]] = {"line": [], "counters": [], "neither": []}
+        for number in range(3 * REQUESTS):
+            turn = ("line", "counters", "neither")[number % 3]
+            lines.setLevel("INFO" if turn == "line" else "WARNING")
+            middleware.metrics.count_request = count if turn == "counters" else lambda *_: None  # type: ignore[assignment]
+            environ = _environ(key, body)
+            started = time.process_time()
+            list(application(environ, lambda *_: None))
+            took[turn].append(time.process_time() - started)
+        base = statistics.median(took["neither"])
+        for turn in ("line", "counters"):
+            result[f"{name}_with_{turn}"] = round(statistics.median(took[turn]) / base, 3)
+        result[f"{name}_us"] = round(base * 1e6)
+    return result
 
 
-def _imports(running: service.Service, key: str) -> Callable[[int], Iterator[bytes]]:
-    return lambda client: imports(f"{running.url}/api/v1/orders", key, client)
+def _bodies() -> Iterator[bytes]:
+    return (request.partition(b"\r\n\r\n")[2] for request in imports("http://localhost/", "", 0))
 
 
-def _lists(running: service.Service, key: str) -> Callable[[int], Iterator[bytes]]:
-    return lambda client: itertools.repeat(load.request_bytes("GET", f"{running.url}/api/v1/orders", key))
-
-
-def per_request(running: service.Service, requests: Callable[[int], Iterator[bytes]], seconds: float) -> float:
-    """Seconds of processor that the web processes take for one of these requests."""
-    before = _processor(running)
-    done = load.drive(running.url, requests, clients=CLIENTS, seconds=seconds)
-    if not set(done.statuses) <= {200, 201}:
-        raise SystemExit(f"Not every request was answered: {dict(done.statuses)}")
-    return (_processor(running) - before) / len(done.latencies)
-
-
-def _processor(running: service.Service) -> float:
-    """Seconds of processor of all web processes so far."""
-    ticks = 0
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            data = f"DATA_DIR={running.environ['DATA_DIR']}\0".encode()
-            if (process / "comm").read_text().strip() == "cod-web" and data in (process / "environ").read_bytes():
-                fields = (process / "stat").read_text().rpartition(")")[2].split()
-                ticks += int(fields[11]) + int(fields[12])
-        except OSError:  # it has ended
-            continue
-    return ticks / os.sysconf("SC_CLK_TCK")
+def _environ(key: str, body: bytes) -> dict[str, object]:
+    """As the gateway gives it; each import is of another order."""
+    body = re.sub(rb'"external_id": "[^"]*"', f'"external_id": "{uuid.uuid4()}"'.encode(), body)
+    return {
+        "REQUEST_METHOD": "POST" if body else "GET",
+        "PATH_INFO": "/api/v1/orders",
+        "HTTP_HOST": "localhost",
+        "HTTP_AUTHORIZATION": f"Bearer {key}",
+        "REMOTE_ADDR": "127.0.0.1",
+        "CONTENT_TYPE": "application/json",
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(body),
+    }
 
 
 def metrics_over_a_million() -> dict[str, float]:
@@ -147,8 +158,11 @@ def metrics_over_a_million() -> dict[str, float]:
 
 
 def _fill(environ: dict[str, str], url: str) -> None:
-    for number in range(50):
-        _manage(environ, "create_account", f"list{number}", "--email", f"list{number}@example.dz")
+    code = (
+        "from codservice.accounts.models import Account, User\n"
+        "for n in range(50): Account.objects.create(name=f'list{n}', holder=User.objects.create(username=f'list{n}'))"
+    )
+    _manage(environ, "shell", "-v0", "-c", code)
     step = MILLION // 10
     # A fifth of the orders is pending.
     orders = ORDERS.replace("'canceled', 'delivered'", "'canceled', 'delivered', 'shipped'").replace("n % 4", "n % 5")

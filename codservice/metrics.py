@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from glob import glob
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
@@ -58,8 +59,15 @@ def method_of(request: HttpRequest) -> str:
 
 
 def count_request(method: str, route: str, status: int, seconds: float) -> None:
-    REQUESTS.labels(method, route, str(status)).inc()
-    REQUEST_SECONDS.labels(method, route).observe(seconds)
+    requests, durations = _series(method, route, status)
+    requests.inc()
+    durations.observe(seconds)
+
+
+@cache
+def _series(method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+    """Found once: their labels are checked and looked up at each call otherwise. As few as there are routes."""
+    return REQUESTS.labels(method, route, str(status)), REQUEST_SECONDS.labels(method, route)
 
 
 # --- Figures of the database -------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """What surrounds every request: its id, and for /api/v1 the key and the rate limit."""
 
-import logging
 import re
 import time
 from collections.abc import Callable
@@ -17,8 +16,6 @@ from codservice import health, logs, metrics
 from codservice.accounts import authentication
 from codservice.api import ratelimit
 from codservice.api.errors import error_response, unavailable
-
-access = logging.getLogger("codservice.access")
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -37,8 +34,7 @@ class RequestId:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         sent = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = sent if _SANE_ID.fullmatch(sent) else str(uuid7())
-        logs.forget()
-        logs.bind(request_id=request_id)
+        logs.begin(request_id, is_ours=request_id != sent)
         started = time.perf_counter()
         try:
             response = self.get_response(request)
@@ -48,7 +44,7 @@ class RequestId:
             if request.path not in health.ANSWERS:  # of those there is one every few seconds
                 _observe(request, response.status_code, time.perf_counter() - started)
         finally:
-            logs.forget()
+            logs.end()
         response.headers["X-Request-Id"] = request_id
         return response
 
@@ -57,12 +53,10 @@ def _observe(request: HttpRequest, status: int, seconds: float) -> None:
     # By the URL's pattern: paths may hold anything, and queries hold telephone numbers.
     method, route = metrics.method_of(request), metrics.route_of(request)
     metrics.count_request(method, route, status, seconds)
-    if access.isEnabledFor(logging.INFO):
-        fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
-        session = getattr(request, "session", None)
-        if session is not None and session.accessed and SESSION_KEY in session:
-            fields["user_id"] = session[SESSION_KEY]
-        access.info("request", extra=fields)
+    session = getattr(request, "session", None)
+    if session is not None and session.accessed and SESSION_KEY in session:
+        logs.bind(user_id=session[SESSION_KEY])
+    logs.access(method=method, route=route, status=status, ms=round(seconds * 1000, 1))
 
 
 class ApiGate:

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -101,7 +102,7 @@ def test_a_request_is_one_line_that_leads_to_its_deliveries(start, receiver):
     assert line["account_id"] == str(account.id)
     assert line["api_key_id"]
     assert line["ms"] > 0
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", line["timestamp"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", line["timestamp"])
     assert attempts.keys() == {request_id, "the-ping"}
     attempt = attempts["the-ping"]
     assert attempt["delivery_id"] == pinged.json()["delivery_id"]
@@ -128,19 +129,24 @@ def test_access_lines_are_off_above_info(start):
     assert web.lines() == []
 
 
-def test_who_is_signed_in_is_named_by_id(client, caplog, db):
+def test_who_is_signed_in_is_named_by_id(client, lines, db):
     user = UserFactory(is_superuser=True, is_staff=True)
     client.force_login(user)
-    caplog.set_level("INFO")
     client.get("/console/")
-    (line,) = _rendered(caplog, "codservice.access")
+    (line,) = [line for line in lines() if line["logger"] == "codservice.access"]
     assert line["user_id"] == str(user.pk)
-    assert user.username not in caplog.text
+    assert user.username not in json.dumps(line)
 
 
-def _rendered(caplog: Any, logger: str) -> list[dict[str, Any]]:
-    formatter = logs.formatter(readable=False)
-    return [json.loads(formatter.format(record)) for record in caplog.records if record.name == logger]
+@pytest.fixture
+def lines() -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """What this process logs."""
+    output = io.StringIO()
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(logs.formatter(readable=False))
+    logging.getLogger().addHandler(handler)
+    yield lambda: list(map(json.loads, output.getvalue().splitlines()))
+    logging.getLogger().removeHandler(handler)
 
 
 def _line(message: str, *, readable: bool = False, **kwargs: Any) -> str:
@@ -159,7 +165,7 @@ FORBIDDEN = [
 @pytest.mark.parametrize("text", FORBIDDEN)
 def test_the_net_takes_keys_secrets_and_telephone_numbers_out(text):
     readable = _line(f"x='{text}'", readable=True)
-    for line in (readable, _line(f"Not found: /orders/{text}"), _line("a", extra={"route": text})):
+    for line in (readable, _line(f"Not found: /orders/{text}"), _line("a", extra={"request_id": text})):
         assert text not in line
         assert "[redacted]" in line
 
@@ -206,17 +212,22 @@ def test_only_our_fields_of_a_record_are_in_its_line():
     assert line.keys() == {"event", "level", "logger", "timestamp", "status"}
 
 
-def test_the_lines_of_a_library_have_the_same_form(settings):
-    output = io.StringIO()
-    handler = logging.StreamHandler(output)
-    handler.setFormatter(logs.formatter(readable=False))
-    logger = logging.getLogger("celery.worker")
-    logger.addHandler(handler)
-    logs.bind(request_id="mine")
-    try:
-        logger.error("%s failed", "it")
-    finally:
-        logger.removeHandler(handler)
-        logs.forget()
-    line = json.loads(output.getvalue())
-    assert (line["event"], line["level"], line["request_id"]) == ("it failed", "error", "mine")
+def test_the_lines_of_a_library_have_the_same_form(lines):
+    logs.begin("mine", is_ours=False)
+    logs.bind(account_id="ours")
+    logging.getLogger("celery.worker").error("%s failed", "it")
+    logs.end()
+    logging.getLogger("celery.worker").error("it failed")
+    during, after = lines()
+    assert (during["event"], during["level"], during["request_id"]) == ("it failed", "error", "mine")
+    assert "request_id" not in after
+    assert "account_id" not in after
+
+
+@pytest.mark.parametrize("text", FORBIDDEN)
+def test_an_id_that_a_client_sends_goes_through_the_net_too(text, lines):
+    logs.begin(f"a-{text}", is_ours=False)
+    logs.access(method="GET", route="api", status=200, ms=1.0)
+    stored = logs.request_id()
+    logs.end()
+    assert text not in stored + json.dumps(lines(), ensure_ascii=False)
