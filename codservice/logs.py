@@ -45,7 +45,7 @@ _DATABASE_DETAIL = re.compile(
 )
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
-# What belongs to the request that is being answered. A dict of its own for each, so that binding costs next to nothing.
+# What belongs to the request that is being answered.
 _request: ContextVar[dict[str, str]] = ContextVar("request", default={})  # noqa: B039  (never written to)
 
 
@@ -56,7 +56,7 @@ def begin(request_id: str, *, is_ours: bool) -> None:
 
 def bind(**fields: str) -> None:
     """Add to what the lines of the request carry; our own ids, never what somebody sent."""
-    _request.get().update(fields)
+    _request.set({**_request.get(), **fields})
 
 
 def end() -> None:
