@@ -22,6 +22,11 @@ class Bar(NamedTuple):
     point: Point
     is_named: bool
 
+    @property
+    def value_at(self) -> float:
+        """Where the value begins, after a lying bar."""
+        return self.x + self.width + 8
+
 
 class Line(NamedTuple):
     """A line of the scale."""

@@ -28,7 +28,7 @@ PARTS = (
             *("regions", "programs", "changes", "changelog"),
         ],
     ),
-    (_("For agents"), ["agents"]),
+    (_("For agents"), ["agents", "supervisors"]),
     (_("For operators"), ["operators", "scale", "operations/"]),
     (_("For developers"), ["architecture", "dependencies", ""]),
 )

@@ -1,0 +1,108 @@
+"""A supervisor's pages in a real browser: the keyboard alone, both directions, a phone; and what axe-core says."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from agents import desk
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, User
+from orders import lifecycle
+from orders.models import CallNote, CallState, Order
+from tests import factories
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def pages(alice: Account, agent: User, supervisor: User) -> list[str]:
+    """Every page of a supervisor, with something on it."""
+    orders = [
+        factories.make_order(alice, customer_name=name, phone=f"055000000{n}", external_id=f"CMD-{n}")
+        for n, name in enumerate(["محمد الأمين بن عبد الرحمان " * 3, "Lynda Aït", "Amine Benali"])
+    ]
+    for order, outcome in zip(orders, ("no_answer", "answered", "busy"), strict=True):
+        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome(outcome), note="x" * 150)
+    lifecycle.confirm(orders[1].id, actor=Actor.of_user(agent))
+    desk.take(orders[2].id, agent=agent)
+    Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW, call_attempts=6)
+    lists = ["orders/order/?status=all&wilaya=16", "review/", "claims/", "moves/", "people/", "rules/", "codes/"]
+    figures = ["figures/", "figures/?by=agent&show=calls", "figures/?first=x"]
+    singles = ["people/new/", f"people/{agent.id}/", f"rules/{alice.id}/"]
+    return [f"/console/{path}" for path in [*lists, *figures, *singles]]
+
+
+@pytest.mark.parametrize(("language", "scheme"), [("en", "light"), ("ar", "dark")])
+def test_every_page_is_for_everybody(
+    language: str,
+    scheme: str,
+    visit: Callable[..., Any],
+    axe: Callable[[Page], None],
+    supervisor: User,
+    pages: list[str],
+) -> None:
+    """No rule of axe-core is broken, in light and dark; on a phone nothing runs out, fingers hit what they press."""
+    pressed = (
+        "main :is(button, select, summary, input:not([type=hidden], [type=checkbox])), #rooms a, .tabs a, tbody th a"
+    )
+    small = """selector => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
+        .map(e => [e.outerHTML.slice(0, 80), e.getBoundingClientRect().height]).filter(([_, height]) => height < 44)"""
+    person = visit(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    page = person.sign_in(supervisor.username)
+    page.set_extra_http_headers({"Accept-Language": language})
+    for path in pages:
+        page.goto(path)
+        assert page.evaluate("document.documentElement.dir") == ("rtl" if language == "ar" else "ltr")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        assert page.evaluate(small, pressed) == [], path
+        assert len(page.content().encode()) < 100_000
+        axe(page)
+        page.set_viewport_size({"width": 1366, "height": 768})
+        axe(page)
+        page.set_viewport_size({"width": 360, "height": 740})
+    person.wrongs[:] = [wrong for wrong in person.wrongs if "422" not in wrong]  # the page of a wrong period
+
+
+def test_orders_are_moved_with_the_keyboard_alone(
+    visit: Callable[..., Any], axe: Callable[[Page], None], alice: Account, supervisor: User, agent: User
+) -> None:
+    for number in range(2):
+        order = factories.make_order(alice, phone=f"055000000{number}", customer_name=f"Customer {number}")
+        lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    page = visit().sign_in(supervisor.username)
+    page.goto("/console/orders/order/?status=confirmed")
+    page.get_by_label("Choose the order of Customer 0").focus()
+    page.keyboard.press("Space")
+    page.get_by_label("Move the chosen orders to").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Move orders to “Shipped”")).to_be_visible()
+    axe(page)
+    expect(page.get_by_label("Choose the order of Customer 0")).to_be_checked()
+    page.get_by_label("Choose the order of Customer 0").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".messagelist")).to_have_text("1 order is now “Shipped”.")
+    assert sorted(Order.objects.values_list("customer_name", "status")) == [
+        ("Customer 0", "shipped"),
+        ("Customer 1", "confirmed"),
+    ]
+
+
+def test_a_supervisor_sets_a_customer_free_and_calls_from_the_review_list(
+    visit: Callable[..., Any], order: Order, agent: User, supervisor: User
+) -> None:
+    desk.take(order.id, agent=agent)
+    Order.objects.update(call_state=CallState.REVIEW, call_attempts=6)
+    page = visit().sign_in(supervisor.username)
+    page.get_by_role("link", name="Review").click()
+    expect(page.get_by_text("Samira is calling")).to_be_visible()
+    page.get_by_role("link", name="Claims").click()
+    expect(page.locator("#rooms [aria-current]")).to_have_text("Claims")
+    page.get_by_role("button", name="Release Amine Benali").click()
+    expect(page.locator(".messagelist")).to_contain_text("The customer is free")
+    page.get_by_role("link", name="Review").click()
+    page.get_by_role("button", name="Call Amine Benali").click()
+    page.wait_for_url("**/console/desk/*/")
+    expect(page.locator("main")).to_contain_text("Amine Benali")
