@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/logs.py codservice/metric
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-desk bench-orders bench-retention bench-seeing lighthouse bench-shares bench-growth browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-shares bench-growth lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -46,7 +46,7 @@ messages: extract ## Bring the translations' catalogs up to date and compile the
 
 extract:
 	$(BIN)/python -W ignore manage.py makemessages --verbosity 0 --locale fr --locale ar_DZ --no-wrap --no-obsolete \
-		--add-location file --ignore $(VENV) --ignore tests --ignore benchmarks --ignore docs --ignore staticfiles
+		--add-location file --ignore $(VENV) --ignore tests --ignore benchmarks --ignore staticfiles
 
 pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requirements
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
@@ -78,14 +78,14 @@ bench-desk: install $(VENV)/.embedded ## Measure the agents' desk
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders
 
-lighthouse: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages ## Score the pages with Lighthouse (PAGES="/console/ …")
-	$(BIN)/python -m tests.pages.scores $(PAGES)
-
 bench-shares: install $(VENV)/.embedded ## Measure which part works how long
 	$(BIN)/python -W ignore -m benchmarks.shares
 
 bench-growth: install $(VENV)/.embedded ## Measure what each table grows by
 	$(BIN)/python -W ignore -m benchmarks.growth
+
+lighthouse: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages ## Score the pages with Lighthouse (PAGES="/console/ …")
+	$(BIN)/python -m tests.pages.scores $(PAGES)
 
 clean: ## Remove .venv and caches; the data folder stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache staticfiles

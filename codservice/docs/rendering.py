@@ -46,13 +46,13 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     parser.use(anchors_plugin, min_level=1, max_level=3)
     # What is wider than a phone is scrolled, by keyboard too.
-    parser.add_render_rule("table_open", lambda *args: f'<div class="scroll" {_scrolled(_("Table"))}><table>\n')
+    parser.add_render_rule("table_open", lambda *args: '<div class="scroll" ' + _scrolled(_("Table")) + "><table>\n")
     parser.add_render_rule("table_close", lambda *args: "</table></div>\n")
     shown = parser.renderer.rules["fence"]  # type: ignore[attr-defined]
 
     def fence(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
         html = shown(tokens, index, options, env)
-        return html.replace("<pre>", f"<pre {_scrolled(_('Example'))}>", 1)
+        return html.replace("<pre>", "<pre " + _scrolled(_("Example")) + ">", 1)
 
     parser.add_render_rule("fence", fence)
     return parser

@@ -1,0 +1,84 @@
+"""The catalogs have every string of ours, translated with the same placeholders, and are compiled as they stand."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import polib
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LANGUAGES = ("fr", "ar_DZ")
+SOURCES = ("agents", "codservice", "inventory", "orders", "docs", "templates", "webhooks", "manage.py", "Makefile")
+
+
+def catalog(root: Path, language: str) -> Path:
+    return root / "codservice/locale" / language / "LC_MESSAGES/django.po"
+
+
+def strings(entries: polib.POFile) -> set[tuple[str, str, str]]:
+    return {(entry.msgctxt or "", entry.msgid, entry.msgid_plural) for entry in entries if not entry.obsolete}
+
+
+@pytest.fixture(scope="module")
+def extracted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project whose catalogs were just brought up to date, as `make messages` does it."""
+    assert shutil.which("xgettext"), (
+        "xgettext is missing; install the package gettext, the translations are read with it"
+    )
+    copy = tmp_path_factory.mktemp("sources")
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.mo"))
+        else:
+            shutil.copy(source, copy / name)
+    recipe = ["make", "--silent", "extract", f"BIN={Path(sys.executable).parent}"]
+    done = subprocess.run(recipe, cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return copy
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_string_is_in_the_catalog_and_nothing_else(language: str, extracted: Path) -> None:
+    fresh, kept = (strings(polib.pofile(catalog(root, language))) for root in (extracted, ROOT))
+    assert sorted(fresh - kept) == [], "run `make messages` and translate these"
+    assert sorted(kept - fresh) == [], "run `make messages`: these are no longer in use"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_string_is_translated_and_sure(language: str) -> None:
+    entries = polib.pofile(catalog(ROOT, language))
+    assert [entry.msgid for entry in entries.untranslated_entries()] == []
+    assert [entry.msgid for entry in entries.fuzzy_entries()] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_translations_have_the_placeholders_of_their_strings(language: str) -> None:
+    """`%(name)s` and `{name}`; a plural form for one, two or none may leave the number out."""
+
+    def placeholders(text: str) -> Counter[str]:
+        return Counter(re.findall(r"%\(\w+\)[sd]|\{\w*\}", text))
+
+    wrong = []
+    for entry in polib.pofile(catalog(ROOT, language)):
+        wanted = placeholders(entry.msgid_plural or entry.msgid)
+        for form in entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]:
+            extra, missing = placeholders(form) - wanted, wanted - placeholders(form)
+            if extra or (missing and not entry.msgid_plural):
+                wrong.append((entry.msgid, form))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
+    source = catalog(ROOT, language)
+    compiled = polib.mofile(source.with_suffix(".mo"))
+
+    def translations(entries: list[polib.MOEntry] | list[polib.POEntry]) -> dict:
+        return {(e.msgctxt, e.msgid, e.msgid_plural): e.msgstr_plural or e.msgstr for e in entries}
+
+    assert translations(compiled) == translations(polib.pofile(source)), "run `make messages`"
