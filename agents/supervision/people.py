@@ -17,6 +17,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from agents import staff
 from agents.calling import ALGIERS
+from agents.figures import CALLS
 from agents.supervision import claims, for_supervisors, show
 from codservice.accounts import codes
 from codservice.accounts.models import User
@@ -53,18 +54,12 @@ def page(request: HttpRequest) -> HttpResponse:
     today = datetime.combine(timezone.localdate(timezone=ALGIERS), time(), ALGIERS)
     # Along call_note_by_time.
     calls = dict(
-        CallNote.objects.filter(created_at__gte=today, outcome__in=desk_calls(), agent__in=people)
+        CallNote.objects.filter(created_at__gte=today, outcome__in=CALLS, agent__in=people)
         .values_list("agent")
         .annotate(Count("id"))
     )
     rows = [(person, held.get(person.id), calls.get(person.id, 0)) for person in people]
     return show(request, "agents/supervision/people.html", title=_("Agents"), rows=rows)
-
-
-def desk_calls() -> list[str]:
-    from agents.figures import CALLS
-
-    return list(CALLS)
 
 
 @for_supervisors

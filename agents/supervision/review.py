@@ -31,7 +31,6 @@ def page(request: HttpRequest) -> HttpResponse:
         orders=orders,
         outcomes=dict(CallNote.Outcome.choices),
         holders=claims.holders(order.phone_e164 for order in orders),
-        most=BoundedPaginator.MOST,
     )
 
 
