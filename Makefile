@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/logs.py codservice/metric
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-shares bench-growth lighthouse browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-shares bench-growth lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -74,6 +74,9 @@ bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics
 
 bench-desk: install $(VENV)/.embedded ## Measure the agents' desk
 	$(BIN)/python -m benchmarks.desk
+
+bench-commands: install $(VENV)/.embedded ## Measure files in and out
+	$(BIN)/python -m benchmarks.commands
 
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders

@@ -1,0 +1,250 @@
+"""How fast files go in and out, against what the same rows cost without us.
+
+    make bench-commands
+
+Each command runs as people run it, a process of its own, on files of believable orders (`orders.demo`: names of regions
+in both scripts, phones in four forms). Beside it, in turn, PostgreSQL alone: `COPY` of the same columns into a copy of
+the tables with their indexes and keys; for the export, `COPY` out of a join of the same rows. Ratios are medians of the
+turns. A command's rate is that of its whole process, the start of Python and Django included. Beside it stands what a
+row costs in processor time, in the command and in PostgreSQL: that is the same when others use the machine too.
+"""
+
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+
+from benchmarks import service
+from benchmarks.orders import psql
+from codservice.embedded import Layout, database_url
+from orders import demo
+
+ROWS = 20_000
+TURNS = 3
+EMAIL = "files@example.dz"
+ORDER = ("external_id", "customer_name", "customer_phone", "customer_address", "customer_wilaya", "customer_commune",
+         "total_amount", "shipping_fee", "notes")  # fmt: skip
+ITEM = ("product_name", "quantity", "unit_price", "attributes")
+
+# What an import writes. Beside them stand tables with the same indexes and keys, but without our triggers.
+SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'codservice'"
+TABLES = ("orders_order", "orders_orderitem", "orders_statuschange")
+
+
+class Run(NamedTuple):
+    """What a command took: time, processor time of its own and of PostgreSQL for it, memory at most."""
+
+    seconds: float
+    own: float
+    servers: float
+    megabytes: float
+
+
+class Bench:
+    def __init__(self, environ: dict[str, str], folder: Path) -> None:
+        self.environ, self.folder = environ, folder
+        data = Path(environ["DATA_DIR"])
+        self.url = database_url(data)
+        self.postmaster = (Layout(data).cluster / "postmaster.pid").read_text().split()[0]
+
+    def manage(self, *arguments: Any, out: Any = subprocess.DEVNULL) -> "Run":
+        before = self.servers_processor()
+        began = time.perf_counter()
+        with tempfile.TemporaryFile("w+") as said:
+            process = subprocess.Popen(
+                [sys.executable, "manage.py", *map(str, arguments)],
+                cwd=service.CHECKOUT, env=self.environ, stdout=out, stderr=said,
+            )  # fmt: skip
+            _, status, usage = os.wait4(process.pid, 0)
+            if status:
+                said.seek(0)
+                raise SystemExit(f"{arguments[0]} failed: {said.read()[-500:]}")
+        seconds = time.perf_counter() - began
+        while psql(self.url, SESSIONS) != "0":  # the session's process ends a little after its client
+            time.sleep(0.1)
+        own, servers = usage.ru_utime + usage.ru_stime, self.servers_processor() - before
+        return Run(seconds, own, servers, usage.ru_maxrss / 1024)
+
+    def servers_processor(self) -> float:
+        """Seconds of processor time that ended sessions of PostgreSQL have taken: their postmaster's children."""
+        fields = Path(f"/proc/{self.postmaster}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+    def psql(self, sql: str) -> float:
+        began = time.perf_counter()
+        psql(self.url, sql)
+        return time.perf_counter() - began
+
+
+def main() -> None:
+    with service.storage() as environ, tempfile.TemporaryDirectory() as folder:
+        bench = Bench(environ, Path(folder))
+        bench.manage("create_account", "Files", "--email", EMAIL)
+        results = imports(bench) | shipments(bench) | products(bench) | exports(bench)
+    print(json.dumps(results))
+
+
+def imports(bench: Bench) -> dict[str, float]:
+    """A line per order; and the same orders with all their lines, one row each."""
+    bench.psql(
+        "CREATE SCHEMA beside;"
+        + "".join(f"CREATE TABLE beside.{table} (LIKE {table} INCLUDING ALL);" for table in TABLES)
+        + "ALTER TABLE beside.orders_order ADD FOREIGN KEY (account_id) REFERENCES accounts_account(id);"
+        "ALTER TABLE beside.orders_orderitem ADD FOREIGN KEY (order_id) REFERENCES beside.orders_order(id);"
+        "ALTER TABLE beside.orders_statuschange ADD FOREIGN KEY (order_id) REFERENCES beside.orders_order(id);"
+    )
+    figures = Figures("import_orders", "COPY")
+    for turn in range(TURNS):
+        path, rows = orders_file(bench.folder, f"S{turn}", one_line=True)
+        run = bench.manage("import_orders", path, "--account", EMAIL)
+        figures.add(rows, run, copy_in(bench, f"S{turn}"))
+        again = rows / bench.manage("import_orders", path, "--account", EMAIL).seconds
+        path, rows = orders_file(bench.folder, f"M{turn}", one_line=False)
+        several = rows / bench.manage("import_orders", path, "--account", EMAIL).seconds
+        print(f"  the same file again {again:.0f} rows/s, orders of several rows {several:.0f} rows/s", flush=True)
+    return figures.middle()
+
+
+def copy_in(bench: Bench, prefix: str) -> float:
+    """Seconds for the same rows by COPY into tables like ours."""
+    mine = f"(SELECT id FROM orders_order WHERE external_id LIKE '{prefix}-%')"
+    seconds = 0.0
+    for table, key in zip(TABLES, ("id", "order_id", "order_id"), strict=True):
+        file = bench.folder / table
+        bench.psql(f"\\copy (SELECT * FROM {table} WHERE {key} IN {mine}) TO '{file}'")
+        seconds += bench.psql(f"\\copy beside.{table} FROM '{file}'")
+    return seconds
+
+
+def shipments(bench: Bench) -> dict[str, float]:
+    """Confirmed orders that a courier has delivered: two moves each."""
+    figures = Figures("update_shipments", "SQL")
+    for turn in range(TURNS):
+        bench.psql(f"UPDATE orders_order SET status = 'confirmed' WHERE external_id LIKE 'S{turn}-%'")
+        bench.psql("VACUUM ANALYZE")
+        path = bench.folder / "courier.csv"
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("external_id", "status", "reason"))
+            writer.writerows((f"S{turn}-{number}", "Livré", "") for number in range(ROWS))
+        run = bench.manage("update_shipments", path, "--account", EMAIL)
+        # PostgreSQL alone: the same change of the same number of rows, and their history, in one statement each.
+        alone = bench.psql(
+            "BEGIN; UPDATE beside.orders_order SET status = 'delivered', version = version + 2, updated_at = now()"
+            f" WHERE external_id LIKE 'S{turn}-%';"
+            " INSERT INTO beside.orders_statuschange"
+            " (id, account_id, order_id, from_status, to_status, at, actor, reason)"
+            " SELECT 1000000000 + row_number() OVER () + (SELECT count(*) FROM beside.orders_statuschange),"
+            " account_id, id, 'confirmed', step, now(), 'x', ''"
+            " FROM beside.orders_order, unnest(ARRAY['shipped', 'delivered']) step"
+            f" WHERE external_id LIKE 'S{turn}-%'; COMMIT"
+        )
+        figures.add(ROWS, run, alone)
+    return figures.middle()
+
+
+def products(bench: Bench) -> dict[str, float]:
+    """New products with stock: product, movement and event each."""
+    figures = Figures("import_products", "COPY")
+    bench.psql(
+        "".join(
+            f"CREATE TABLE beside.{table} (LIKE {table} INCLUDING ALL);"
+            for table in ("inventory_product", "inventory_stockmovement", "webhooks_event")
+        )
+    )
+    for turn in range(TURNS):
+        path = bench.folder / "products.csv"
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("sku", "name", "price", "stock_quantity"))
+            writer.writerows((f"P{turn}-{n}", f"Robe kabyle n° {n}", f"{n % 9000}.50", n % 50) for n in range(ROWS))
+        last = psql(bench.url, "SELECT coalesce(max(id), 0) FROM inventory_stockmovement")
+        began = psql(bench.url, "SELECT clock_timestamp()")
+        run = bench.manage("import_products", path, "--account", EMAIL)
+        alone = 0.0
+        for table, condition in (
+            ("inventory_product", f"created_at >= '{began}'"),
+            ("inventory_stockmovement", f"id > {last}"),
+            ("webhooks_event", f"created_at >= '{began}'"),
+        ):
+            copy = bench.folder / table
+            bench.psql(f"\\copy (SELECT * FROM {table} WHERE {condition}) TO '{copy}'")
+            alone += bench.psql(f"\\copy beside.{table} FROM '{copy}'")
+        figures.add(ROWS, run, alone)
+    return figures.middle()
+
+
+def exports(bench: Bench) -> dict[str, float]:
+    """All orders there are; and the memory of an export of ten times as many as another."""
+    figures = Figures("export_orders", "COPY")
+    orders = int(psql(bench.url, "SELECT count(*) FROM orders_order"))
+    for _ in range(TURNS):
+        with (bench.folder / "export.csv").open("wb") as out:
+            run = bench.manage("export_orders", "--account", EMAIL, out=out)
+        alone = bench.psql(
+            "\\copy (SELECT o.*, (SELECT string_agg(i.quantity || ' ' || i.product_name, '; ') FROM orders_orderitem i"
+            " WHERE i.order_id = o.id) FROM orders_order o ORDER BY created_at, id)"
+            f" TO '{bench.folder / 'copy.csv'}' WITH (FORMAT csv)"
+        )
+        figures.add(orders, run, alone)
+    bench.manage("create_account", "Few", "--email", "few@example.dz")
+    path, _ = orders_file(bench.folder, "F", one_line=True, orders=orders // 10)
+    bench.manage("import_orders", path, "--account", "few@example.dz")
+    few = bench.manage("export_orders", "--account", "few@example.dz")
+    print(f"  {few.megabytes:.0f} MB for {orders // 10} orders, {run.megabytes:.0f} MB for {orders}")
+    return {**figures.middle(), "export_memory_10x": round(run.megabytes / few.megabytes, 3)}
+
+
+class Figures:
+    """A command's turns against those of PostgreSQL alone."""
+
+    def __init__(self, name: str, beside: str) -> None:
+        self.name, self.beside, self.turns = name, beside, list[tuple[float, ...]]()
+
+    def add(self, rows: int, run: Run, alone: float) -> None:
+        """`alone` is the seconds that the same rows took beside it."""
+        turn = rows / run.seconds, alone / run.seconds, run.own / rows * 1e6, run.servers / rows * 1e6
+        self.turns.append(turn)
+        print(
+            f"{self.name} {turn[0]:.0f} rows/s, processor {turn[2]:.0f} + {turn[3]:.0f} µs, {run.megabytes:.0f} MB;"
+            f" {self.beside} {rows / alone:.0f}/s; ratio {turn[1]:.3f}",
+            flush=True,
+        )
+
+    def middle(self) -> dict[str, float]:
+        rate, ratio, own, servers = (statistics.median(column) for column in zip(*self.turns, strict=True))
+        return {
+            f"{self.name}_per_second": round(rate),
+            f"{self.name}_vs_{self.beside.lower()}": round(ratio, 3),
+            f"{self.name}_us": round(own),
+            f"{self.name}_postgresql_us": round(servers),
+        }
+
+
+def orders_file(folder: Path, prefix: str, *, one_line: bool, orders: int = ROWS) -> tuple[Path, int]:
+    """A file of orders, and how many rows it has."""
+    chance, rows, path = Random(prefix), 0, folder / f"{prefix}.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow((*ORDER, *ITEM))
+        for number in range(orders):
+            order = demo.order(chance, f"{prefix}-{number}")
+            head = [order[name] for name in ORDER]
+            for item in order["items"][: 1 if one_line else None]:
+                attributes = json.dumps(item["attributes"]) if "attributes" in item else ""
+                writer.writerow((*head, item["product_name"], item["quantity"], item["unit_price"], attributes))
+                head, rows = [order["external_id"], *[""] * (len(ORDER) - 1)], rows + 1
+    return path, rows
+
+
+if __name__ == "__main__":
+    main()
