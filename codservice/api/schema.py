@@ -84,7 +84,7 @@ def describe(
     is_idempotent: bool = False,
     has_etag: bool = False,
 ) -> Callable:
-    """Describe a view's method: its body with an `example` that can be sent, its answers, the errors that are its own."""
+    """Describe a view's method: its body with an `example` that can be sent, its answers, its own errors."""
     responses: dict[int, Any] = dict(answers)
     for code in sorted({*errors, *_ALWAYS}):
         error, description = ERRORS[code]

@@ -44,7 +44,10 @@ def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch
         monkeypatch.setattr(health._broker, "connection_pool", pool)
         answer, seconds = timed_get(client, "/readyz")
     assert answer.status_code == 503
-    assert (answer.json()["database"], answer.json()["broker"]) == ("ok", "does not answer: start Redis, see to REDIS_URL")
+    assert (answer.json()["database"], answer.json()["broker"]) == (
+        "ok",
+        "does not answer: start Redis, see to REDIS_URL",
+    )
     assert seconds < 1.5
 
 
