@@ -246,12 +246,13 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
 # --- Resend ------------------------------------------------------------------------------------------------------
 
 # The webhook's key is held so that it cannot be deleted in between: nothing comes back into a queue that was dropped.
+# It is locked first: who waits for a deletion holds no delivery that the deletion would then pass over.
 _RESEND = """
 WITH locked AS (
     SELECT d.id, d.status FROM webhooks_delivery d JOIN webhooks_webhook w ON w.id = d.webhook_id
     WHERE d.id = ANY(%(ids)s) AND d.status IN ('pending', 'delivered', 'failed') AND d.attempt_count < %(most)s
       AND w.deleted_at IS NULL
-    ORDER BY d.id FOR UPDATE OF d FOR KEY SHARE OF w
+    ORDER BY d.id FOR KEY SHARE OF w FOR UPDATE OF d
 )
 UPDATE webhooks_delivery d SET
     status = 'pending',

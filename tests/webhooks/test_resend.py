@@ -1,9 +1,11 @@
 """`POST /deliveries/{id}/resend`, and `delivery.resend` for the command and the console."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from tests.at_once import at_once
@@ -98,3 +100,25 @@ def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhil
         at_once(3, work)
 
         assert not Delivery.objects.filter(webhook=webhook, status="pending").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_resend_that_waits_for_a_deletion_holds_no_delivery(alice, register, delivery_of):
+    """The deletion passes over deliveries that are locked: one that is only waiting for it must not be."""
+    delivery = delivery_of(register(alice), "pending")
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            Webhook.objects.select_for_update().get()
+            resending = pool.submit(engine.resend, [delivery.id])
+            with connection.cursor() as cursor:
+                is_waiting = False
+                while not is_waiting and not resending.done():
+                    cursor.execute("SELECT pg_stat_clear_snapshot()")
+                    cursor.execute(waiting)
+                    is_waiting = bool(cursor.fetchone()[0])
+            Delivery.objects.select_for_update(nowait=True).get(id=delivery.id)
+            Webhook.objects.update(deleted_at=timezone.now())
+        assert resending.result() == []
+        pool.submit(connections.close_all).result()
