@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 
 Seen = tuple[str, str, int]
@@ -28,16 +28,16 @@ class Recorder:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if (path := _described_path(request.path_info)) and _is_for_us(request):
+        if (path := _described_path(request.path_info)) and _is_readable(request):
             SEEN.add((str(request.method).replace("HEAD", "GET"), path, response.status_code))
         return response
 
 
-def _is_for_us(request: HttpRequest) -> bool:
-    """Not so with a `Host` that is not served here: then there is no operation, whatever the path."""
+def _is_readable(request: HttpRequest) -> bool:
+    """Not so with a `Host` that is not served here or with a thousand parameters: then there is no operation."""
     try:
-        return bool(request.get_host())
-    except DisallowedHost:
+        return bool(request.get_host()) and request.GET is not None
+    except SuspiciousOperation:
         return False
 
 
