@@ -208,3 +208,16 @@ def test_create_operator_refuses_a_taken_name(db: None) -> None:
     factories.UserFactory(username="operator")
     with pytest.raises(CommandError, match="taken"):
         run("create_operator")
+
+
+def test_the_language_is_switched_in_the_header(agent: User, browser_of: Any) -> None:
+    browser = browser_of(agent)
+    page = browser.get("/console/desk/")
+    assert 'action="/i18n/setlang/"' in page.text
+    assert 'name="next" value="/console/desk/"' in page.text
+
+    browser.post("/i18n/setlang/", {"language": "ar-dz", "next": "/console/desk/"})
+
+    page = browser.get("/console/desk/")
+    assert 'dir="rtl"' in page.text
+    assert "الطلبية التالية" in page.text
