@@ -1,5 +1,6 @@
 """Web and worker as a production runs them, in processes of their own over the test's database."""
 
+import fcntl
 import json
 import os
 import signal
@@ -63,8 +64,18 @@ class Part(Service):
             self.popen.wait()
 
 
+@pytest.fixture(scope="session")
+def _static_files() -> None:
+    """A production's web processes look for them when they start, as the image has them."""
+    command = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity=0"]
+    environ = os.environ | PRODUCTION | {"DATABASE_URL": "postgresql://nobody/none", "REDIS_URL": settings.REDIS_URL}
+    with open(settings.BASE_DIR / "manage.py") as one_at_a_time:  # of the workers that run the tests
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        subprocess.run(command, cwd=settings.BASE_DIR, env=environ, check=True)
+
+
 @pytest.fixture
-def start(transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., Part]]:
+def start(_static_files: None, transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., Part]]:
     """Starts parts by name, `web` or `worker`; they share a folder of counters, as on one host."""
     started: list[Part] = []
 
