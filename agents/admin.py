@@ -24,7 +24,7 @@ from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import claims, moves
 from codservice.accounts.actor import Actor
 from codservice.errors import Refused
-from codservice.paging import BoundedPaginator
+from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
 from orders.models import CallNote, Order, Status
 

@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
 
-from codservice.operations.retention import SWEEPS
+from codservice.retention import SWEEPS
 
 
 class ConsoleConfig(AdminConfig):

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
-from zoneinfo import ZoneInfo
 
 from agents.models import CallingRules
+from codservice.days import ALGIERS
 
-ALGIERS = ZoneInfo("Africa/Algiers")
 # Morning, afternoon, evening: who does not answer at work may answer at home.
 AFTERNOON, EVENING = time(12, 30), time(17)
 EVENING_CALL, MORNING_CALL = time(18), time(10)  # what customers mean by “this evening” and “tomorrow”

@@ -17,10 +17,10 @@ from django.views.decorators.http import require_http_methods
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.supervision import show
-from codservice.accounts import codes
+from codservice import ratelimit
+from codservice.accounts import one_time_codes
 from codservice.accounts.forms import LOGIN_RATE, TooManyTries
 from codservice.accounts.models import User
-from codservice.api import ratelimit
 
 CODE_WIDGET = forms.TextInput(
     attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "dir": "ltr", "maxlength": 10}
@@ -61,8 +61,8 @@ class TurnOnForm(PasswordForm):
 def page(request: HttpRequest) -> HttpResponse:
     match request.POST.get("action") if request.method == "POST" else None:
         case "offer":
-            if not codes.are_on(request.user):
-                codes.offer(request.user)
+            if not one_time_codes.are_on(request.user):
+                one_time_codes.offer(request.user)
             return redirect("admin:codes")
         case "on":
             return _turn_on(request)
@@ -73,8 +73,8 @@ def page(request: HttpRequest) -> HttpResponse:
 
 def _page(request: HttpRequest, form: PasswordForm | None = None) -> HttpResponse:
     user: User = request.user
-    is_on = codes.are_on(user)
-    device = None if is_on else codes.offered(user)
+    is_on = one_time_codes.are_on(user)
+    device = None if is_on else one_time_codes.offered(user)
     if form is None:
         form = (PasswordForm if is_on else TurnOnForm)(request=request)
     wait = form.wait
@@ -105,7 +105,7 @@ def _turn_on(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, form)
     data = form.cleaned_data
-    if not codes.turn_on(request.user, data["code"], data["password"]):
+    if not one_time_codes.turn_on(request.user, data["code"], data["password"]):
         text = _("This is not the code. Look whether the phone's clock is right, and take the next one.")
         form.add_error("code", text)
         return _page(request, form)
@@ -119,7 +119,7 @@ def _turn_off(request: HttpRequest) -> HttpResponse:
     form = PasswordForm(request.POST, request=request)
     if not form.is_valid():
         return _page(request, form)
-    codes.turn_off(request.user, form.cleaned_data["password"])
+    one_time_codes.turn_off(request.user, form.cleaned_data["password"])
     update_session_auth_hash(request, request.user)
     messages.success(request, _("Codes are off: you sign in by password alone."))
     return redirect("admin:codes")

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse
@@ -11,7 +10,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-ALGIERS = ZoneInfo("Africa/Algiers")
+from codservice.days import ALGIERS
 
 
 class Console(AdminSite):

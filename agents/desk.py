@@ -21,10 +21,10 @@ from django.utils.translation import gettext_lazy
 from uuid_utils.compat import uuid7
 
 from agents import calling
-from agents.calling import ALGIERS
 from agents.models import CallingRules, Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
+from codservice.days import ALGIERS
 from codservice.errors import Refused
 from orders import lifecycle
 from orders.lifecycle import CallPlan

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connection
 
-from agents.calling import ALGIERS
+from codservice.days import ALGIERS
 from orders.models import CallNote
 
 DIMENSIONS = ("day", "agent", "merchant", "wilaya")

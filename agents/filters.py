@@ -11,9 +11,9 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from agents.calling import ALGIERS
 from agents.supervision import claims
 from codservice.accounts.models import Account, User
+from codservice.days import ALGIERS
 from orders import regions
 from orders.models import CallState, Order, Status
 from orders.templatetags.orders import wilaya

@@ -10,14 +10,13 @@ from django.contrib.admin.forms import AdminAuthenticationForm
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
-from rest_framework.exceptions import ValidationError as Unusable
 from uuid_utils.compat import uuid7
 
 from agents import calling, desk
 from agents.desk import CancelReason
+from codservice import values
 from codservice.accounts.forms import LoginForm
 from codservice.accounts.models import User
-from codservice.api.fields import Amount, Text
 from orders import lifecycle, regions
 from orders.models import CallNote, Order, OrderItem
 
@@ -50,8 +49,8 @@ class Words(forms.CharField):
     def clean(self, value: Any) -> str:
         text = super().clean((value or "").replace("\r\n", "\n"))
         try:
-            return Text(free=self.is_free, allow_blank=not self.required).clean(text)
-        except Unusable:
+            return values.text(text, free=self.is_free, may_be_blank=not self.required)
+        except ValueError:
             raise ValidationError(_("This text has signs that cannot be kept. Write it in another way.")) from None
 
 
@@ -257,8 +256,8 @@ class AmountField(forms.CharField):
     def clean(self, value: Any) -> Decimal:
         text = "".join(super().clean(value).split()).replace(",", ".")
         try:
-            return Amount().run_validation(text)
-        except Unusable:
+            return values.amount(text)
+        except ValueError:
             raise ValidationError(_("Write an amount such as 400 or 400.50.")) from None
 
 

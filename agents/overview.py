@@ -7,10 +7,10 @@ from django.db.models import Case, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.calling import ALGIERS
 from agents.desk import OVERDUE
 from agents.models import Claim
 from codservice.accounts.models import User
+from codservice.days import ALGIERS
 from orders.models import CallState, Order, Status
 
 MOST_CLAIMS = 30

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 
 from agents import desk
-from codservice.accounts import codes, staff
+from codservice.accounts import one_time_codes, staff
 from codservice.accounts.models import User
 
 
@@ -46,4 +46,4 @@ def reactivate(user: User) -> str:
 
 def forget_codes(user: User) -> None:
     """For somebody who has lost the app that makes their one-time codes."""
-    codes.forget(user)
+    one_time_codes.forget(user)

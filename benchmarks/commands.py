@@ -25,7 +25,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 from benchmarks import service
 from benchmarks.orders import psql
-from codservice.embedded import Layout, database_url
+from codservice.data_folder import Layout, database_url
 from orders import demo
 
 ROWS = 20_000

@@ -21,7 +21,7 @@ import requests
 
 from benchmarks import peers, service
 from benchmarks.orders import psql
-from codservice.embedded import database_url
+from codservice.data_folder import database_url
 
 MANY = 50_000
 HEALTHY_WEBHOOKS = 18  # and two that hang: a tenth

@@ -24,7 +24,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 from benchmarks import service
 from benchmarks.orders import psql
-from codservice.embedded import database_url
+from codservice.data_folder import database_url
 
 AGENTS = 50
 ACCOUNTS = 50

@@ -13,6 +13,7 @@ from random import Random
 from benchmarks import service
 from benchmarks.deliveries import receiver
 from benchmarks.orders import psql
+from codservice import data_folder
 
 ORDERS = 10_000
 BATCH = 100
@@ -64,7 +65,7 @@ def main() -> None:
     with service.storage() as environ, receiver() as url:
         os.environ.update(environ, WEBHOOK_ALLOW_PRIVATE="true", DJANGO_SETTINGS_MODULE="codservice.settings")
         fill(url)
-        database = service.embedded.database_url(service.Path(environ["DATA_DIR"]))
+        database = data_folder.database_url(service.Path(environ["DATA_DIR"]))
         psql(database, "VACUUM ANALYZE")
         sizes = {
             table: [int(number) for number in psql(database, SIZE.format(table)).split("|")]

@@ -23,8 +23,8 @@ from typing import Any
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 from benchmarks import load, service
-from codservice.embedded import database_url
-from codservice.embedded.binaries import ServerUser, find_postgres
+from codservice.data_folder import database_url
+from codservice.onebox.binaries import ServerUser, find_postgres
 
 PROGRAMS = find_postgres(
     major=None, user=ServerUser(os.getuid(), os.getgid()), copies=Path(tempfile.gettempdir())

@@ -12,7 +12,7 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
-from codservice import embedded
+from codservice import data_folder
 
 EACH = 3_000
 PACKAGED = 1_000
@@ -151,8 +151,8 @@ def _measure(
     """Queue `count` deliveries, then start the workers; deliveries per second from the first one done to the last."""
     data_dir = Path(environ["DATA_DIR"])
     name = f"peer{time.monotonic_ns()}"
-    database = embedded.database_url(data_dir)
-    broker = embedded.redis_url(data_dir).replace("unix://", "redis+socket://").replace("?db=0", "?virtual_host=9")
+    database = data_folder.database_url(data_dir)
+    broker = data_folder.redis_url(data_dir).replace("unix://", "redis+socket://").replace("?db=0", "?virtual_host=9")
     variables = environ | {
         "PEER_DATABASE_URL": database.rsplit("/", 1)[0] + "/" + name,
         "PEER_BROKER_URL": broker,

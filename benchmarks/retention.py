@@ -24,7 +24,7 @@ import requests
 from benchmarks import load, service
 from benchmarks.deliveries import percentile
 from benchmarks.orders import imports, psql
-from codservice.embedded import database_url
+from codservice.data_folder import database_url
 
 DELIVERIES = 250_000
 ATTEMPTS_EACH = 4

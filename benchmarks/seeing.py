@@ -26,7 +26,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 from benchmarks import service
 from benchmarks.orders import FILL as ORDERS
 from benchmarks.orders import imports, psql
-from codservice.embedded import database_url
+from codservice.data_folder import database_url
 
 REQUESTS = 2000
 MILLION = 1_000_000
@@ -90,8 +90,8 @@ def requests_by_turns() -> dict[str, float]:
     They take turns request by request, so that whatever else the machine does is the same for both.
     """
     from codservice.wsgi import application  # isort: skip  (it sets Django up)
+    from codservice import middleware
     from codservice.accounts.models import Account, ApiKey, User
-    from codservice.api import middleware
 
     holder = User.objects.create(username="bench")
     account = Account.objects.create(name="bench", holder=holder, rate_limit=1_000_000)

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from codservice import embedded
-from codservice.embedded.postgres import postgres
-from codservice.embedded.valkey import valkey
-from codservice.run.process import spawn
+from codservice import data_folder
+from codservice.onebox.postgres import postgres
+from codservice.onebox.process import spawn
+from codservice.onebox.valkey import valkey
+from codservice.secret_file import secrets
 
 OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ENCRYPTION_KEYS", "DATA_DIR", "PORT")
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -55,9 +56,9 @@ class Service:
 def storage() -> Iterator[dict[str, str]]:
     """PostgreSQL and Valkey as `make run` starts them, with all migrations; the environment that leads to them."""
     folder = Path(tempfile.mkdtemp(prefix="codservice-bench-"))
-    layout = embedded.Layout(folder)
+    layout = data_folder.Layout(folder)
     environ = {name: value for name, value in os.environ.items() if name not in OWN} | {"DATA_DIR": str(folder)}
-    embedded.secrets(folder)
+    secrets(folder)
     children = []
     try:
         for process in (postgres(layout), valkey(layout)):
@@ -88,7 +89,7 @@ def running(stderr: IO[str] | None = None, **settings: str) -> Iterator[Service]
     service = Service(folder, free_port())
     service.environ |= settings
     process = subprocess.Popen(
-        [sys.executable, "-m", "codservice.run"],
+        [sys.executable, "-m", "codservice.onebox"],
         cwd=CHECKOUT,
         env=service.environ,
         stdout=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks import load, service
 from benchmarks.deliveries import FILL, receiver
 from benchmarks.orders import CLIENTS, imports, psql
-from codservice.embedded import database_url
+from codservice.data_folder import database_url
 
 SECONDS = 15.0
 DELIVERIES = 50_000

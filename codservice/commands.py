@@ -1,27 +1,20 @@
-"""What our management commands share: examples in `--help`, progress on stderr, data on stdout, files of rows."""
+"""What our management commands share: examples in `--help`, progress on stderr, data on stdout."""
 
-import gc
 import json
 import os
 import signal
 import sys
-import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, transaction
+from django.db import OperationalError
 from tqdm import tqdm
 
+from codservice import days
 from codservice.accounts.models import Account
-from codservice.api.filters import MomentField
-from codservice.tables import Row, Table, UnreadableTable, refused_rows
 
 T = TypeVar("T")
 
@@ -100,217 +93,6 @@ def read_words(text: str, option: str, known: Iterable[str]) -> list[str]:
 def read_moment(text: str, option: str, *, ends: bool = False) -> datetime:
     """An ISO 8601 time, or a date: the start of that day in Algeria, with `ends` its end; CommandError."""
     try:
-        moment = MomentField(ends=ends).to_python(text)
-    except ValidationError as error:
-        raise CommandError(f"--{option}: {' '.join(error.messages)}") from None
-    if moment is None:
-        raise CommandError(f"--{option}: Must not be empty.")
-    return moment
-
-
-# --- Files of rows -----------------------------------------------------------------------------------------------
-
-Entry = Sequence[Row]  # the rows that stand for one thing
-Errors = dict[str, list[str]]  # by dotted path, as `codservice.errors.Invalid` has them
-
-MOST_SHOWN = 1000  # refusals; a report has them all
-# PostgreSQL's codes for what goes away when somebody else's transaction ends: lock_not_available, deadlock_detected.
-_CONTENTION = {"55P03", "40P01"}
-_RETRY_AFTER = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds
-
-
-class Taken(NamedTuple):
-    """What became of a batch: how many things of which kind, and what was refused."""
-
-    counts: dict[str, int]
-    refused: list[tuple[Entry, Errors]]
-
-
-class FileCommand(Command):
-    """A command that takes a file of rows in, a batch at a time, each in a short transaction of its own.
-
-    What is refused is said with its line, and with `--report` written to a file that can be mended and given to the
-    command again; exit status 1 then. After Ctrl-C or a crash the same command goes on: what is in is known again.
-    A subclass says what a batch does (`take`) and how it is counted.
-    """
-
-    required: Sequence[str] = ()  # columns
-    counted: Sequence[str] = ()  # what `take` counts
-    named_by: Sequence[str] = ()  # columns by which people know an entry
-    batch = 1000  # rows
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, metavar="FILE", help="CSV in UTF-8, or XLSX")
-        parser.add_argument("--dry-run", action="store_true", help="check everything, change nothing")
-        parser.add_argument("--report", type=Path, metavar="FILE", help="write the refused rows there, to be mended")
-        parser.add_argument("--json", action="store_true", help="print the counts and what was refused as JSON")
-
-    def begin(self, options: dict[str, Any]) -> None:
-        """Read the other options; CommandError."""
-
-    def hold(self) -> None:
-        """With `--atomic`: lock what the whole file may need, in the transaction that is to hold it."""
-
-    def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
-        return ([row] for row in rows)
-
-    def take(self, entries: Sequence[Entry]) -> Taken:
-        """Take a batch in, in one transaction; called again after one that others' locks have undone."""
-        raise NotImplementedError
-
-    def row_of(self, path: str) -> tuple[int, str]:
-        """Which of an entry's rows, and which column of it, an error's path leads to."""
-        return 0, path
-
-    def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
-        raise NotImplementedError
-
-    def handle(self, *, file: Path, dry_run: bool, report: Path | None, **options: Any) -> None:
-        self.begin(options)
-        self.counts: Counter[str] = Counter(dict.fromkeys((*self.counted, "refused"), 0))
-        self.shown: list[tuple[Entry, Errors]] = []
-        if report is not None and report.exists() and file.exists() and report.samefile(file):
-            raise CommandError("--report must be another file than the one that is read.")
-        try:
-            table = Table(file, self.required)
-        except FileNotFoundError:
-            raise CommandError(f"There is no file {file}.") from None
-        except OSError as error:
-            raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
-        except UnreadableTable as error:
-            raise CommandError(str(error)) from None
-        problem, status = "", 1
-        atomic = options.get("atomic", False) and not dry_run
-        try:
-            self.take_table(table, report, dry_run=dry_run, atomic=atomic)
-        except UnreadableTable as error:
-            problem = f"{error} What comes before is done; run this again with the whole file."
-        except KeyboardInterrupt:
-            problem, status = "Stopped. Run the same command again: it goes on where it was.", 130
-        except OperationalError as error:
-            problem = f"The database cannot be used: {error}\nRun the same command again: it goes on where it was."
-        except OSError as error:
-            raise CommandError(f"{report or file} cannot be used: {error.strerror}.") from None
-        if problem and atomic:
-            self.forget_counts()
-            problem = f"{problem} Nothing was kept of this run."
-        self.tell(dry_run=dry_run, as_json=options["json"])
-        if problem or self.counts["refused"]:
-            mend = f"mend {report}" if report else "--report FILE writes their rows to a file; mend it"
-            raise CommandError(
-                problem or f"{self.counts['refused']} were refused: {mend} and give it to this command.",
-                returncode=status,
-            )
-
-    def take_table(self, table: Table, report: Path | None, *, dry_run: bool, atomic: bool) -> None:
-        rows = self.progress(table, total=len(table), unit="rows")
-        with refused_rows(report, table) as add, _rare_collections():
-            try:
-                with transaction.atomic() if atomic else nullcontext():
-                    if atomic:
-                        self.hold()
-                    for batch in _batches(self.entries(rows), self.batch):
-                        self.take_batch(batch, add, dry_run=dry_run, patient=not atomic)
-                    if atomic and self.counts["refused"]:
-                        raise _Undo
-            except _Undo:
-                self.forget_counts()
-
-    def forget_counts(self) -> None:
-        for name in self.counted:
-            self.counts[name] = 0
-
-    def take_batch(
-        self, batch: Sequence[Entry], add: Callable[[Row, str], None], *, dry_run: bool, patient: bool
-    ) -> None:
-        whole, wrong = list[Entry](), list[tuple[Entry, Errors]]()
-        for entry in batch:
-            if any(row.surplus for row in entry):
-                wrong.append((entry, _SURPLUS))
-            else:
-                whole.append(entry)
-        for wait in (*(_RETRY_AFTER if patient else ()), None):
-            try:
-                with _undone() if dry_run else nullcontext():
-                    taken = self.take(whole)
-                break
-            except OperationalError as error:
-                if wait is None or getattr(error.__cause__, "sqlstate", None) not in _CONTENTION:
-                    raise
-                time.sleep(wait)
-        self.counts.update(taken.counts)
-        for entry, errors in sorted([*taken.refused, *wrong], key=lambda refusal: refusal[0][0].line):
-            self.counts["refused"] += 1
-            if len(self.shown) < MOST_SHOWN:
-                self.shown.append((entry, errors))
-            reasons = self.reasons(entry, errors)
-            for row in entry:
-                add(row, " ".join(reasons.get(row.line, [f"See line {next(iter(reasons))}."])))
-
-    def reasons(self, entry: Entry, errors: Errors) -> dict[int, list[str]]:
-        """What is wrong, in words, by line."""
-        said: dict[int, list[str]] = {}
-        for path, sentences in errors.items():
-            index, column = self.row_of(path)
-            line = entry[min(index, len(entry) - 1)].line
-            said.setdefault(line, []).append(f"{column}: {' '.join(sentences)}" if column else " ".join(sentences))
-        return dict(sorted(said.items()))
-
-    def tell(self, *, dry_run: bool, as_json: bool) -> None:
-        left_out = self.counts["refused"] - len(self.shown)
-        if as_json:
-            errors = [
-                {"line": entry[0].line, **{name: entry[0].cells.get(name) for name in self.named_by}, "errors": errors}
-                for entry, errors in self.shown
-            ]
-            self.print_json({**self.counts, "dry_run": dry_run, "errors": errors, "errors_left_out": left_out})
-            return
-        for entry, errors in self.shown:
-            for line, reasons in self.reasons(entry, errors).items():
-                for reason in reasons:
-                    self.stdout.write(f"line {line}: {reason}")
-        if left_out:
-            self.stdout.write(f"… and {left_out} more.")
-        self.say(self.summary(self.counts, dry_run=dry_run))
-
-
-_SURPLUS: Errors = {"": ["The row has more cells than the first line has columns. Put a text with commas in quotes."]}
-
-
-class _Undo(Exception):
-    pass
-
-
-@contextmanager
-def _undone() -> Iterator[None]:
-    """What happens inside is rolled back at the end."""
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """A batch makes many objects and no cycles: looking for cycles among them as usual took a third of an import."""
-    usual = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        gc.unfreeze()
-
-
-def _batches(entries: Iterator[Entry], size: int) -> Iterator[list[Entry]]:
-    """The entries in batches of about `size` rows."""
-    batch: list[Entry] = []
-    rows = 0
-    for entry in entries:
-        batch.append(entry)
-        rows += len(entry)
-        if rows >= size:
-            yield batch
-            batch, rows = [], 0
-    if batch:
-        yield batch
+        return days.read_moment(text, ends=ends)
+    except ValueError as error:
+        raise CommandError(f"--{option}: {error}") from None

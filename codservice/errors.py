@@ -24,3 +24,7 @@ class Invalid(Refused):
     def __init__(self, errors: dict[str, list[str]]) -> None:
         super().__init__("Some fields cannot be used; `errors` says which and why.")
         self.errors = errors
+
+
+class CannotStart(Exception):
+    """The service cannot start; the message is one sentence for the person at the terminal."""

@@ -11,23 +11,25 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 from environs import EnvError, FileAwareEnv, validate
 
-from codservice import __version__, embedded, observability
+from codservice import __version__, data_folder, observability
+from codservice.errors import CannotStart
+from codservice.secret_file import secrets
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = FileAwareEnv()
 
 try:
     # --- Where the data is ---------------------------------------------------------------------------------
-    DATA_DIR = embedded.data_dir()
-    DATABASE_URL = env.str("DATABASE_URL", "") or embedded.database_url(DATA_DIR)
-    REDIS_URL = env.str("REDIS_URL", "") or embedded.redis_url(DATA_DIR)
+    DATA_DIR = data_folder.data_dir()
+    DATABASE_URL = env.str("DATABASE_URL", "") or data_folder.database_url(DATA_DIR)
+    REDIS_URL = env.str("REDIS_URL", "") or data_folder.redis_url(DATA_DIR)
 
     # --- Secrets -------------------------------------------------------------------------------------------
     # Development is where nobody set SECRET_KEY: then the secrets live in a 0600 file of DATA_DIR. Beside a
     # DATABASE_URL that file is only read (`make run` makes it), so that a production without secrets cannot start.
     DEVELOPMENT = not env.str("SECRET_KEY", "")
     if DEVELOPMENT:
-        _secrets = embedded.secrets(DATA_DIR, create=not env.str("DATABASE_URL", ""))
+        _secrets = secrets(DATA_DIR, create=not env.str("DATABASE_URL", ""))
         if not _secrets:
             raise EnvError("SECRET_KEY is not set: give it 50 random characters, and ENCRYPTION_KEYS a Fernet key.")
         SECRET_KEY = _secrets["SECRET_KEY"]
@@ -71,7 +73,7 @@ try:
         "OTEL_EXPORTER_OTLP_ENDPOINT", "", validate=validate.Regexp(r"(https?://[^/]+.*)?$")
     )
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
-except (EnvError, ValueError, embedded.CannotStart) as error:
+except (EnvError, ValueError, CannotStart) as error:
     raise ImproperlyConfigured(str(error)) from None
 
 ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
@@ -153,18 +155,18 @@ INSTALLED_APPS = [
     "agents.apps.AgentsConfig",
 ]
 MIDDLEWARE = [
-    "codservice.api.middleware.RequestId",
-    "codservice.health.HealthChecks",
-    "codservice.api.middleware.ApiGate",
+    "codservice.middleware.RequestId",
+    "codservice.middleware.HealthChecks",
+    "codservice.middleware.ApiGate",
     "django.middleware.security.SecurityMiddleware",
-    "codservice.pages.StaticFiles",
-    "codservice.pages.ContentSecurityPolicy",
-    "codservice.pages.Sessions",
-    "codservice.pages.Language",
+    "codservice.middleware.StaticFiles",
+    "codservice.middleware.ContentSecurityPolicy",
+    "codservice.middleware.Sessions",
+    "codservice.middleware.Language",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "codservice.pages.Authentication",
-    "codservice.pages.Messages",
+    "codservice.middleware.Authentication",
+    "codservice.middleware.Messages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 ROOT_URLCONF = "codservice.urls"
@@ -311,12 +313,12 @@ CELERY_BEAT_SCHEDULE = {
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["codservice.accounts.authentication.ApiKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["codservice.api.permissions.HasScope"],
-    "DEFAULT_PARSER_CLASSES": ["codservice.api.bodies.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["codservice.api.bodies.ExactJSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "codservice.api.bodies.AlwaysJSON",
+    "DEFAULT_PARSER_CLASSES": ["codservice.api.adapters.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["codservice.api.adapters.ExactJSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "codservice.api.adapters.AlwaysJSON",
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "codservice.api.schema.Schema",
-    "EXCEPTION_HANDLER": "codservice.api.errors.exception_handler",
+    "EXCEPTION_HANDLER": "codservice.api.error_answers.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }

@@ -12,12 +12,12 @@ urlpatterns = [
     path("docs/", include("codservice.docs.urls")),
     path("docs", RedirectView.as_view(pattern_name="docs")),  # as people type it
     path("i18n/", include("django.conf.urls.i18n")),
-    path("account/", include("orders.pages")),
+    path("account/", include("orders.account_pages")),
     path("account/", include("orders.quick_start")),
-    path("account/", include("webhooks.pages")),
+    path("account/", include("webhooks.account_pages")),
     path("", include("codservice.accounts.urls")),
 ]
 
-handler400 = "codservice.api.errors.bad_request"
-handler404 = "codservice.api.errors.not_found"
-handler500 = "codservice.api.errors.server_error"
+handler400 = "codservice.api.error_answers.bad_request"
+handler404 = "codservice.api.error_answers.not_found"
+handler500 = "codservice.api.error_answers.server_error"

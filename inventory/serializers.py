@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from rest_framework import serializers
 
-from codservice.api.fields import Amount, Integer, Text
+from codservice import values
+from codservice.api.fields import Integer, Text
 from codservice.api.paging import PageMeta
 from codservice.errors import Invalid
 from inventory.models import MAX_QUANTITY
@@ -18,7 +20,7 @@ MAX_UPDATES = 100  # contract, section 7
 LISTED = ("id", "name", "sku", "stock_quantity", "price", "is_active")
 
 _UUID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_SKU = Text(max_length=64)
+read_sku = partial(values.text, max_length=64)
 
 # --- In ----------------------------------------------------------------------------------------------------------
 
@@ -41,9 +43,9 @@ def _read_update(entry: object) -> Update:
         return Update(refusal=Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."}))
     update, wrong = Update(), {}
     try:
-        update.sku = _SKU.clean(entry["sku"]) if entry.get("sku") is not None else None
-    except serializers.ValidationError as error:
-        wrong["sku"] = str(error.detail[0])  # type: ignore[index]
+        update.sku = read_sku(entry["sku"]) if entry.get("sku") is not None else None
+    except ValueError as error:
+        wrong["sku"] = str(error)
     if (text := entry.get("id")) is not None:
         if type(text) is str and _UUID.fullmatch(text):
             update.id = UUID(text)
@@ -102,43 +104,38 @@ class StockUpdates(serializers.Serializer):
 REQUIRED_COLUMNS = ("sku", "name", "price")
 OPTIONAL_COLUMNS = ("stock_quantity", "is_active")
 
-_INTEGER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _BOOLEANS = {"true": True, "1": True, "yes": True, "oui": True, "false": False, "0": False, "no": False, "non": False}
 
 
 def read_product(row: dict[str, str]) -> Draft:
     """A row of a file of products, by the API's rules; raises Invalid with all that is wrong. Empty is not given."""
-    values: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     errors: dict[str, list[str]] = {}
     for name, read in _READ_COLUMN.items():
         try:
-            values[name] = read(row.get(name, ""))
-        except serializers.ValidationError as error:
-            errors[name] = [str(sentence) for sentence in error.detail]
+            columns[name] = read(row.get(name, ""))
+        except ValueError as error:
+            errors[name] = [str(error)]
     if errors:
         raise Invalid(errors)
-    return Draft(**values)
+    return Draft(**columns)
 
 
 def _read_stock(text: str) -> int | None:
-    if not text:
-        return None
-    if not _INTEGER.fullmatch(text) or int(text) > MAX_QUANTITY:
-        raise serializers.ValidationError([f"Must be an integer from 0 to {MAX_QUANTITY}."])
-    return int(text)
+    return values.digits(text, 0, MAX_QUANTITY) if text else None
 
 
 def _read_is_active(text: str) -> bool | None:
     try:
         return _BOOLEANS[text.lower()] if text else None
     except KeyError:
-        raise serializers.ValidationError(["Must be true or false, yes or no, oui or non, 1 or 0."]) from None
+        raise ValueError("Must be true or false, yes or no, oui or non, 1 or 0.") from None
 
 
 _READ_COLUMN: dict[str, Callable[[str], Any]] = {
-    "sku": _SKU.clean,
-    "name": Text(max_length=255).clean,
-    "price": Amount().run_validation,
+    "sku": read_sku,
+    "name": partial(values.text, max_length=255),
+    "price": values.amount,
     "stock_quantity": _read_stock,
     "is_active": _read_is_active,
 }

@@ -21,7 +21,7 @@ from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
-from codservice.api.bodies import dump_json
+from codservice.wire import dump_json
 from webhooks import events
 from webhooks.models import Event
 

@@ -13,10 +13,10 @@ from rest_framework.response import Response
 
 from codservice.accounts.actor import Actor
 from codservice.api import schema
-from codservice.api.bodies import dump_json, weak_etag
-from codservice.api.conditional import answer_unless_etag_known
-from codservice.api.errors import read_all
+from codservice.api.conditional import answer_unless_etag_known, weak_etag
+from codservice.api.error_answers import read_all
 from codservice.api.paging import Page
+from codservice.wire import dump_json
 from inventory import serializers, stock
 from inventory.filters import ProductFilter
 from inventory.models import Product, ProductQuerySet

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 from codservice import health
 from codservice.docs import pages
-from codservice.operations.retention import SWEEPS
+from codservice.retention import SWEEPS
 
 
 class OrdersConfig(AppConfig):

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from codservice.accounts.actor import Actor
-from codservice.api.bodies import dump_json
+from codservice.wire import dump_json
 
 _ORDER_COLUMNS = {
     "id": "uuid",

@@ -21,8 +21,8 @@ from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
-from codservice.api.fields import MAX_AMOUNT
 from codservice.errors import Invalid, Refused
+from codservice.values import MAX_AMOUNT
 from inventory.models import Product
 from orders import insertion, movement
 from orders.insertion import NewOrder

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from codservice.accounts.actor import Actor
-from codservice.api.bodies import dump_json
+from codservice.wire import dump_json
 from orders.models import Order, Status, StatusChange
 
 

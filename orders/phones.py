@@ -23,6 +23,9 @@ _SPACES = re.compile(r"[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")  # m
 class NotAPhone(ValueError):
     """The text is no possible Algerian phone number."""
 
+    def __init__(self) -> None:
+        super().__init__("Must be an Algerian phone number, such as 0550 12 34 56 or +213550123456.")
+
 
 def to_e164(text: str) -> str:
     """`0550 12 34 56`, `+213…`, `00213…`, Arabic-Indic digits → `+213550123456`. Raises NotAPhone."""

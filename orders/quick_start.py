@@ -15,8 +15,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
+from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account, ApiKey
-from codservice.accounts.pages import account_page
 from orders.models import Order
 from webhooks.models import Webhook
 

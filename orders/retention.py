@@ -57,7 +57,7 @@ FROM page ORDER BY updated_at DESC, id DESC LIMIT 1
 def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Overwrite the customers of orders that ended CUSTOMER_RETENTION_DAYS ago; nobody, when that is 0.
 
-    A sweep of `operations.retention`, whose `before` is not asked. Each batch is one statement: an order is anonymised
+    A sweep of `codservice.retention`, whose `before` is not asked. Each batch is one statement: an order is anonymised
     with all that belongs to it, or not at all.
     """
     if not settings.CUSTOMER_RETENTION_DAYS:

@@ -3,13 +3,11 @@
 import re
 import unicodedata
 
-from rest_framework import serializers
-
-from codservice.api.fields import Text
+from codservice import values
 from codservice.errors import Invalid
 from orders.lifecycle import Shipment
 from orders.models import Status
-from orders.serializers import CanonicalUUIDField, external_id
+from orders.serializers import external_id
 
 COLUMNS = ("order_id", "external_id", "status", "reason")
 # What couriers in Algeria write, in any case and accents. A failed try, or a parcel on its way back, is none of these.
@@ -21,7 +19,6 @@ WORDS = {
                       "تم الإرجاع", "مرجع", "مرتجع"),
 }  # fmt: skip
 
-_ORDER_ID, _REASON = CanonicalUUIDField(), Text(max_length=500, free=True, allow_blank=True)
 _BETWEEN_WORDS = re.compile(r"[\s_’'.-]+")
 
 
@@ -31,8 +28,8 @@ def read_shipment(cells: dict[str, str], *, in_account: bool) -> Shipment:
     shipment = Shipment(Status.SHIPPED)
     if cells.get("order_id"):
         try:
-            shipment.order_id = _ORDER_ID.run_validation(cells["order_id"])
-        except serializers.ValidationError:
+            shipment.order_id = values.uuid(cells["order_id"])
+        except ValueError:
             errors["order_id"] = ["Must be an order's id, a UUID."]
     elif not cells.get("external_id"):
         errors["order_id"] = ["Write the order's id here, or the shop's own number under external_id."]
@@ -49,9 +46,9 @@ def read_shipment(cells: dict[str, str], *, in_account: bool) -> Shipment:
     else:
         shipment.status = status
     try:
-        shipment.reason = _REASON.clean(cells.get("reason", ""))
-    except serializers.ValidationError as error:
-        errors["reason"] = [str(sentence) for sentence in error.detail]
+        shipment.reason = values.text(cells.get("reason", ""), max_length=500, free=True, may_be_blank=True)
+    except ValueError as error:
+        errors["reason"] = [str(error)]
     if errors:
         raise Invalid(errors)
     return shipment

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from codservice.accounts.actor import Actor
 from codservice.api import idempotency, schema
 from codservice.api.conditional import answer_unless_known
-from codservice.api.errors import read_all
+from codservice.api.error_answers import read_all
 from codservice.api.paging import Page
 from orders import bodies, lifecycle, serializers
 from orders.filters import OrderFilter

@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from codservice import embedded
-from codservice.embedded.layout import Layout
-from codservice.embedded.postgres import postgres
-from codservice.embedded.valkey import valkey
-from codservice.run.process import Process, spawn
+from codservice import data_folder
+from codservice.data_folder import Layout
+from codservice.onebox.postgres import postgres
+from codservice.onebox.process import Process, spawn
+from codservice.onebox.valkey import valkey
+from codservice.secret_file import secrets
 
 # Database 0 is for a run without xdist.
 REDIS_DATABASES = 64
@@ -43,13 +44,13 @@ class _Services:
         # Secrets in the environment would mean production to the settings; the tests talk plain HTTP.
         for name in ("SECRET_KEY", "ENCRYPTION_KEYS"):
             os.environ.pop(name, None)
-        embedded.secrets(layout.data)
+        secrets(layout.data)
         if not os.environ.get("DATABASE_URL"):
             self._run(postgres(layout))
-            os.environ["DATABASE_URL"] = embedded.database_url(layout.data)
+            os.environ["DATABASE_URL"] = data_folder.database_url(layout.data)
         if not os.environ.get("REDIS_URL"):
             self._run(valkey(layout, databases=REDIS_DATABASES))
-            os.environ["REDIS_URL"] = embedded.redis_url(layout.data)
+            os.environ["REDIS_URL"] = data_folder.redis_url(layout.data)
 
     def _run(self, process: Process) -> None:
         # Test data is thrown away: when this process dies there is nothing to write out.

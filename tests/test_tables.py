@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codservice.tables import SafeWriter, Table, UnreadableTable
+from codservice.files.tables import SafeWriter, Table, UnreadableTable
 from tests.inventory.sheets import write_xlsx
 
 FORMULAS = [

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from codservice.paging import BoundedPaginator
+from codservice.long_lists import BoundedPaginator
 from webhooks import delivery, log
 from webhooks.models import Attempt, Delivery, Event, Webhook
 

@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 
 from codservice import health
-from codservice.operations.retention import SWEEPS
+from codservice.retention import SWEEPS
 
 
 class WebhooksConfig(AppConfig):

@@ -9,7 +9,7 @@ from django.db import connection
 from uuid_utils.compat import uuid7
 
 from codservice import logs
-from codservice.api.bodies import dump_json
+from codservice.wire import dump_json
 from webhooks import metrics, wakeup
 from webhooks.models import Event, Webhook
 

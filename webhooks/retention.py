@@ -1,6 +1,6 @@
 """Forgetting what is old of webhooks, in small batches: no statement locks much or for long, whatever the tables hold.
 
-Each public function is a sweep of `codservice.operations.retention`.
+Each public function is a sweep of `codservice.retention`.
 """
 
 from collections.abc import Iterator

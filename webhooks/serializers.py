@@ -3,9 +3,9 @@
 from typing import Any
 
 from rest_framework import serializers
-from rest_framework.fields import empty
 
-from codservice.api.errors import flatten
+from codservice.api.error_answers import flatten
+from codservice.api.fields import Strict
 from codservice.api.paging import PageMeta
 from codservice.errors import Invalid
 from webhooks import receivers
@@ -13,49 +13,41 @@ from webhooks.filters import EVENTS
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
 
-class ReceiverField(serializers.CharField):
+class ReceiverField(Strict, serializers.CharField):
     """A URL that may be registered; gives it as it is stored and dialled."""
 
-    def run_validation(self, data: Any = empty) -> Any:
-        is_empty, data = self.validate_empty_values(data)
-        if is_empty:
-            return data
+    def clean(self, data: Any) -> str:
         if type(data) is not str:
-            raise serializers.ValidationError(["Must be a string."])
-        try:
-            return receivers.normalise(data)
-        except receivers.Unusable as error:
-            raise serializers.ValidationError([str(error)]) from None
+            raise ValueError("Must be a string.")
+        return receivers.normalise(data)
 
-    def openapi(self, direction: str) -> dict[str, Any]:
+    @property
+    def openapi(self) -> dict[str, Any]:
         """Plain names of hosts; more is understood."""
         label = "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?"
         pattern = rf"^https://({label}\.){{1,3}}[a-z]{{2,10}}(:443)?(/[A-Za-z0-9._~-]{{1,40}}){{0,5}}$"
         return {"type": "string", "format": "uri", "maxLength": self.max_length, "pattern": pattern}
 
 
-class KindsField(serializers.ListField):
+class KindsField(Strict, serializers.ListField):
     """The kinds of events to subscribe to: one or several, each once."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(child=serializers.ChoiceField(Event.Kind.choices), **kwargs)
+    openapi = {
+        "type": "array",
+        "items": {"type": "string", "enum": Event.Kind.values},
+        "minItems": 1,
+        "uniqueItems": True,
+    }
 
-    def run_validation(self, data: Any = empty) -> Any:
-        is_empty, data = self.validate_empty_values(data)
-        if is_empty:
-            return data
+    def clean(self, data: Any) -> list[str]:
         kinds = Event.Kind.values
         if type(data) is not list:
-            raise serializers.ValidationError(["Must be an array of kinds of events."])
+            raise ValueError("Must be an array of kinds of events.")
         if any(type(kind) is not str or kind not in kinds for kind in data):
-            raise serializers.ValidationError([f"Must hold nothing but: {', '.join(kinds)}."])
+            raise ValueError(f"Must hold nothing but: {', '.join(kinds)}.")
         if not data or len(set(data)) != len(data):
-            raise serializers.ValidationError([f"Must hold 1 to {len(kinds)} kinds of events, each once."])
+            raise ValueError(f"Must hold 1 to {len(kinds)} kinds of events, each once.")
         return data
-
-    def openapi(self, direction: str) -> dict[str, Any]:
-        kinds = Event.Kind.values
-        return {"type": "array", "items": {"type": "string", "enum": kinds}, "minItems": 1, "uniqueItems": True}
 
 
 class WebhookRegistration(serializers.Serializer):

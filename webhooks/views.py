@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from codservice.api import schema
-from codservice.api.errors import read_all
+from codservice.api.error_answers import read_all
 from codservice.api.paging import Page
 from codservice.errors import Refused
 from webhooks import delivery, events, registry, serializers

@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agents import charts, figures
-from agents.calling import ALGIERS
 from agents.figures import DIMENSIONS, MOST_DAYS, Figures
 from agents.supervision import for_supervisors, show
 from codservice.accounts.models import Account, User
-from codservice.tables import BOM, SafeWriter
+from codservice.days import ALGIERS
+from codservice.files.tables import BOM, SafeWriter
 from orders.templatetags.orders import wilaya
 
 MOST_ROWS = 100  # on the page; the file has all

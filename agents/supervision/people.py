@@ -16,12 +16,12 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from agents import staff
-from agents.calling import ALGIERS
 from agents.figures import CALLS
 from agents.supervision import claims, for_supervisors, show
-from codservice.accounts import codes
+from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, SUPERVISORS, make
+from codservice.days import ALGIERS
 from orders.models import CallNote
 
 MOST = 500  # people on the page
@@ -105,7 +105,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         "agents/supervision/person.html",
         title=person.display_name,
         person=person,
-        has_codes=codes.are_on(person),
+        has_codes=one_time_codes.are_on(person),
     )
 
 

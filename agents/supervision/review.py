@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from agents import desk
 from agents.supervision import claims, for_supervisors, show
 from codservice.errors import Refused
-from codservice.paging import BoundedPaginator
+from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Order, Status
 
 PER_PAGE = 50

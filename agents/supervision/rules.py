@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from agents.models import CallingRules
 from agents.supervision import for_supervisors, show
 from codservice.accounts.models import Account
-from codservice.paging import BoundedPaginator
+from codservice.long_lists import BoundedPaginator
 
 PER_PAGE = 50
 # ISO weekdays as Algeria's calendars show them, from Sunday on. Django counts from Monday, which is 0.

@@ -86,7 +86,7 @@ def _look_up(digest: bytes) -> Key | None:
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """DRF's way to the key that `codservice.api.middleware.ApiGate` has found: `request.auth`."""
+    """DRF's way to the key that `codservice.middleware.ApiGate` has found: `request.auth`."""
 
     def authenticate(self, request: Request) -> tuple[None, Key] | None:
         key = getattr(request._request, "api_key", None)

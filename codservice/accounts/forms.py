@@ -1,6 +1,5 @@
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib.auth import forms as auth_forms
@@ -8,17 +7,15 @@ from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.db.models.functions import Lower
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
-from codservice.accounts import codes
+from codservice import days, ratelimit
+from codservice.accounts import one_time_codes
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.tasks import send_password_link
-from codservice.api import ratelimit
 
-DAYS_ARE_OF = ZoneInfo("Africa/Algiers")
 # Tries to sign in per person and address since they last signed in.
 LOGIN_RATE = "10/5m"
 # Links for a new password that an address may ask for, and that are mailed to one person.
@@ -80,11 +77,11 @@ class LoginForm(auth_forms.AuthenticationForm):
     def confirm_login_allowed(self, user: User) -> None:
         """The password is right. Who works here and has turned codes on gives one too, at the console's door."""
         super().confirm_login_allowed(user)
-        if not user.is_staff or not codes.are_on(user):
+        if not user.is_staff or not one_time_codes.are_on(user):
             return
         if "code" not in self.fields:
             raise ValidationError(_("You use one-time codes: sign in at the console."), code="codes")
-        if not codes.accept(user, self.cleaned_data.get("code", "")):
+        if not one_time_codes.accept(user, self.cleaned_data.get("code", "")):
             text = _("The one-time code is missing, wrong or used already. Take the next one.")
             raise ValidationError(text, code="codes")
 
@@ -173,7 +170,7 @@ class ApiKeyForm(forms.Form):
 
     def clean_last_day(self) -> date | None:
         day = self.cleaned_data["last_day"]
-        if day is not None and day < timezone.localdate(timezone=DAYS_ARE_OF):
+        if day is not None and day < days.today():
             raise ValidationError(_("This day is over."))
         if day is not None and day.year > 2999:
             raise ValidationError(_("Leave it empty for a key that works until you revoke it."))
@@ -182,4 +179,4 @@ class ApiKeyForm(forms.Form):
     @property
     def expires_at(self) -> datetime | None:
         day = self.cleaned_data["last_day"]
-        return day and datetime.combine(day + timedelta(days=1), time(), DAYS_ARE_OF)
+        return day and days.end_of(day)

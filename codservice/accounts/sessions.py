@@ -9,7 +9,7 @@ _BATCH = 1000  # sessions that a statement deletes
 
 
 def forget_expired(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete those that nobody can use any more. A sweep of `operations.retention`, whose `before` is not asked."""
+    """Delete those that nobody can use any more. A sweep of `codservice.retention`, whose `before` is not asked."""
     with connection.cursor() as cursor:
         if dry_run:
             cursor.execute("SELECT count(*) FROM django_session WHERE expire_date < now()")

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods
 from django.views.generic import FormView, TemplateView
 from kombu.exceptions import OperationalError
 
+from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.forms import (
     ApiKeyForm,
     LoginForm,
@@ -27,7 +28,6 @@ from codservice.accounts.forms import (
     TooManyTries,
 )
 from codservice.accounts.models import Account, ApiKey
-from codservice.accounts.pages import account_page, confirmation
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from codservice.operations.retention import SWEEPS
+from codservice.retention import SWEEPS
 
 
 class ApiConfig(AppConfig):

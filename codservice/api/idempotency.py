@@ -13,10 +13,10 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from codservice.api.bodies import dump_json
-from codservice.api.errors import exception_handler
+from codservice.api.error_answers import exception_handler
 from codservice.api.models import IdempotencyRecord
 from codservice.errors import Invalid, Refused
+from codservice.wire import dump_json
 
 KEPT_FOR = timedelta(hours=24)  # contract, section 5
 _BATCH = 1000  # answers that a statement deletes
@@ -64,7 +64,7 @@ def once(request: Request, handle: Callable[[], Response]) -> HttpResponse:
 
 
 def forget_old(before: datetime | None = None, *, dry_run: bool = False) -> Iterator[dict[str, int]]:
-    """Delete what is older than KEPT_FOR, in batches: a sweep of `operations.retention`. `before` is not asked."""
+    """Delete what is older than KEPT_FOR, in batches: a sweep of `codservice.retention`. `before` is not asked."""
     with connection.cursor() as cursor:
         if dry_run:
             cursor.execute("SELECT count(*) FROM api_idempotencyrecord WHERE created_at < now() - %s", [KEPT_FOR])

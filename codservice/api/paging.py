@@ -1,18 +1,16 @@
 """Pages of a list: `page`, `per_page`, `meta` (contract, section 5)."""
 
-import re
 from typing import Any
 
 from django.db.models import QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from codservice.api.errors import read_all
+from codservice import values
+from codservice.api.error_answers import read_all
 from codservice.errors import Invalid
 
 MAX_PAGE = 1_000_000_000
-
-_INTEGER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 def read_int(request: Request, name: str, default: int, maximum: int) -> int:
@@ -20,9 +18,10 @@ def read_int(request: Request, name: str, default: int, maximum: int) -> int:
     text = request.query_params.get(name)
     if text is None:
         return default
-    if not _INTEGER.fullmatch(text) or not 1 <= int(text) <= maximum:
-        raise Invalid({name: [f"Must be an integer from 1 to {maximum}."]})
-    return int(text)
+    try:
+        return values.digits(text, 1, maximum)
+    except ValueError as error:
+        raise Invalid({name: [str(error)]}) from None
 
 
 class Page:

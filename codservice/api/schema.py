@@ -7,11 +7,17 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
+import msgspec
+from drf_spectacular.extensions import (
+    OpenApiAuthenticationExtension,
+    OpenApiSerializerExtension,
+    OpenApiSerializerFieldExtension,
+)
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import append_meta
+from drf_spectacular.plumbing import ResolvedComponent, append_meta
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework import serializers
+
+from codservice.api.error_answers import Error, ValidationFailed
 
 HEADER = OpenApiParameter.HEADER
 INT = {"type": "integer", "minimum": 0}
@@ -32,19 +38,6 @@ ERRORS = {
 _ALWAYS = (401, 403, 429, 500, 503)
 
 
-class Error(serializers.Serializer):
-    error = serializers.CharField(help_text="A short code that does not change.")
-    message = serializers.CharField(help_text="A sentence for people.")
-
-
-class ValidationError(Error):
-    errors = serializers.DictField(
-        child=serializers.ListField(child=serializers.CharField()),
-        required=False,
-        help_text="Dotted paths of fields (`items.0.quantity`) and what is wrong with them.",
-    )
-
-
 class Schema(AutoSchema):
     """DRF's operations by their names in the API: `orders_list`, `orders_cancel`."""
 
@@ -57,7 +50,7 @@ class Schema(AutoSchema):
 
     def _map_serializer_field(self, field: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
         if hasattr(field, "openapi"):  # a strict field of ours, which says itself what it takes
-            return append_meta(field.openapi(direction), self._get_serializer_field_meta(field, direction))
+            return append_meta(dict(field.openapi), self._get_serializer_field_meta(field, direction))
         return super()._map_serializer_field(field, direction, bypass_extensions)
 
     def _is_list_view(self, serializer: Any = None) -> bool:
@@ -88,7 +81,7 @@ def describe(
     responses: dict[int, Any] = dict(answers)
     for code in sorted({*errors, *_ALWAYS}):
         error, description = ERRORS[code]
-        responses[code] = OpenApiResponse(ValidationError if code == 422 else Error, f"`{error}`: {description}")
+        responses[code] = OpenApiResponse(ValidationFailed if code == 422 else Error, f"`{error}`: {description}")
     if has_etag:
         responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
     parameters = _gate_headers(sorted(responses))
@@ -181,14 +174,33 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
     return result
 
 
-class UUIDSchema(OpenApiSerializerFieldExtension):
-    """`format` alone is a hint to many readers; the length is not."""
+class StructSchema(OpenApiSerializerExtension):
+    """A body that goes out: described by the very class that its bytes come from."""
 
-    target_class = "rest_framework.fields.UUIDField"
+    target_class = "msgspec.Struct"
     match_subclasses = True
 
-    def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
-        return {"type": "string", "format": "uuid", "minLength": 36, "maxLength": 36}
+    def get_name(self, auto_schema: AutoSchema, direction: str) -> str:
+        return self.target.__name__
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
+        _, schemas = msgspec.json.schema_components([self.target], ref_template="#/components/schemas/{name}")
+        for name, schema in schemas.items():
+            component = ResolvedComponent(name, ResolvedComponent.SCHEMA, _as_sent(schema), object=name)
+            auto_schema.registry.register_on_missing(component)
+        return schemas[self.target.__name__]
+
+
+def _as_sent(schema: Any) -> Any:
+    """msgspec takes a Decimal for a string; `dump_json` writes a number."""
+    if isinstance(schema, dict):
+        if schema.get("format") == "decimal":
+            schema |= {"type": "number"}
+            del schema["format"]
+        schema.pop("title", None)
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _as_sent(part)
+    return schema
 
 
 class ListSchema(OpenApiSerializerFieldExtension):

@@ -11,10 +11,10 @@ from django.conf import settings
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 
-from codservice.embedded import Layout
-from codservice.embedded.alone import database_of
-from codservice.embedded.binaries import find_client
-from codservice.run.service import is_set
+from codservice.data_folder import Layout
+from codservice.onebox.alone import database_of
+from codservice.onebox.binaries import find_client
+from codservice.onebox.service import is_set
 
 _LIBPQ = ("host", "port", "user", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")
 _TABLES = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"

@@ -5,7 +5,8 @@ from datetime import timedelta
 from celery import shared_task
 from django.conf import settings
 
-from codservice.operations import duties, retention
+from codservice import retention
+from codservice.operations import duties
 
 PRUNE_SECONDS = 20.0  # of one worker thread at a time; beat sends the next in a minute
 PRUNE_LEASE = timedelta(minutes=5)

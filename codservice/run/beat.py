@@ -10,9 +10,9 @@ import os
 from celery import Celery
 from celery.signals import setup_logging
 
-from codservice import embedded, logs
+from codservice import data_folder, logs
 
-from .process import return_memory_soon
+from .kernel import return_memory_soon
 
 # Never the current application of a process that also has the real one.
 app = Celery("codservice", fixups=[], set_as_current=False)
@@ -23,7 +23,7 @@ def main() -> None:
     app.config_from_object("django.conf:settings", namespace="CELERY")
     setup_logging.connect(logs.configure)
     return_memory_soon()
-    app.Beat(schedule=str(embedded.data_dir() / "celerybeat-schedule"), quiet=True).run()
+    app.Beat(schedule=str(data_folder.data_dir() / "celerybeat-schedule"), quiet=True).run()
 
 
 if __name__ == "__main__":

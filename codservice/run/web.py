@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from codservice.embedded.layout import CannotStart
+from codservice.errors import CannotStart
 
 from . import counters
-from .process import die_with_parent, return_memory
+from .kernel import die_with_parent, return_memory
 
 APPLICATION = "codservice.wsgi:application"
 HEADER_MILLISECONDS = 10_000

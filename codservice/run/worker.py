@@ -10,7 +10,7 @@ import warnings
 
 from celery.platforms import SecurityWarning
 
-from .process import return_memory_soon
+from .kernel import return_memory_soon
 
 THREADS = 2
 

@@ -7,7 +7,6 @@ import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -15,6 +14,7 @@ from django.db import connection
 from django.utils import timezone
 
 from codservice.accounts.models import Account, ApiKey, User
+from codservice.days import ALGIERS
 from tests.conftest import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -112,7 +112,7 @@ def test_an_unknown_account_is_refused_with_what_to_do() -> None:
 
 
 def test_a_key_may_expire_today_and_then_works_until_midnight_in_algiers(alice: Account) -> None:
-    today = timezone.localdate(timezone=ZoneInfo("Africa/Algiers"))
+    today = timezone.localdate(timezone=ALGIERS)
 
     key, _ = run("create_api_key", "--account", alice.holder.email, "--expires", today.isoformat())
 

@@ -142,7 +142,7 @@ def test_good_logins_never_lock(agent: User, clock: Clock) -> None:
 def test_login_works_while_redis_is_away(agent: User, monkeypatch: pytest.MonkeyPatch) -> None:
     import redis
 
-    from codservice.api import ratelimit
+    from codservice import ratelimit
 
     def away(*args: Any, **kwargs: Any) -> None:
         raise redis.ConnectionError

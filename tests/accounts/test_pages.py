@@ -3,7 +3,6 @@
 import re
 from datetime import timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
@@ -11,9 +10,8 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from codservice.accounts.models import SCOPES, Account, ApiKey
+from codservice.days import ALGIERS
 from tests import factories
-
-ALGIERS = ZoneInfo("Africa/Algiers")
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from agents import desk
-from agents.calling import ALGIERS
 from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
+from codservice.days import ALGIERS
 from orders import lifecycle
 from orders.lifecycle import DraftItem
 from orders.models import CallNote, Order

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from agents.calling import ALGIERS, next_try, presets
+from agents.calling import next_try, presets
 from agents.models import CallingRules
+from codservice.days import ALGIERS
 
 # A Monday. Algiers is one hour ahead of UTC, all the year.
 MONDAY = datetime(2026, 11, 23, tzinfo=ALGIERS)

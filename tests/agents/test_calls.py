@@ -14,10 +14,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents import desk
-from agents.calling import ALGIERS
 from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
+from codservice.days import ALGIERS
 from orders import lifecycle
 from orders.lifecycle import DraftItem
 from orders.models import CallNote, CallState, Order

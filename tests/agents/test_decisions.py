@@ -4,7 +4,6 @@ import threading
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
-from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.messages import get_messages
@@ -15,6 +14,7 @@ from django.utils import timezone
 from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
+from codservice.days import ALGIERS
 from orders import lifecycle
 from orders.models import CallNote, Order, StatusChange
 from tests.agents.screens import DESK, Screen, order_page, take, told
@@ -393,7 +393,7 @@ def test_a_note_is_kept_though_the_order_has_moved_on(
 
 
 def test_a_callback_has_a_time_in_algeria(confirmed: Order, agent: User, browser_of: Any) -> None:
-    when = (timezone.now() + timedelta(days=1)).astimezone(ZoneInfo("Africa/Algiers")).replace(second=0, microsecond=0)
+    when = (timezone.now() + timedelta(days=1)).astimezone(ALGIERS).replace(second=0, microsecond=0)
     data = note_data(confirmed, outcome="callback", callback_at=f"{when:%Y-%m-%dT%H:%M}")
     browser_of(agent).post(order_page(confirmed, "note"), data)
     assert CallNote.objects.get().callback_at == when

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents import charts, figures
-from agents.calling import ALGIERS
 from codservice.accounts.models import Account, User
+from codservice.days import ALGIERS
 from orders.models import CallNote, Order, StatusChange
 from tests import factories
 

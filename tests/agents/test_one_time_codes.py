@@ -9,7 +9,7 @@ from django.test import Client
 from django_otp.oath import totp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from codservice.accounts import codes
+from codservice.accounts import one_time_codes
 from codservice.accounts.models import Account, User
 
 CODES, LOGIN, PASSWORD = "/console/codes/", "/console/login/", "correct horse"
@@ -23,8 +23,8 @@ def code_of(user: User, steps: int = 0) -> str:
 
 @pytest.fixture
 def with_codes(agent: User) -> User:
-    codes.offer(agent)
-    assert codes.turn_on(agent, code_of(agent, -1), PASSWORD)
+    one_time_codes.offer(agent)
+    assert one_time_codes.turn_on(agent, code_of(agent, -1), PASSWORD)
     return agent
 
 
@@ -43,11 +43,11 @@ def test_codes_are_turned_on_with_a_code_and_the_password(agent: User, browser_o
     code = code_of(agent)
     for data in ({"code": "000000", "password": PASSWORD}, {"code": code, "password": "wrong"}, {}):
         assert browser.post(CODES, {"action": "on", **data}).status_code == 422
-        assert not codes.are_on(agent)
+        assert not one_time_codes.are_on(agent)
     TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
     shown = f"{code[:3]} {code[3:]}"
     assert browser.post(CODES, {"action": "on", "code": shown, "password": PASSWORD}).status_code == 302
-    assert codes.are_on(agent)
+    assert one_time_codes.are_on(agent)
     page = browser.get(CODES)
     assert page.status_code == 200
     assert secret[1] not in page.content.decode()
@@ -94,16 +94,16 @@ def test_codes_are_guessed_no_faster_than_passwords(with_codes: User) -> None:
 
 def test_wrong_codes_make_the_next_wait_longer(with_codes: User) -> None:
     """Whatever address they come from."""
-    assert not codes.accept(with_codes, "000000")
-    assert not codes.accept(with_codes, code_of(with_codes))
+    assert not one_time_codes.accept(with_codes, "000000")
+    assert not one_time_codes.accept(with_codes, code_of(with_codes))
     TOTPDevice.objects.update(throttling_failure_timestamp="2020-01-01T00:00Z")
-    assert codes.accept(with_codes, code_of(with_codes))
+    assert one_time_codes.accept(with_codes, code_of(with_codes))
 
 
 def test_codes_are_turned_off_with_the_password(with_codes: User, browser_of: Any) -> None:
     browser = browser_of(with_codes)
     assert browser.post(CODES, {"action": "off", "password": "wrong"}).status_code == 422
-    assert codes.are_on(with_codes)
+    assert one_time_codes.are_on(with_codes)
     assert browser.post(CODES, {"action": "off", "password": PASSWORD}).status_code == 302
     assert browser.get(CODES).status_code == 200
     assert sign_in().status_code == 302
@@ -138,4 +138,4 @@ def test_old_codes_do_not_work(with_codes: User) -> None:
     device.last_t = -1
     device.save()
     old = f"{totp(device.bin_key, drift=-20):06d}"
-    assert not codes.accept(with_codes, old)
+    assert not one_time_codes.accept(with_codes, old)

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account, User
-from codservice.paging import BoundedPaginator
+from codservice.long_lists import BoundedPaginator
 from orders.models import Order
 from tests.factories import make_order
 

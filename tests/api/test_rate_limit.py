@@ -11,7 +11,7 @@ import redis
 from django.conf import settings
 from django.core.cache import cache
 
-from codservice.api import ratelimit
+from codservice import ratelimit
 from tests.api.conftest import new_key
 from tests.conftest import ApiClient
 from tests.factories import AccountFactory, order_body

@@ -7,11 +7,11 @@ from urllib.parse import unquote, urlsplit
 
 import psycopg
 
-from codservice import embedded
-from codservice.embedded.layout import Layout, make_data_folder
-from codservice.embedded.postgres import postgres, server_user
-from codservice.embedded.valkey import valkey
-from codservice.run.process import Process, spawn
+from codservice import data_folder
+from codservice.data_folder import Layout, make_data_folder
+from codservice.onebox.postgres import postgres, server_user
+from codservice.onebox.process import Process, spawn
+from codservice.onebox.valkey import valkey
 from tests.run.conftest import CHECKOUT, eventually
 
 OPERATIONS = CHECKOUT / "docs/operations"
@@ -33,7 +33,7 @@ def database(layout: Layout) -> Process:
 
 def prepare_role(layout: Layout) -> None:
     """As operators do, once."""
-    with psycopg.connect(embedded.database_url(layout.data), autocommit=True) as connection:
+    with psycopg.connect(data_folder.database_url(layout.data), autocommit=True) as connection:
         connection.execute((OPERATIONS / "pgbouncer/role.sql").read_text())
 
 
@@ -46,7 +46,7 @@ def redis(layout: Layout, address: str, port: int = 6379) -> Process:
 def pgbouncer(layout: Layout, address: str, port: int = 6432) -> Process:
     """With the configuration that operators get; only where PostgreSQL is and who may log in is the tests'."""
     assert PROGRAM, "install the package pgbouncer"
-    socket = unquote(urlsplit(embedded.database_url(layout.data)).netloc.partition("@")[2]).rpartition(":")[0]
+    socket = unquote(urlsplit(data_folder.database_url(layout.data)).netloc.partition("@")[2]).rpartition(":")[0]
     users = layout.runtime / "users.txt"
     users.write_text('"codservice" ""\n')
     users.chmod(0o644)

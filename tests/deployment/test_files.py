@@ -52,7 +52,7 @@ def test_hadolint_finds_nothing_in_the_dockerfiles(file: Path) -> None:
 
 
 def test_the_image_carries_no_embedded_servers() -> None:
-    carried = (CHECKOUT / "codservice/embedded/requirements.txt").read_text()
+    carried = (CHECKOUT / "codservice/onebox/requirements.txt").read_text()
     wheels = re.findall(r"^([\w-]+)==", carried, re.M)
     assert len(wheels) == 2
     assert not any(wheel in (CHECKOUT / "requirements.txt").read_text() for wheel in wheels)

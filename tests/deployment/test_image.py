@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from codservice.embedded.layout import Layout
+from codservice.data_folder import Layout
 from tests.run.conftest import CHECKOUT, eventually, free_port
 
 from . import backing

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from benchmarks.orders import PROGRAMS
-from codservice import embedded
-from codservice.embedded.layout import Layout
+from codservice import data_folder
+from codservice.data_folder import Layout
 from tests.run.conftest import CHECKOUT
 
 from . import backing
@@ -57,7 +57,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     layout = Layout(tmp_path / "database")
     running = backing.start(backing.database(layout))
     try:
-        yield embedded.database_url(layout.data)
+        yield data_folder.database_url(layout.data)
     finally:
         running.kill()
         running.wait()

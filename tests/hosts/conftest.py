@@ -13,8 +13,8 @@ import psycopg
 import pytest
 from cryptography.fernet import Fernet
 
-from codservice import embedded
-from codservice.embedded.layout import Layout
+from codservice import data_folder
+from codservice.data_folder import Layout
 from tests.deployment import backing
 from tests.run.conftest import CHECKOUT
 
@@ -77,7 +77,7 @@ class Deployment:
 
     def manage(self, *arguments: str) -> str:
         """Run a command as an operator does beside the database: without PgBouncer."""
-        environment = self._environment | {"DATABASE_URL": embedded.database_url(self.layout.data)}
+        environment = self._environment | {"DATABASE_URL": data_folder.database_url(self.layout.data)}
         with self.database.inside():
             done = subprocess.run(
                 [sys.executable, "-B", *arguments], env=environment, cwd=CHECKOUT, capture_output=True, text=True
@@ -103,7 +103,7 @@ class Deployment:
 
     def rows(self, sql: str, *parameters: Any) -> Sequence[Any]:
         """Past PgBouncer and all links."""
-        with psycopg.connect(embedded.database_url(self.layout.data), autocommit=True) as connection:
+        with psycopg.connect(data_folder.database_url(self.layout.data), autocommit=True) as connection:
             cursor = connection.execute(sql, parameters or None)
             return cursor.fetchall() if cursor.description else []
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
-from codservice.api.bodies import dump_json, load_json
 from codservice.errors import Invalid
+from codservice.wire import dump_json, load_json
 from inventory import serializers, stock
 from inventory.models import Product, StockMovement
 from tests.api.test_bodies import BAD_JSON, GOOD_JSON

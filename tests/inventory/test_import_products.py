@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
-from codservice.tables import Table
+from codservice.files.tables import Table
 from inventory.management.commands import import_products
 from inventory.models import Product, StockMovement
 from tests.factories import ProductFactory

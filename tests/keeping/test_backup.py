@@ -16,9 +16,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from codservice import embedded
+from codservice import data_folder
 from codservice.accounts.actor import Actor
-from codservice.embedded.alone import database_of
+from codservice.onebox.alone import database_of
 from inventory import stock
 from orders import lifecycle
 from tests import factories
@@ -107,7 +107,7 @@ def new_data_folder(path, *, keys=True):
 
 
 def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, backup, receiver, tmp_path, run):  # noqa: F811
-    with psycopg.connect(embedded.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as session:
+    with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as session:
         before = checksums(session)
     assert before["orders_order"][0] == 5
     assert before["webhooks_attempt"][0] == 8
@@ -116,11 +116,11 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
     done = manage("restore", str(backup), DATA_DIR=str(data))
 
     assert (done.returncode, done.stderr) == (0, "")
-    with database_of(embedded.Layout(data)), psycopg.connect(embedded.database_url(data)) as session:
+    with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
         assert checksums(session) == before
 
     # It starts, all its parts are well, and what was due when it was backed up is sent, and that alone.
-    service: Service = run(data=data, module="codservice.run", WEBHOOK_ALLOW_PRIVATE="true").wait_until_up()
+    service: Service = run(data=data, module="codservice.onebox", WEBHOOK_ALLOW_PRIVATE="true").wait_until_up()
     expected = {str(deliveries[name].id) for name in ("due", "retry")}
     eventually(lambda: {request.delivery for request in receiver.requests} == expected)
     eventually(lambda: manage("check_service", DATA_DIR=str(data)).returncode == 0, 60)
@@ -169,7 +169,7 @@ def test_half_a_backup_restores_nothing(backup, tmp_path):
 
 def test_an_interrupted_backup_leaves_no_file(deliveries, tmp_path):
     file = tmp_path / "interrupted.dump"
-    with psycopg.connect(embedded.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
+    with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
         other.execute("LOCK TABLE orders_order")  # pg_dump waits for it
         running = subprocess.Popen(
             [sys.executable, "manage.py", "backup", str(file)],
@@ -206,5 +206,5 @@ def test_the_manual_word_for_word(deliveries, tmp_path):
     follow(restore, {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")})
 
     data = Path(places["NEW_DATA_DIR"])
-    with database_of(embedded.Layout(data)), psycopg.connect(embedded.database_url(data)) as session:
+    with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
         assert session.execute("SELECT count(*) FROM orders_order").fetchone() == (5,)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.models import Claim
 from codservice.api.models import IdempotencyRecord
 from codservice.operations import duties, tasks
-from codservice.operations.retention import SWEEPS, sweep
+from codservice.retention import SWEEPS, sweep
 from inventory.models import StockMovement
 from tests import factories
 from tests.at_once import at_once

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
-from codservice.tables import Table
+from codservice.files.tables import Table
 from orders import lifecycle
 from orders.management.commands import export_orders
 from orders.models import Order

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rest_framework.serializers import ValidationError
 
-from codservice.api.bodies import dump_json, load_json
 from codservice.api.fields import MAX_AMOUNT, Amount
+from codservice.wire import dump_json, load_json
 from orders.models import Order
 from tests.factories import order_body
 from webhooks.models import Event

@@ -51,7 +51,7 @@ def start(folder: str) -> subprocess.Popen[bytes]:
     environment = os.environ | {
         "DATA_DIR": f"{folder}/data", "DEMO": "1", "PORT": str(PORT), "WEBHOOK_ALLOW_PRIVATE": "true"}  # fmt: skip
     with Path(folder, "log").open("wb") as log:
-        command = [sys.executable, "-m", "codservice.run"]
+        command = [sys.executable, "-m", "codservice.onebox"]
         service = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
     for _ in range(240):
         try:

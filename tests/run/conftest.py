@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from codservice import embedded
-from codservice.embedded.layout import Layout
+from codservice import data_folder
+from codservice.data_folder import Layout
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
@@ -96,7 +96,7 @@ class Service:
     def query(self, sql: str) -> object:
         import psycopg
 
-        with psycopg.connect(embedded.database_url(self.data)) as connection:
+        with psycopg.connect(data_folder.database_url(self.data)) as connection:
             cursor = connection.execute(sql)
             return cursor.fetchone()[0] if cursor.description else None
 

@@ -5,12 +5,12 @@ import os
 import sys
 import time
 
-from codservice.embedded.layout import Layout
-from codservice.embedded.postgres import postgres
-from codservice.embedded.valkey import valkey
+from codservice.data_folder import Layout
+from codservice.onebox.__main__ import main
+from codservice.onebox.postgres import postgres
+from codservice.onebox.process import Process
+from codservice.onebox.valkey import valkey
 from codservice.run import gateway
-from codservice.run.__main__ import main
-from codservice.run.process import Process
 from codservice.run.web import Web, serve
 
 

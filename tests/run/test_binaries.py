@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from codservice.embedded import binaries
-from codservice.embedded.binaries import ServerUser
-from codservice.embedded.layout import CannotStart, own_folder
+from codservice.data_folder import own_folder
+from codservice.errors import CannotStart
+from codservice.onebox import binaries
+from codservice.onebox.binaries import ServerUser
 
 US = ServerUser(os.geteuid(), os.getegid())
 

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import redis
 
-from codservice import embedded
+from codservice import data_folder
 
 from .conftest import CHECKOUT, descendants, eventually, free_port, is_alive
 
@@ -32,7 +32,7 @@ def test_first_start_makes_everything_and_second_start_continues(run):
     made = secrets_file.read_text()
     assert stat.S_IMODE(secrets_file.stat().st_mode) == 0o600
     assert f"http://localhost:{service.port}/console/" in service.said()
-    assert redis.Redis.from_url(embedded.redis_url(service.data)).ping()
+    assert redis.Redis.from_url(data_folder.redis_url(service.data)).ping()
     service.query("CREATE TABLE kept AS SELECT 7 AS number")
     below = descendants(service.popen.pid)
     assert len(below) > 5
@@ -65,7 +65,7 @@ def test_what_is_killed_is_started_again(run, words):
     def is_back() -> bool:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{service.port}/readyz", timeout=1).close()
-            redis.Redis.from_url(embedded.redis_url(service.data)).ping()
+            redis.Redis.from_url(data_folder.redis_url(service.data)).ping()
             return service.find(words) != killed and service.query("SELECT number FROM kept") == 7
         except (OSError, ValueError, psycopg.OperationalError, redis.RedisError):
             return False
@@ -133,10 +133,10 @@ def test_stops_with_the_one_that_started_it(run, tmp_path):
 def test_data_folder_of_any_name(run, tmp_path, name):
     service = run(tmp_path / name).wait_until_up()
     assert service.query("SELECT 1") == 1
-    assert redis.Redis.from_url(embedded.redis_url(service.data)).ping()
+    assert redis.Redis.from_url(data_folder.redis_url(service.data)).ping()
     from dj_database_url import parse
 
-    assert Path(parse(embedded.database_url(service.data))["HOST"]).is_dir()
+    assert Path(parse(data_folder.database_url(service.data))["HOST"]).is_dir()
     assert service.stop() == 0
 
 

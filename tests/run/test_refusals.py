@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codservice.embedded.layout import CannotStart, Layout, own_folder
+from codservice.data_folder import Layout, own_folder
+from codservice.errors import CannotStart
 
 
 def refusal(service) -> str:
@@ -98,7 +99,9 @@ def test_folder_that_somebody_else_put_there_is_refused(tmp_path):
 
 
 def test_processes_that_ask_for_secrets_at_once_get_the_same(tmp_path):
-    code = f"import pathlib; from codservice import embedded; print(embedded.secrets(pathlib.Path({str(tmp_path)!r})))"
+    code = (
+        f"from pathlib import Path; from codservice.secret_file import secrets; print(secrets(Path({str(tmp_path)!r})))"
+    )
     asking = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(6)]
     assert len({process.communicate()[0] for process in asking}) == 1
     assert [path.name for path in Layout(tmp_path).data.iterdir()] == ["secrets.env"]

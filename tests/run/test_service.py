@@ -36,7 +36,7 @@ def named(service, name: str) -> int:
 
 
 def test_service_from_nothing_to_its_second_start(run):
-    service = run(module="codservice.run").wait_until_up()
+    service = run(module="codservice.onebox").wait_until_up()
     assert len(re.findall("password", service.said())) == 1
     assert status(service, "/readyz") == 200
     assert status(service, "/api/v1/orders") == 401
@@ -51,14 +51,14 @@ def test_service_from_nothing_to_its_second_start(run):
     assert service.stop() == 0
     assert not [line for pid, line in below.items() if is_alive(pid)]
 
-    service = run(module="codservice.run").wait_until_up()
+    service = run(module="codservice.onebox").wait_until_up()
     assert "password" not in service.said()
     assert service.stop() == 0
 
 
 def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run):
     key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
-    service = run(module="codservice.run", SECRET_KEY="x" * 50, ENCRYPTION_KEYS=key, HTTPS="false").wait_until_up()
+    service = run(module="codservice.onebox", SECRET_KEY="x" * 50, ENCRYPTION_KEYS=key, HTTPS="false").wait_until_up()
 
     with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/console/login/", timeout=10) as answer:
         styles = re.findall(r'href="(/static/[^"]+\.css)"', answer.read().decode())
@@ -69,7 +69,7 @@ def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run):
 
 
 def test_wrong_setting_is_one_sentence(run):
-    service = run(module="codservice.run", API_RATE_LIMIT="many")
+    service = run(module="codservice.onebox", API_RATE_LIMIT="many")
     assert service.wait() == 1
     assert "API_RATE_LIMIT" in service.said()
     assert service.said().count("\n") == 1

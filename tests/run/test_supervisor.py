@@ -24,9 +24,9 @@ while True: time.sleep(60)
 def supervise(tmp_path, processes: str, stop_order: str = "()") -> subprocess.Popen[str]:
     code = f"""
         import os, signal, sys
-        from codservice.run import supervisor
-        from codservice.run.process import Process
-        from codservice.embedded.layout import CannotStart
+        from codservice.onebox import supervisor
+        from codservice.onebox.process import Process
+        from codservice.errors import CannotStart
         supervisor.FAILED_STARTS = 3
         python = sys.executable
         notes = {str(tmp_path / "notes")!r}

@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from django.db import connection
 from django.urls import reverse
 
-from codservice.embedded import binaries
+from codservice.onebox import binaries
 from tests.factories import UserFactory
 from tests.test_settings import manage
 from tests.webhooks.engine.receivers import Receiver

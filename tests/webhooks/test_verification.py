@@ -18,7 +18,7 @@ import pytest
 import standardwebhooks
 
 from codservice.accounts.models import Account, ApiKey
-from codservice.api.bodies import dump_json
+from codservice.wire import dump_json
 from tests.npm import installed, program
 from tests.test_docs import blocks, run_as_written
 from webhooks import secrets, sender

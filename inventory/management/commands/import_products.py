@@ -5,11 +5,12 @@ from typing import Any
 from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
+from codservice.files.file_command import Entry, Errors, FileCommand, Taken
 from inventory import stock
 from inventory.serializers import OPTIONAL_COLUMNS, REQUIRED_COLUMNS, read_product
 
 
-class Command(commands.FileCommand):
+class Command(FileCommand):
     help = f"""Make and change products from a CSV or XLSX file, by sku.
 
 Columns: {", ".join(REQUIRED_COLUMNS)}; optional {", ".join(OPTIONAL_COLUMNS)}. An optional cell that is empty leaves
@@ -43,9 +44,9 @@ kept, with --atomic only when there is no bad one. Exit status 1 when a row was 
     def hold(self) -> None:
         stock.lock_catalog(self.account_id)
 
-    def take(self, entries: Sequence[commands.Entry]) -> commands.Taken:
+    def take(self, entries: Sequence[Entry]) -> Taken:
         drafts: list[stock.Draft] = []
-        refused: list[tuple[commands.Entry, commands.Errors]] = []
+        refused: list[tuple[Entry, Errors]] = []
         for entry in entries:
             (row,) = entry
             try:
@@ -57,7 +58,7 @@ kept, with --atomic only when there is no bad one. Exit status 1 when a row was 
             else:
                 drafts.append(draft)
         imported = stock.import_products(self.account_id, drafts, actor=Actor.of_command("import_products"))
-        return commands.Taken(imported._asdict(), refused)
+        return Taken(imported._asdict(), refused)
 
     def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
         done = "{created} made, {updated} changed, {unchanged} as they were, {refused} bad".format(**counts)

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from codservice import commands
-from codservice.api.bodies import dump_json
-from codservice.api.filters import DAYS_ARE_OF
-from codservice.tables import BOM, SafeWriter
+from codservice.days import ALGIERS
+from codservice.files.tables import BOM, SafeWriter
+from codservice.wire import dump_json
 from orders import regions
 from orders.models import Order, OrderItem, OrderQuerySet, Status
 
@@ -103,4 +103,4 @@ def _items(order_ids: list[UUID]) -> dict[UUID, list[str]]:
 
 
 def _shown(value: Any) -> Any:
-    return f"{value.astimezone(DAYS_ARE_OF):%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value
+    return f"{value.astimezone(ALGIERS):%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value

@@ -10,7 +10,8 @@ from typing import Any
 from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
-from codservice.tables import Row
+from codservice.files.file_command import Entry, Errors, FileCommand, Taken
+from codservice.files.tables import Row
 from orders import lifecycle, serializers
 
 _ORDER = ("external_id", "customer_name", "customer_phone", "customer_address", "customer_wilaya", "customer_commune",
@@ -20,7 +21,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
 
 
-class Command(commands.FileCommand):
+class Command(FileCommand):
     help = f"""Import orders from a CSV or XLSX file, by the API's rules.
 
 A row is one line of an order; rows that follow each other with the same external_id are one order. Columns:
@@ -47,18 +48,18 @@ with --report all its rows are written to a file; mend that and import it. Exit 
         self.lines: dict[str, int] = {}  # of each external_id
         self.unnamed = 0
 
-    def entries(self, rows: Iterator[Row]) -> Iterator[commands.Entry]:
+    def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         unnamed = itertools.count()
         for _, group in itertools.groupby(rows, key=lambda row: row.cells.get("external_id") or next(unnamed)):
             yield list(group)
         self.unnamed = next(unnamed)
 
-    def take(self, entries: Sequence[commands.Entry]) -> commands.Taken:
+    def take(self, entries: Sequence[Entry]) -> Taken:
         counts: Counter[str] = Counter()
-        refused: list[tuple[commands.Entry, commands.Errors]] = []
+        refused: list[tuple[Entry, Errors]] = []
         named = [(entry, body, serializers.external_id(body)) for entry in entries for body in [_body(entry)]]
         there = lifecycle.taken_external_ids(self.account_id, [external_id for *_, external_id in named])
-        new: list[tuple[commands.Entry, dict[str, Any]]] = []
+        new: list[tuple[Entry, dict[str, Any]]] = []
         for entry, body, external_id in named:
             line = entry[0].line
             if external_id is not None and (first := self.lines.setdefault(external_id, line)) != line:
@@ -67,7 +68,7 @@ with --report all its rows are written to a file; mend that and import it. Exit 
                 counts["already_there"] += 1
             else:
                 new.append((entry, body))
-        drafts = list[tuple[commands.Entry, lifecycle.Draft]]()
+        drafts = list[tuple[Entry, lifecycle.Draft]]()
         for (entry, _), order in zip(
             new, serializers.read_orders([body for _, body in new], self.account_id), strict=True
         ):
@@ -85,7 +86,7 @@ with --report all its rows are written to a file; mend that and import it. Exit 
                 refused.append((entry, outcome.errors))
             else:
                 counts["imported"] += 1
-        return commands.Taken(counts, refused)
+        return Taken(counts, refused)
 
     def row_of(self, path: str) -> tuple[int, str]:
         item = _ITEM_PATH.fullmatch(path)
@@ -103,7 +104,7 @@ def _apart(first: int) -> str:
     return f"Line {first} has the same external_id, with other orders between. An order's rows must follow each other."
 
 
-def _body(entry: commands.Entry) -> dict[str, Any]:
+def _body(entry: Entry) -> dict[str, Any]:
     """The order as the API takes it."""
     first = entry[0].cells
     body: dict[str, Any] = {name: first[name] for name in _ORDER if first.get(name)}

@@ -6,11 +6,12 @@ from typing import Any
 from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
+from codservice.files.file_command import Entry, Errors, FileCommand, Taken
 from orders import lifecycle
 from orders.shipments import COLUMNS, WORDS, read_shipment
 
 
-class Command(commands.FileCommand):
+class Command(FileCommand):
     help = f"""Move orders to where a courier's CSV or XLSX file says they are.
 
 Columns: {", ".join(COLUMNS)}. The order is named by its id, or with --account by the shop's external_id. Its status
@@ -35,9 +36,9 @@ with its line, and with --report its row is written to a file. Exit status 1 whe
     def begin(self, options: dict[str, Any]) -> None:
         self.account_id = commands.find_account(options["account"]).id if options["account"] else None
 
-    def take(self, entries: Sequence[commands.Entry]) -> commands.Taken:
-        shipments: list[tuple[commands.Entry, lifecycle.Shipment]] = []
-        refused: list[tuple[commands.Entry, commands.Errors]] = []
+    def take(self, entries: Sequence[Entry]) -> Taken:
+        shipments: list[tuple[Entry, lifecycle.Shipment]] = []
+        refused: list[tuple[Entry, Errors]] = []
         for entry in entries:
             (row,) = entry
             try:
@@ -58,7 +59,7 @@ with its line, and with --report its row is written to a file. Exit status 1 whe
                 refused.append((entry, {name: [outcome.message]}))
             else:
                 refused.append((entry, {"status": [outcome.message]}))
-        return commands.Taken(counts, refused)
+        return Taken(counts, refused)
 
     def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
         done = "{moved} orders moved, {already} were there already, {refused} refused".format(**counts)

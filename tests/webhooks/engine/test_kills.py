@@ -23,7 +23,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from codservice import embedded
+from codservice import data_folder
 from tests.factories import order_body
 from tests.run.conftest import Service, descendants, eventually
 from webhooks.models import Event
@@ -95,7 +95,7 @@ class Merchant:
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     running = Service(
-        tmp_path / "data", tmp_path / "output", "codservice.run", [], sys.executable, WEBHOOK_ALLOW_PRIVATE="true"
+        tmp_path / "data", tmp_path / "output", "codservice.onebox", [], sys.executable, WEBHOOK_ALLOW_PRIVATE="true"
     )
     try:
         yield running.wait_until_up()
@@ -173,7 +173,7 @@ def _name(pid: int) -> str:
 
 
 def rows(service: Service, sql: str) -> list[Any]:
-    with psycopg.connect(embedded.database_url(service.data)) as connection:
+    with psycopg.connect(data_folder.database_url(service.data)) as connection:
         return connection.execute(sql).fetchall()
 
 

@@ -7,11 +7,9 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
-from rest_framework import serializers
 
-from codservice import commands
+from codservice import commands, values
 from codservice.accounts.models import Account, User
-from codservice.api.fields import Text
 
 
 class Command(commands.Command):
@@ -35,9 +33,9 @@ class Command(commands.Command):
         except ValidationError:
             raise CommandError(f"{email} is no e-mail address.") from None
         try:
-            name = Text(max_length=255).clean(name)
-        except serializers.ValidationError as error:
-            raise CommandError(f"The name: {error.detail[0]}") from None  # type: ignore[index]
+            name = values.text(name, max_length=255)
+        except ValueError as error:
+            raise CommandError(f"The name: {error}") from None
         if rate_limit is not None and not 1 <= rate_limit <= 1_000_000:
             raise CommandError("--rate-limit must be from 1 to 1000000.")
         if password:

@@ -3,11 +3,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 from django.utils import timezone
-from rest_framework import serializers
 
-from codservice import commands
+from codservice import commands, values
 from codservice.accounts.models import SCOPES, ApiKey
-from codservice.api.fields import Text
 
 
 class Command(commands.Command):
@@ -26,9 +24,9 @@ class Command(commands.Command):
 
     def handle(self, *, account: str, name: str, scopes: list[str] | None, expires: str | None, **options: Any) -> None:
         try:
-            name = Text(max_length=100).clean(name)
-        except serializers.ValidationError as error:
-            raise CommandError(f"--name: {error.detail[0]}") from None  # type: ignore[index]
+            name = values.text(name, max_length=100)
+        except ValueError as error:
+            raise CommandError(f"--name: {error}") from None
         expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
         if expires_at is not None and expires_at <= timezone.now():
             raise CommandError(f"--expires: {expires} is over already.")

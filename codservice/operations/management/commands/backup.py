@@ -8,7 +8,7 @@ from django.db import DatabaseError
 from tqdm import tqdm
 
 from codservice import commands
-from codservice.embedded import CannotStart
+from codservice.errors import CannotStart
 from codservice.operations import dumps
 
 

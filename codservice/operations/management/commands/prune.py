@@ -6,8 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from codservice import commands
-from codservice.operations import retention
+from codservice import commands, retention
 
 
 class Command(commands.Command):

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError
 
 from codservice import commands, health
-from codservice.embedded import CannotStart
+from codservice.errors import CannotStart
 from codservice.operations import checks, dumps
 
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from codservice import embedded
-from codservice.embedded.postgres import postgres
-from codservice.embedded.valkey import valkey
+from codservice.data_folder import Layout
+from codservice.run import counters
+from codservice.run.web import STOP_SECONDS, Web
 
-from . import counters
+from .postgres import postgres
 from .process import Process
-from .web import STOP_SECONDS, Web
+from .valkey import valkey
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 STOP_ORDER = ("application", "broker", "database")
@@ -32,7 +32,7 @@ def is_set(environ: Mapping[str, str], name: str) -> bool:
     return bool(environ.get(name) or environ.get(f"{name}_FILE"))
 
 
-def processes(layout: embedded.Layout, web: Web, environ: Mapping[str, str] = os.environ) -> list[Process]:
+def processes(layout: Layout, web: Web, environ: Mapping[str, str] = os.environ) -> list[Process]:
     """All of them, in start order. Database and broker only when nothing else was named for them."""
     listed = []
     if not is_set(environ, "DATABASE_URL"):
@@ -42,12 +42,12 @@ def processes(layout: embedded.Layout, web: Web, environ: Mapping[str, str] = os
     return [*listed, application(layout, web)]
 
 
-def application(layout: embedded.Layout, web: Web) -> Process:
+def application(layout: Layout, web: Web) -> Process:
     """The parts that are ours, below one process that loads them. It gets our environment unchanged and some more."""
     folder = layout.data / "counters"
     return Process(
         "application",
-        [sys.executable, "-m", "codservice.run.application"],
+        [sys.executable, "-m", "codservice.onebox.application"],
         # Whoever counted there died with the one before.
         before_start=partial(shutil.rmtree, folder, ignore_errors=True),
         is_ready=web.answers,

@@ -3,11 +3,12 @@
 import socket
 import time
 
-from codservice.run.process import Process
+from codservice.data_folder import Layout, own_folder
+from codservice.errors import CannotStart
 
 from .binaries import find_valkey
-from .layout import CannotStart, Layout, own_folder
 from .postgres import server_user
+from .process import Process
 
 ORPHAN_SECONDS = 10.0
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codservice.run.process import spawn
+from codservice.data_folder import Layout, make_data_folder
+from codservice.errors import CannotStart
 
-from .layout import CannotStart, Layout, make_data_folder
 from .postgres import postgres
+from .process import spawn
 
 START_SECONDS = 600.0  # recovery after a crash may take its time
 

@@ -1,18 +1,22 @@
-"""JSON in and out: strict where it comes in, exact where it goes out."""
+"""JSON on the wire: strict where it comes in, exact where it goes out."""
 
-import hashlib
 import json
-from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import IO, Any
+from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
-from django.utils.http import parse_header_parameters
-from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.parsers import BaseParser
-from rest_framework.renderers import BaseRenderer
+from msgspec import Meta
 
 from codservice.errors import Refused
+from codservice.values import AMOUNT_SCHEMA, UUID_SCHEMA
+
+# What the fields of a body that goes out are, beside plain str, int and bool. A body is one `msgspec.Struct`: its bytes
+# come from it, and so does its description (`codservice.api.schema`).
+Amount = Annotated[Decimal, Meta(description="DZD", extra_json_schema=AMOUNT_SCHEMA)]
+Id = Annotated[UUID, Meta(extra_json_schema=UUID_SCHEMA)]
+Moment = Annotated[datetime, Meta(tz=True)]
 
 MAX_BODY = 1024 * 1024  # bytes (contract, section 1)
 MAX_DEPTH = 20
@@ -43,11 +47,6 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 def dump_json(data: Any) -> bytes:
     """UTF-8 JSON; a Decimal becomes a number with exactly its digits, a datetime ISO 8601 with its offset."""
     return _encoder.encode(data)
-
-
-def weak_etag(data: Any) -> str:
-    """A weak `ETag` that changes with any change of what `data` says."""
-    return f'W/"{hashlib.sha256(dump_json(data)).hexdigest()[:32]}"'
 
 
 def load_json(body: bytes) -> dict[str, Any]:
@@ -109,43 +108,3 @@ def _depth_exceeds(data: Any, limit: int) -> bool:
             if type(child) is dict or type(child) is list
         ]
     return False
-
-
-class StrictJSONParser(BaseParser):
-    """DRF's way to `load_json`. Refuses a charset other than UTF-8 and a body over MAX_BODY."""
-
-    media_type = "application/json"
-
-    def parse(
-        self, stream: IO, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        body = stream.read(MAX_BODY + 1)
-        if len(body) > MAX_BODY:
-            raise PayloadTooLarge
-        return load_json(body)
-
-
-class ExactJSONRenderer(BaseRenderer):
-    media_type = "application/json"
-    format = "json"
-    charset = None  # JSON is UTF-8 by its own rule
-
-    def render(
-        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
-    ) -> bytes:
-        if data is None:
-            return b""
-        return dump_json(data)
-
-
-class AlwaysJSON(BaseContentNegotiation):
-    """The API speaks JSON whatever `Accept` says; a refusal over a header would help nobody."""
-
-    def select_parser(self, request, parsers):
-        media_type, parameters = parse_header_parameters(request.content_type or "")
-        if media_type != StrictJSONParser.media_type:
-            return None
-        return parsers[0] if parameters.get("charset", "utf-8").lower() in ("utf-8", "utf8") else None
-
-    def select_renderer(self, request, renderers, format_suffix=None):
-        return renderers[0], renderers[0].media_type

@@ -18,10 +18,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.models import Account
-from codservice.accounts.pages import account_page, confirmation
 from codservice.errors import Invalid
-from codservice.paging import NewestFirst
+from codservice.long_lists import NewestFirst
 from webhooks import delivery, events, registry
 from webhooks.filters import EVENTS, DeliveryFilter
 from webhooks.models import Attempt, Delivery, Event, Webhook

@@ -6,7 +6,8 @@ import os
 import secrets as random
 from pathlib import Path
 
-from .layout import CannotStart, Layout, make_data_folder
+from codservice.data_folder import Layout, make_data_folder
+from codservice.errors import CannotStart
 
 NAMES = ("SECRET_KEY", "ENCRYPTION_KEYS")
 

@@ -1,17 +1,21 @@
-"""Which file lies where, and who may own it."""
+"""The folder that holds an installation's data: which file lies where, who may own it, how its servers are reached.
+
+Pure functions of the folder, but for the two that make one: settings call them, no process is started and nothing slow
+is imported. `codservice.onebox` starts the servers that the addresses lead to.
+"""
 
 import hashlib
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
+
+from codservice.errors import CannotStart
 
 # sun_path holds 108 bytes on Linux and 104 on macOS, the closing NUL included.
 SOCKET_PATH_LIMIT = 100
-
-
-class CannotStart(Exception):
-    """The service cannot start; the message is one sentence for the person at the terminal."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,26 @@ class Layout:
 
 def _postgres_socket(runtime: Path) -> Path:
     return runtime / "postgres" / ".s.PGSQL.5432"
+
+
+def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """The absolute data folder: `DATA_DIR`, else the user's own folder for application data."""
+    if chosen := environ.get("DATA_DIR"):
+        return Path(chosen).absolute()
+    from platformdirs import user_data_path
+
+    return user_data_path("codservice")
+
+
+def database_url(data_dir: Path) -> str:
+    """URL of the embedded PostgreSQL over `data_dir`, for dj-database-url and libpq alike."""
+    # The port only names the socket file; written out so that PGPORT in the environment cannot change it.
+    return f"postgresql://codservice@{quote(str(Layout(data_dir).postgres_socket.parent), safe='')}:5432/codservice"
+
+
+def redis_url(data_dir: Path) -> str:
+    """URL of the embedded Valkey over `data_dir`, for redis-py."""
+    return f"unix://{quote(str(Layout(data_dir).valkey_socket))}?db=0"
 
 
 def own_folder(path: Path, *, mode: int = 0o700, owner: int | None = None) -> Path:

@@ -1,27 +1,19 @@
 """One child process: what it is, how it is started and how it is stopped."""
 
 import contextlib
-import ctypes
-import gc
 import os
 import signal
 import subprocess
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from codservice.run.kernel import die_with_parent, name_process
+
 LOG_BYTES = 8 << 20
-SETTLED_SECONDS = 15.0
-
-PR_SET_PDEATHSIG = 1
-PR_SET_NAME = 15
-PR_SET_CHILD_SUBREAPER = 36
-
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
@@ -143,47 +135,12 @@ def _run(name: str, target: Callable[[], int | None], bind: Callable[[], None]) 
         sys.stderr.flush()
 
 
-def name_process(name: str) -> None:
-    """Have `ps -o comm` and `pgrep` show what we are. Linux only; elsewhere nothing."""
-    if _libc is not None:
-        _libc.prctl(PR_SET_NAME, f"cod-{name}"[:15].encode(), 0, 0, 0)
-
-
 def _bind(signum: int, parent: int) -> Callable[[], None]:
     def bind() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         die_with_parent(signum, parent)
 
     return bind
-
-
-def die_with_parent(signum: int, parent: int) -> None:
-    """Have the kernel send us `signum` when `parent`, our parent process, dies. Linux only; elsewhere nothing."""
-    if _libc is None:
-        return
-    _libc.prctl(PR_SET_PDEATHSIG, signum, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the kernel knew
-        os.kill(os.getpid(), signum)
-
-
-def adopt_orphans() -> None:
-    """Become the parent of orphaned descendants, so that none is left behind. Linux only; elsewhere nothing."""
-    if _libc is not None:
-        _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def return_memory() -> None:
-    """Give back what loading the modules left over: a tenth of a process and more."""
-    gc.collect()
-    if _libc is not None and hasattr(_libc, "malloc_trim"):  # glibc
-        _libc.malloc_trim(0)
-
-
-def return_memory_soon() -> None:
-    """The same in some seconds, when what is loaded at the first use is loaded too."""
-    timer = threading.Timer(SETTLED_SECONDS, return_memory)
-    timer.daemon = True
-    timer.start()
 
 
 def signal_group(leader: int, signum: int) -> None:

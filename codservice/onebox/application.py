@@ -1,4 +1,4 @@
-"""Our own part of the service: `python -m codservice.run.application`.
+"""Our own part of the service: `python -m codservice.onebox.application`.
 
 Loads Django once and runs migrations, web, worker and beat in forks of itself. Four processes that load it each for
 themselves take nearly twice the memory and twice as long to start. Each can also be run alone, as on a production
@@ -10,13 +10,14 @@ import os
 import sys
 from functools import partial
 
-from codservice.embedded.layout import CannotStart
+from codservice.errors import CannotStart
+from codservice.run import beat, prepare, worker
+from codservice.run.kernel import name_process, return_memory
+from codservice.run.web import Web, preload, serve
 
-from . import beat, prepare, worker
-from .process import Process, name_process, return_memory
+from .process import Process
 from .service import BEAT_STOP, WEB_STOP, WORKER_STOP
 from .supervisor import SAID_WHY, Supervisor, say
-from .web import Web, preload, serve
 
 STOP_ORDER = ("prepare", "web", "worker", "beat")
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from codservice.embedded.layout import CannotStart
-
-from .process import Child, Process, adopt_orphans, signal_group, spawn
+from codservice.errors import CannotStart
+from codservice.onebox.process import Child, Process, signal_group, spawn
+from codservice.run.kernel import adopt_orphans
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 5.0

@@ -1,4 +1,4 @@
-"""`python -m codservice.run`: the whole service in the foreground, until Ctrl-C or SIGTERM."""
+"""`python -m codservice.onebox`: the whole service in the foreground, until Ctrl-C or SIGTERM."""
 
 import fcntl
 import os
@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from codservice import embedded
-from codservice.embedded.layout import CannotStart, Layout, make_data_folder
+from codservice.data_folder import Layout, data_dir, make_data_folder
+from codservice.errors import CannotStart
+from codservice.run.kernel import die_with_parent, return_memory
+from codservice.run.web import Web
+from codservice.secret_file import secrets
 
-from .process import Process, die_with_parent, return_memory
+from .process import Process
 from .service import STOP_ORDER, is_set, processes
 from .supervisor import SaidWhy, Supervisor, say
-from .web import Web
 
 # An orphan of a killed predecessor may need a moment to let go of the port.
 PORT_SECONDS = 3.0
@@ -29,12 +31,12 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
         die_with_parent(signal.SIGTERM, os.getppid())
     try:
         web = Web.from_environ()
-        layout = Layout(embedded.data_dir())
+        layout = Layout(data_dir())
         make_data_folder(layout)
         lock = _lock(layout)
         _check_port(web)
         if not is_set(os.environ, "SECRET_KEY"):
-            embedded.secrets(layout.data)
+            secrets(layout.data)
         with lock:
             try:
                 listed = list_processes(layout, web)

@@ -3,17 +3,18 @@
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views import defaults
+from msgspec import UNSET, Meta, Struct, UnsetType
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from codservice.api.bodies import dump_json
 from codservice.errors import Invalid, Refused
+from codservice.wire import dump_json
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +30,24 @@ MESSAGES = {
 }
 
 
-def error_body(code: str, message: str = "", errors: dict[str, list[str]] | None = None) -> dict:
-    body: dict[str, object] = {"error": code, "message": message or MESSAGES[code]}
-    return body if errors is None else {**body, "errors": errors}
+class Error(Struct):
+    error: Annotated[str, Meta(description="A short code that does not change.")]
+    message: Annotated[str, Meta(description="A sentence for people.")]
+
+
+class ValidationFailed(Error):
+    errors: (
+        Annotated[
+            dict[str, list[str]],
+            Meta(description="Dotted paths of fields (`items.0.quantity`) and what is wrong with them."),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+def error_body(code: str, message: str = "", errors: dict[str, list[str]] | None = None) -> Error:
+    message = message or MESSAGES[code]
+    return Error(code, message) if errors is None else ValidationFailed(code, message, errors)
 
 
 def error_response(status: int, code: str, message: str = "", headers: dict | None = None) -> HttpResponse:

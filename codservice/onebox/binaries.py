@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from .layout import CannotStart, own_folder
+from codservice.data_folder import own_folder
+from codservice.errors import CannotStart
 
 OLDEST_POSTGRES = 15
 # Folders that distributions keep out of PATH.

@@ -17,11 +17,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
+from codservice.accounts.account_page import account_page
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
-from codservice.accounts.pages import account_page
 from codservice.errors import Invalid, Refused
-from codservice.paging import NewestFirst
+from codservice.long_lists import NewestFirst
 from orders import lifecycle, phones
 from orders.filters import OrderFilter
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange

@@ -9,10 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from codservice.run.process import Process
+from codservice.data_folder import Layout, own_folder
+from codservice.errors import CannotStart
 
 from .binaries import PostgresPrograms, ServerUser, find_postgres
-from .layout import CannotStart, Layout, own_folder
+from .process import Process
 
 NEW_CLUSTER_BYTES = 256 << 20
 OLD_CLUSTER_BYTES = 64 << 20

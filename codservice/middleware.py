@@ -1,21 +1,31 @@
-"""What surrounds every request: its id, and for /api/v1 the key and the rate limit."""
+"""What surrounds every request, in the order of the settings; between these stand some of Django's as they are.
+
+The request's id, log line and counters; health checks; for /api/v1 the key and the rate limit; and what only pages pay
+for: static files, policy, session, language, person, messages.
+"""
 
 import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
+from csp.middleware import CSPMiddleware
 from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.middleware.locale import LocaleMiddleware
 from django.utils import translation
 from django.utils.log import log_response
 from uuid_utils import uuid7
+from whitenoise.middleware import WhiteNoiseMiddleware
 
-from codservice import health, logs, metrics
+from codservice import health, logs, metrics, ratelimit
 from codservice.accounts import authentication
-from codservice.api import ratelimit
-from codservice.api.errors import error_response, unavailable
+from codservice.api.error_answers import error_response, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -59,6 +69,17 @@ def _observe(request: HttpRequest, status: int, seconds: float) -> None:
     logs.access(method=method, route=route, status=status, ms=round(seconds * 1000, 1))
 
 
+class HealthChecks:
+    """Answers the paths of `health.ANSWERS` before the rest: whoever asks has no key and may name any host."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        answer = health.ANSWERS.get(request.path)
+        return answer(request) if answer and request.method in ("GET", "HEAD") else self.get_response(request)
+
+
 class ApiGate:
     """Lets into /api/v1 only requests with a valid key that is within its limit.
 
@@ -99,3 +120,24 @@ class ApiGate:
         response.headers["X-RateLimit-Remaining"] = str(usage.remaining)
         response.headers["X-RateLimit-Reset"] = str(usage.reset)
         return response
+
+
+def _for_pages(middleware: type) -> type:
+    """Django's own, for pages: calls of the API, which have no session, language or browser, do not pay for it."""
+
+    class ForPages(middleware):  # type: ignore[misc]
+        def __call__(self, request: HttpRequest) -> Any:
+            if request.path.startswith("/api/v1/"):
+                return self.get_response(request)
+            return super().__call__(request)
+
+    ForPages.__name__ = ForPages.__qualname__ = middleware.__name__
+    return ForPages
+
+
+StaticFiles = _for_pages(WhiteNoiseMiddleware)
+ContentSecurityPolicy = _for_pages(CSPMiddleware)
+Sessions = _for_pages(SessionMiddleware)
+Language = _for_pages(LocaleMiddleware)
+Authentication = _for_pages(AuthenticationMiddleware)
+Messages = _for_pages(MessageMiddleware)

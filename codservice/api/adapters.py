@@ -1,0 +1,51 @@
+"""How DRF reads and writes: thin classes over `codservice.wire`, named in the settings."""
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+from django.utils.http import parse_header_parameters
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+
+from codservice.wire import MAX_BODY, PayloadTooLarge, dump_json, load_json
+
+
+class StrictJSONParser(BaseParser):
+    """DRF's way to `load_json`. Refuses a charset other than UTF-8 and a body over MAX_BODY."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        body = stream.read(MAX_BODY + 1)
+        if len(body) > MAX_BODY:
+            raise PayloadTooLarge
+        return load_json(body)
+
+
+class ExactJSONRenderer(BaseRenderer):
+    media_type = "application/json"
+    format = "json"
+    charset = None  # JSON is UTF-8 by its own rule
+
+    def render(
+        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
+    ) -> bytes:
+        if data is None:
+            return b""
+        return dump_json(data)
+
+
+class AlwaysJSON(BaseContentNegotiation):
+    """The API speaks JSON whatever `Accept` says; a refusal over a header would help nobody."""
+
+    def select_parser(self, request, parsers):
+        media_type, parameters = parse_header_parameters(request.content_type or "")
+        if media_type != StrictJSONParser.media_type:
+            return None
+        return parsers[0] if parameters.get("charset", "utf-8").lower() in ("utf-8", "utf8") else None
+
+    def select_renderer(self, request, renderers, format_suffix=None):
+        return renderers[0], renderers[0].media_type

@@ -1,0 +1,40 @@
+"""Algeria's clock: a day begins and ends as it does there, whatever zone a server or a browser is in."""
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+ALGIERS = ZoneInfo("Africa/Algiers")
+# Python would read a date into a Unix timestamp: 1773100800 as the 8th of October 1773.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+
+
+def today() -> date:
+    return datetime.now(ALGIERS).date()
+
+
+def start_of(day: date) -> datetime:
+    return datetime.combine(day, time(), ALGIERS)
+
+
+def end_of(day: date) -> datetime:
+    """The first moment after `day`; after the last day that Python knows, the last moment that it knows."""
+    return datetime.max.replace(tzinfo=UTC) if day == date.max else start_of(day + timedelta(days=1))
+
+
+def read_moment(text: str, *, ends: bool = False) -> datetime:
+    """An ISO 8601 time with an offset, or a date: the day's start in Algeria, or with `ends` its end.
+
+    Raises ValueError with a sentence.
+    """
+    try:
+        if _DATE.fullmatch(text):
+            day = date.fromisoformat(text)
+            return end_of(day) if ends else start_of(day)
+        # A `+` that was not escaped arrives as a space.
+        moment = datetime.fromisoformat(text.replace(" ", "+")) if _DATE.match(text) else None
+    except (ValueError, OverflowError):
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError("Must be a date, or a time with a UTC offset, as ISO 8601 has them.")
+    return moment

@@ -1,0 +1,1 @@
+"""Tables that come in as files and go out as files."""

@@ -1,0 +1,59 @@
+"""Fields of Django's forms over `codservice.values`, for filters of the API and for pages."""
+
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+
+from codservice import days, values
+
+
+class TextField(forms.CharField):
+    """Text in the form in which we keep it: trimmed, in NFC, no control characters."""
+
+    def to_python(self, value: str | None) -> str:
+        try:
+            return values.text(value, max_length=self.max_length) if value else ""
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        return values.text_schema(max_length=self.max_length)
+
+
+class DigitsField(forms.Field):
+    """An integer in ASCII digits, from `least` to `most`."""
+
+    def __init__(self, *, least: int, most: int, **kwargs: Any) -> None:
+        self.least, self.most = least, most
+        super().__init__(**kwargs)
+
+    def to_python(self, value: str | None) -> int | None:
+        try:
+            return values.digits(value, self.least, self.most) if value else None
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+class MomentField(forms.Field):
+    """A time or a day, as `days.read_moment` takes it."""
+
+    openapi = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}]}
+
+    def __init__(self, *, ends: bool = False, **kwargs: Any) -> None:
+        self.ends = ends
+        super().__init__(**kwargs)
+
+    def to_python(self, value: str | None) -> datetime | None:
+        try:
+            return days.read_moment(value, ends=self.ends) if value else None
+        except ValueError:
+            raise forms.ValidationError(
+                _("Must be a date, or a time with a UTC offset, as ISO 8601 has them.")
+            ) from None

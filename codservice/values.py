@@ -1,0 +1,116 @@
+"""What values may be, wherever they come from (contract, section 1): plain functions, and the JSON Schema of each.
+
+Each takes what was sent and gives it in the form in which we keep it, or raises ValueError with a sentence. Fields of
+DRF (`codservice.api.fields`) and of Django's forms (`codservice.form_fields`) are thin adapters over them.
+"""
+
+import re
+import unicodedata
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+MAX_AMOUNT = Decimal("99999999.99")  # DZD
+CENTIME = Decimal("0.01")
+
+# Control characters (newline and tab pass in free text) and halves of surrogate pairs.
+_UNUSABLE = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
+_UNUSABLE_IN_FREE_TEXT = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
+# Spaces, joiners, marks of direction: a name of these alone is no name.
+_INVISIBLE = (
+    r"\x00-\x20\x7f-\xa0\xad\u061c\u115f\u1160\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f"
+    r"\u3000\u3164\ufeff\uffa0"
+)
+_has_unusable = re.compile(f"[{_UNUSABLE}]").search
+_free_text_has_unusable = re.compile(f"[{_UNUSABLE_IN_FREE_TEXT}]").search
+_has_visible = re.compile(f"[^{_INVISIBLE}]").search
+_AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|\.[0-9]+", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
+
+
+def text(value: Any, *, max_length: int | None = None, free: bool = False, may_be_blank: bool = False) -> str:
+    """Unicode text, normalised to NFC and trimmed; no control characters. Newline and tab pass in `free` text."""
+    if type(value) is not str:
+        raise ValueError("Must be a string.")
+    if free and "\r" in value:
+        value = value.replace("\r\n", "\n")
+    if (_free_text_has_unusable if free else _has_unusable)(value):
+        raise ValueError("Must not hold control characters or broken Unicode.")
+    if not value.isascii():
+        value = unicodedata.normalize("NFC", value)
+    value = value.strip()
+    if not may_be_blank and not _has_visible(value):
+        raise ValueError("Must not be empty.")
+    if max_length is not None and len(value) > max_length:
+        raise ValueError(f"Must have at most {max_length} characters.")
+    return value
+
+
+def text_schema(*, max_length: int | None = None, free: bool = False, may_be_blank: bool = False) -> dict[str, Any]:
+    # JSON Schema's regular expressions know no `\x`, and its strings no halves of surrogate pairs.
+    unusable = (_UNUSABLE_IN_FREE_TEXT if free else _UNUSABLE).removesuffix(r"\ud800-\udfff")
+    usable = f"[^{unusable}]*".replace(r"\x", r"\u00")
+    visible = f"[^{_INVISIBLE}]".replace(r"\x", r"\u00")
+    return {
+        "type": "string",
+        "maxLength": max_length,
+        **({} if may_be_blank else {"minLength": 1}),
+        "pattern": f"^{usable}$" if may_be_blank else f"^{usable}{visible}{usable}$",
+    }
+
+
+def integer(value: Any, least: int, most: int) -> int:
+    """A JSON integer and nothing else."""
+    if type(value) is not int:
+        raise ValueError("Must be an integer, as a JSON number without a point.")
+    if not least <= value <= most:
+        raise ValueError(f"Must be from {least} to {most}.")
+    return value
+
+
+def digits(value: str, least: int, most: int) -> int:
+    """An integer where only text can stand: in a query, in a file's cell. ASCII digits and nothing else."""
+    if not _DIGITS.fullmatch(value) or not least <= int(value) <= most:
+        raise ValueError(f"Must be an integer from {least} to {most}.")
+    return int(value)
+
+
+def amount(value: Any) -> Decimal:
+    """An amount in DZD with exactly two places, from a JSON number or a string of ASCII digits and at most one point.
+
+    No binary float is met on the way: `wire.load_json` gives numbers as Decimal.
+    """
+    if type(value) is str and len(value) <= 20 and _AMOUNT.fullmatch(value):
+        value = Decimal(value)
+    elif type(value) is int:
+        # Compared before it is converted: an integer of thousands of digits is no work then.
+        value = Decimal(value) if 0 <= value <= MAX_AMOUNT else Decimal("Infinity")
+    elif type(value) is not Decimal:
+        raise ValueError("Must be a number, or a string of digits with at most one point.")
+    if not (value.is_finite() and 0 <= value <= MAX_AMOUNT):
+        raise ValueError(f"Must be from 0 to {MAX_AMOUNT}.")
+    if value.as_tuple().exponent < -2:
+        raise ValueError("Must have at most two decimal places.")
+    return abs(value).quantize(CENTIME)
+
+
+# How an amount goes out, and what it may be when it comes in.
+AMOUNT_SCHEMA = {"type": "number", "minimum": 0, "maximum": float(MAX_AMOUNT)}
+SENT_AMOUNT_SCHEMA = {
+    "anyOf": [
+        AMOUNT_SCHEMA | {"multipleOf": 0.01},
+        {"type": "string", "pattern": r"^[0-9]{1,8}(\.[0-9]{1,2})?$"},
+    ]
+}
+
+
+def uuid(value: Any) -> UUID:
+    """A UUID as text with dashes, in either case, and no other of the forms that Python reads."""
+    if type(value) is not str or not _UUID.fullmatch(value):
+        raise ValueError("Must be a UUID.")
+    return UUID(value)
+
+
+# `format` alone is a hint to many readers; the length is not.
+UUID_SCHEMA = {"type": "string", "format": "uuid", "minLength": 36, "maxLength": 36}
