@@ -3,12 +3,15 @@
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
 from rest_framework import serializers
 
+from codservice import wire
 from codservice.api.fields import Amount
 from codservice.api.paging import PageMeta
+from codservice.wire import Id, Moment
 from orders import regions
 from orders.models import CallNote, Order, OrderItem, Status
 
@@ -56,14 +59,9 @@ def detail_body(order: Order) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def list_body(order: Order) -> dict[str, Any]:
-    return {
-        "id": order.id,
-        "status": order.status,
-        "customer": {"name": order.customer_name, "phone": order.customer_phone, "wilaya": order.wilaya_code},
-        "total_amount": order.total_amount,
-        "created_at": order.created_at,
-    }
+def list_body(order: Order) -> "ListedOrderBody":
+    customer = ListedCustomerBody(order.customer_name, order.customer_phone, order.wilaya_code)
+    return ListedOrderBody(order.id, order.status, customer, order.total_amount, order.created_at)
 
 
 def _order_body(order: Order, items: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -179,20 +177,31 @@ class OrderDetailBody(OrderBody):
     edits = OrderEditBody(many=True, help_text="What an agent changed before confirming, after asking the customer.")
 
 
-class ListedCustomerBody(serializers.Serializer):
-    name = serializers.CharField()
-    phone = serializers.CharField()
-    wilaya = serializers.CharField(help_text="Two-digit code.")
+class ListedCustomerBody(Struct):
+    name: str
+    phone: str
+    wilaya: Annotated[str, Meta(description="Two-digit code.")]
 
 
-class ListedOrderBody(serializers.Serializer):
-    id = serializers.UUIDField()
-    status = serializers.ChoiceField(Status.choices)
-    customer = ListedCustomerBody()
-    total_amount = Amount(help_text="DZD")
-    created_at = serializers.DateTimeField()
+class ListedOrderBody(Struct):
+    id: Id
+    status: Annotated[str, Meta(extra_json_schema={"enum": Status.values})]
+    customer: ListedCustomerBody
+    total_amount: wire.Amount
+    created_at: Moment
 
 
-class OrderListBody(serializers.Serializer):
-    data = ListedOrderBody(many=True)
-    meta = PageMeta()
+class OrderListBody(Struct):
+    data: list[ListedOrderBody]
+    meta: PageMeta
+
+
+class OrderEvent(Struct):
+    """What an event of an order tells: the `data` of `order.confirmed` and `order.cancelled`."""
+
+    id: Id
+    status: Annotated[str, Meta(extra_json_schema={"enum": Status.values})]
+    customer_name: str
+    customer_phone: str
+    total_amount: wire.Amount
+    updated_at: Moment
