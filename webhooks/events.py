@@ -17,8 +17,8 @@ from webhooks.models import Event, Webhook
 # sort by time, their index stays compact, and a range of ids can be a part of the table (docs/scale.md).
 _ID = "encode(overlay(uuid_send(gen_random_uuid()) PLACING substring(uuid_send(event.id) FOR 7) FROM 1), 'hex')::uuid"
 
-# One statement, however many events and webhooks. A webhook that is being deleted meanwhile
-# (FOR UPDATE) waits for this transaction and then finds these deliveries, or is no longer seen here.
+# One statement, however many events and webhooks. A deletion (FOR UPDATE) waits for this transaction and then finds
+# these deliveries; or this waits for it and, looking again before it writes any, no longer sees the webhook.
 _PUBLISH = f"""
 WITH event AS (
     INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at)
