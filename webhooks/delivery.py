@@ -19,22 +19,15 @@ from uuid import UUID
 from cryptography.fernet import InvalidToken
 from django.db import close_old_connections, connection, transaction
 
-from webhooks import secrets, wakeup
+from webhooks import retries, secrets, wakeup
 from webhooks.sender import Outcome, Post
 
 logger = logging.getLogger(__name__)
 
-# After a failed attempt, measured from its end (contract, section 9).
-SCHEDULE = (timedelta(minutes=10), timedelta(hours=2), timedelta(hours=12))
 LEASE = timedelta(seconds=30)  # ten times an attempt's deadline
 AT_ONCE = 50  # attempts of one webhook under way, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
 MOST_ATTEMPTS = 100  # of one delivery, resends included
-
-
-def delay_before_retry(retries_left: int) -> timedelta | None:
-    """How long to wait after a failed attempt when `retries_left` remain; None when that was the last."""
-    return SCHEDULE[len(SCHEDULE) - retries_left] if retries_left else None
 
 
 # --- Claim -------------------------------------------------------------------------------------------------------
@@ -190,7 +183,7 @@ WITH result AS (
     WHERE d.id IN (SELECT delivery_id FROM result) ORDER BY d.id FOR UPDATE
 ), ours AS (
     DELETE FROM webhooks_claim c USING locked WHERE c.delivery_id = locked.id AND c.token = %(token)s
-    RETURNING locked.*, c.webhook_id
+    RETURNING locked.*, c.webhook_id, (%(delays)s::interval[])[locked.retries_left + 1] AS delay
 ), noted AS (
     INSERT INTO webhooks_attempt
         (account_id, delivery_id, number, ended_at, milliseconds, status_code, failure, response)
@@ -202,10 +195,9 @@ WITH result AS (
         attempt_count = d.attempt_count + 1,
         retries_left = GREATEST(d.retries_left - 1, 0),
         status = CASE WHEN r.acknowledged THEN 'delivered'
-            WHEN ours.retries_left = 0 THEN 'failed' ELSE 'pending' END,
-        finished_at = CASE WHEN r.acknowledged OR ours.retries_left = 0 THEN now() END,
-        next_attempt_at = CASE WHEN NOT r.acknowledged
-            THEN now() + (%(schedule)s::interval[])[%(steps)s + 1 - ours.retries_left] END
+            WHEN ours.delay IS NULL THEN 'failed' ELSE 'pending' END,
+        finished_at = CASE WHEN r.acknowledged OR ours.delay IS NULL THEN now() END,
+        next_attempt_at = CASE WHEN NOT r.acknowledged THEN now() + ours.delay END
     FROM ours JOIN result r ON r.delivery_id = ours.id
     WHERE d.id = ours.id AND d.status = 'pending'
 ), health AS (
@@ -237,10 +229,7 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
         for outcome in outcomes
     ]
     with connection.cursor() as cursor:
-        cursor.execute(
-            _SETTLE,
-            {"results": json.dumps(results), "token": token, "schedule": list(SCHEDULE), "steps": len(SCHEDULE)},
-        )
+        cursor.execute(_SETTLE, {"results": json.dumps(results), "token": token, "delays": retries.DELAYS})
         return cursor.fetchone()[0]
 
 
