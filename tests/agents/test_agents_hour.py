@@ -20,7 +20,7 @@ from orders import lifecycle
 from orders.lifecycle import DraftItem
 from orders.models import CallNote, Order
 from tests.factories import ProductFactory, make_order
-from tests.pages.browser import PASSWORD, Visit
+from tests.harness.browser import PASSWORD, Visit
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -13,7 +13,7 @@ from orders import lifecycle
 from orders.lifecycle import DraftItem
 from orders.models import CallNote, Order
 from tests import factories
-from tests.pages.browser import Visit
+from tests.harness.browser import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -18,9 +18,9 @@ from codservice.accounts.models import Account, User
 from codservice.errors import Refused
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
-from tests.at_once import at_once
-from tests.conftest import ApiClient
 from tests.factories import AgentFactory, ProductFactory, make_order
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient
 from webhooks.models import Event
 
 Outcome = CallNote.Outcome

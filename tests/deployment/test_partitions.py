@@ -14,7 +14,7 @@ import pytest
 from benchmarks.orders import PROGRAMS
 from codservice import data_folder
 from codservice.data_folder import Layout
-from tests.run.conftest import CHECKOUT
+from tests.harness.processes import CHECKOUT
 
 from . import backing
 

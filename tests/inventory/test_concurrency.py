@@ -20,10 +20,10 @@ from codservice.accounts.models import Account, ApiKey
 from inventory import stock
 from inventory.models import Product
 from orders import lifecycle
-from tests.at_once import at_once
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory, make_order
-from tests.inventory.conftest import INVENTORY, movements, stock_of, told
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient
+from tests.inventory.stock import INVENTORY, movements, stock_of, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,8 +12,8 @@ from orders import lifecycle
 from orders.lifecycle import DraftItem
 from orders.models import CallNote, Order, OrderEdit
 from tests import factories
-from tests.pages.browser import Visit
-from tests.webhooks.written import write_delivery
+from tests.harness.browser import Visit
+from tests.harness.deliveries import write_delivery
 from webhooks import registry
 from webhooks.models import Attempt, Event, Webhook
 

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.utils import timezone
 
-from tests.at_once import at_once
+from tests.harness.background import at_once
 from webhooks import queue, registry, secrets, sender
 from webhooks.management.commands import resend_deliveries
 from webhooks.models import Delivery, Webhook

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from codservice.accounts.models import Account
-from tests.webhooks.written import write_delivery
+from tests.harness.deliveries import write_delivery
 from webhooks import delivery, pages, registry, secrets
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import REASONS

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from codservice.onebox import binaries
 from tests.factories import UserFactory
+from tests.harness.receivers import Receiver
 from tests.test_settings import manage
-from tests.webhooks.engine.receivers import Receiver
 from webhooks import secrets, sender
 from webhooks.models import Webhook
 

@@ -19,7 +19,7 @@ import standardwebhooks
 
 from codservice.accounts.models import Account, ApiKey
 from codservice.wire import dump_json
-from tests.npm import installed, program
+from tests.harness.npm import installed, program
 from tests.test_docs import blocks, run_as_written
 from webhooks import secrets, sender
 
