@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -50,7 +51,8 @@ class Schema(AutoSchema):
 
     def _map_serializer_field(self, field: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
         if hasattr(field, "openapi"):  # a strict field of ours, which says itself what it takes
-            return append_meta(dict(field.openapi), self._get_serializer_field_meta(field, direction))
+            # A copy down to the ground: where null is allowed it is added to the list under `anyOf`.
+            return append_meta(deepcopy(field.openapi), self._get_serializer_field_meta(field, direction))
         return super()._map_serializer_field(field, direction, bypass_extensions)
 
     def _is_list_view(self, serializer: Any = None) -> bool:

@@ -107,6 +107,13 @@ def closed(schema):
     return schema
 
 
+def test_null_is_described_where_it_is_taken_and_nowhere_else(description):
+    order = description["components"]["schemas"]["OrderImportRequest"]["properties"]
+
+    assert {"type": "null"} not in order["total_amount"]["anyOf"]
+    assert order["shipping_fee"]["anyOf"].count({"type": "null"}) == 1
+
+
 def test_real_answers_are_as_described(description, alice, api, api_for, stranger, monkeypatch):
     alice.rate_limit = 1000
     alice.save()
