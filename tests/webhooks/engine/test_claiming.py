@@ -15,7 +15,7 @@ from tests.at_once import at_once
 from webhooks import delivery
 from webhooks.engine import WINDOW
 from webhooks.models import Attempt, Claim, Delivery
-from webhooks.sender import Outcome
+from webhooks.posts import Outcome
 
 from .conftest import Background, one, pass_time, wait_for_lock, write
 from .receivers import answer, hang
