@@ -20,7 +20,7 @@ from cryptography.fernet import InvalidToken
 from django.db import close_old_connections, connection, transaction
 
 from webhooks import retries, secrets, wakeup
-from webhooks.sender import Outcome, Post
+from webhooks.posts import Outcome, Post
 
 logger = logging.getLogger(__name__)
 

@@ -202,10 +202,10 @@ def test_each_reason_is_a_sentence(failure: str, browser: Client, webhook: Webho
 
 
 def test_the_reasons_are_those_of_the_sender() -> None:
-    from webhooks import sender
+    from webhooks import posts
 
-    known = {sender.TIMEOUT, sender.UNREACHABLE, sender.BLOCKED, sender.TLS, sender.BAD_ANSWER, sender.STATUS,
-             sender.NO_SECRET}  # fmt: skip
+    known = {posts.TIMEOUT, posts.UNREACHABLE, posts.BLOCKED, posts.TLS, posts.BAD_ANSWER, posts.STATUS,
+             posts.NO_SECRET}  # fmt: skip
     assert set(REASONS) == known
 
 

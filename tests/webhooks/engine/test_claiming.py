@@ -18,7 +18,7 @@ from tests.harness.receivers import answer, hang
 from webhooks import delivery
 from webhooks.engine import WINDOW
 from webhooks.models import Attempt, Claim, Delivery
-from webhooks.sender import Outcome
+from webhooks.posts import Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OK = answer()
