@@ -5,12 +5,12 @@ only its holder can decide them, note calls or edit them. Each function is one t
 first, by primary key, then the claim.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from django.db import connection, models, transaction
 from django.db.models import Q
@@ -44,6 +44,9 @@ class NotHeld(Refused):
     """The agent's claim has run out, was released, or never was."""
 
     code, status = "customer_not_held", 409
+
+    def __init__(self) -> None:
+        super().__init__(_("This customer is no longer yours. Nothing was written; press Next order."))
 
 
 class HeldByAnother(Refused):
@@ -230,19 +233,15 @@ class Decision:
 def confirm(claim_id: UUID, decision: Decision, *, agent: User) -> None:
     """The customer said yes. Raises NotHeld and what lifecycle.confirm raises; then nothing is written."""
 
-    def move(actor: Actor) -> None:
-        lifecycle.confirm(decision.order_id, actor=actor, seen_version=decision.seen_version)
-
-    _decide(claim_id, decision, move, Outcome.ANSWERED, agent)
+    with _deciding(claim_id, decision, Outcome.ANSWERED, agent) as how:
+        lifecycle.confirm(decision.order_id, **how)
 
 
 def cancel(claim_id: UUID, decision: Decision, why: CancelReason, *, details: str = "", agent: User) -> None:
     """Cancel one order. Raises NotHeld and what lifecycle.cancel raises; then nothing is written."""
 
-    def move(actor: Actor) -> None:
-        lifecycle.cancel(decision.order_id, actor=actor, reason=why.said(details), seen_version=decision.seen_version)
-
-    _decide(claim_id, decision, move, _CALL_OF.get(why, Outcome.ANSWERED), agent)
+    with _deciding(claim_id, decision, _CALL_OF.get(why, Outcome.ANSWERED), agent) as how:
+        lifecycle.cancel(decision.order_id, reason=why.said(details), **how)
 
 
 def edit(claim_id: UUID, order_id: UUID, changes: lifecycle.Edit, *, agent: User, seen_version: int) -> Order:
@@ -274,23 +273,14 @@ def note_call(claim_id: UUID, call: Call, *, agent: User) -> None:
     Silence is no cancellation: the order comes back by its merchant's rules, and after the last try waits for a
     supervisor, as does one with a wrong number. Raises NotHeld, and Changed when an order is not what the agent saw.
     """
-    with _once(call.note_id) as is_first:
-        if not is_first:
-            return
+    with _once(call.note_id):
         orders = _lock(claim_id, agent)
         if dict(call.seen) != {order.id: order.version for order in orders if order.id in call.seen}:
             raise lifecycle.Changed
         rules = CallingRules.objects.in_bulk({order.account_id for order in orders})
-        for number, order in enumerate(orders):
-            lifecycle.add_call_note(
-                order.id,
-                agent=agent,
-                outcome=call.outcome,
-                note=call.note,
-                callback_at=call.callback_at,
-                note_id=call.note_id if number == 0 or call.note_id is None else uuid5(call.note_id, str(order.id)),
-                plan=_plan(call, order, agent, rules.get(order.account_id) or CallingRules()),
-            )
+        plans = {order.id: _plan(call, order, agent, rules.get(order.account_id) or CallingRules()) for order in orders}
+        said = lifecycle.Call(agent, call.outcome, call.note, call.note_id, call.callback_at)
+        lifecycle.add_call_notes(orders, said, plans)
         _let_go(claim_id, agent)
 
 
@@ -298,64 +288,62 @@ def requeue(order_ids: Iterable[UUID], *, supervisor: User) -> int:
     """Put orders from the review list back into the queue, with all their tries; how many there were."""
     with transaction.atomic():
         waiting = Order.objects.filter(id__in=list(order_ids), status=Status.PENDING, call_state=CallState.REVIEW)
-        orders = list(waiting.annotate(now=Now()).order_by("id").select_for_update(of=("self",)))
-        for order in orders:
-            lifecycle.add_call_note(
-                order.id,
-                agent=supervisor,
-                outcome=Outcome.NOTE,
-                note=_("Back in the queue."),
-                plan=CallPlan(CallState.RETRY, order.now, attempts=0),  # type: ignore[attr-defined]  # annotated
-            )
+        orders = lifecycle.lock(waiting)
+        plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in orders}
+        lifecycle.add_call_notes(orders, lifecycle.Call(supervisor, Outcome.NOTE, _("Back in the queue.")), plans)
     return len(orders)
 
 
-def _decide(
-    claim_id: UUID, decision: Decision, move: Callable[[Actor], None], outcome: CallNote.Outcome, agent: User
-) -> None:
-    with _once(decision.note_id) as is_first:
-        if not is_first:
-            return
-        orders = _lock(claim_id, agent, also=decision.order_id)
-        lifecycle.add_call_note(
-            decision.order_id, agent=agent, outcome=outcome, note=decision.note, note_id=decision.note_id
-        )
-        move(Actor.of_user(agent))
-        if all(order.id == decision.order_id for order in orders):
+@contextmanager
+def _deciding(claim_id: UUID, decision: Decision, outcome: Outcome, agent: User) -> Iterator[dict[str, Any]]:
+    """The transaction of one decision about an order of a customer whom the agent holds: how `lifecycle` is told of it.
+
+    The customer is let go with the last of their orders. Raises NotHeld.
+    """
+    with _once(decision.note_id):
+        theirs = Order.objects.filter(phone_e164=_held(claim_id, agent).values("phone_e164"))
+        if not theirs.filter(id=decision.order_id).exists():
+            raise NotHeld
+        call = lifecycle.Call(agent, outcome, decision.note, decision.note_id)
+        yield {"actor": Actor.of_user(agent), "seen_version": decision.seen_version, "call": call}
+        if not _held(claim_id, agent).update(expires_at=Now() + LEASE):
+            raise NotHeld
+        if not theirs.filter(status=Status.PENDING).exclude(id=decision.order_id).exists():
             _let_go(claim_id, agent)
 
 
 @contextmanager
-def _once(note_id: UUID | None) -> Iterator[bool]:
-    """A transaction in which the note is written; False in it, and no refusal after it, when that was done before.
+def _once(note_id: UUID | None) -> Iterator[None]:
+    """A transaction in which the note is written; a refusal in it is none when the note was written before.
 
     The second click of two may come while the first is under way: then it is refused, because the customer has been let
     go, but its note is there.
     """
     try:
         with transaction.atomic():
-            yield not _is_noted(note_id)
+            yield
     except Refused:
-        if not _is_noted(note_id):
+        if note_id is None or not CallNote.objects.filter(id=note_id).exists():
             raise
 
 
-def _is_noted(note_id: UUID | None) -> bool:
-    return note_id is not None and CallNote.objects.filter(id=note_id).exists()
+def _held(claim_id: UUID, agent: User) -> models.QuerySet[Claim]:
+    """The agent's claim, while it holds."""
+    return Claim.objects.filter(id=claim_id, agent=agent, expires_at__gt=Now())
 
 
 def _lock(claim_id: UUID, agent: User, also: UUID | None = None) -> list[Order]:
-    """The customer's pending orders, locked, with the time as `now`; the claim is renewed. NotHeld when it is no more.
+    """The customer's pending orders, locked by `lifecycle.lock`; the claim is renewed. NotHeld when it is no more.
 
     An order `also` of theirs is among them in any status, so that its refusal can be worded.
     """
-    held = Claim.objects.filter(id=claim_id, agent=agent, expires_at__gt=Now())
+    held = _held(claim_id, agent)
     phone = held.values_list("phone_e164", flat=True).first()
     orders = Order.objects.filter(Q(status=Status.PENDING) | Q(id=also), phone_e164=phone)
-    locked = list(orders.annotate(now=Now()).order_by("id").select_for_update(of=("self",))[:MOST_ORDERS])
+    locked = lifecycle.lock(orders, most=MOST_ORDERS)
     is_theirs = phone is not None and (also is None or also in {order.id for order in locked})
     if not is_theirs or not held.update(expires_at=Now() + LEASE):
-        raise NotHeld(_("This customer is no longer yours. Nothing was written; press Next order."))
+        raise NotHeld
     return locked
 
 
@@ -366,7 +354,7 @@ def _let_go(claim_id: UUID, agent: User) -> None:
 
 def _plan(call: Call, order: Order, agent: User, rules: CallingRules) -> CallPlan:
     """What the order waits for after the call."""
-    attempts, now = order.call_attempts, order.now  # type: ignore[attr-defined]  # annotated by _lock
+    attempts, now = order.call_attempts, order.now
     match call.outcome:
         case Outcome.CALLBACK:
             assert call.callback_at is not None  # noqa: S101  (the form asks for it)

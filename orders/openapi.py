@@ -1,6 +1,6 @@
 """The deliveries about orders, as the OpenAPI description has them."""
 
-from orders.bodies import OrderEvent
+from orders.lifecycle import OrderEvent
 from webhooks.models import Event
 from webhooks.openapi import delivery
 

@@ -199,6 +199,7 @@ class ListSchema(OpenApiSerializerFieldExtension):
     """Lists with their bounds, which drf-spectacular leaves out."""
 
     target_class = "rest_framework.serializers.ListSerializer"
+    match_subclasses = True
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
         schema = {"type": "array", "items": auto_schema._map_serializer_field(self.target.child, direction)}

@@ -18,8 +18,8 @@ from drf_spectacular.validation import validate_schema
 
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
-from tests.api.conftest import new_key
 from tests.factories import AccountFactory, ProductFactory, UserFactory, make_order, order_body
+from tests.harness.client import new_key
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db

@@ -8,16 +8,17 @@ from collections import Counter
 from uuid import uuid4
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
-from tests.at_once import at_once
+from tests.harness.background import Background, at_once
+from tests.harness.database import one, wait_for_lock
+from tests.harness.deliveries import pass_time, write
+from tests.harness.receivers import answer, hang
 from webhooks import delivery
 from webhooks.engine import WINDOW
 from webhooks.models import Attempt, Claim, Delivery
-from webhooks.sender import Outcome
-
-from .conftest import Background, one, pass_time, write
-from .receivers import answer, hang
+from webhooks.posts import Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OK = answer()
@@ -165,6 +166,20 @@ def test_a_late_result_counts_while_nobody_has_taken_over(webhook_to):
     assert delivery.settle(token, [outcome(post)]) == 1
 
 
+def test_who_takes_over_and_who_settles_late_do_not_wait_for_each_other(webhook_to):
+    held, free = sorted(write(webhook_to("http://127.0.0.1:9/"), 2))
+    late = uuid4()
+    outcomes = [outcome(post) for post in delivery.claim(late, 2)]
+    pass_time(seconds=31)
+    with transaction.atomic():
+        Delivery.objects.select_for_update().get(id=held)
+        settling = Background(lambda: delivery.settle(late, outcomes))
+        wait_for_lock()
+        assert Background(lambda: ids(delivery.claim(uuid4(), 2))).result() == {free}
+    assert settling.result() == 1
+    assert Claim.objects.get().delivery_id == free
+
+
 def test_what_a_killed_worker_had_taken_is_taken_over_when_its_lease_ends(engine, receiver, webhook_to, make_workers):
     receiver.default = answer(after=0.4)
     written = write(webhook_to(receiver.url()), 80)
@@ -310,7 +325,7 @@ def test_a_forked_process_claims_in_its_own_name(engine, receiver, webhook_to):
 
 
 def test_open_connections_and_handles_are_bounded(make_engine, webhook_to):
-    from .receivers import Receiver
+    from tests.harness.receivers import Receiver
 
     def open_files():
         return len(os.listdir("/proc/self/fd"))

@@ -6,11 +6,12 @@ from collections import Counter
 import pytest
 from django.db import connection, connections, transaction
 
+from tests.harness.background import Background
+from tests.harness.database import end_sessions, session, wait_for_lock
+from tests.harness.deliveries import pass_time, write
+from tests.harness.receivers import answer
 from webhooks import delivery
 from webhooks.models import Attempt, Claim, Delivery
-
-from .conftest import Background, end_sessions, pass_time, session, wait_for_lock, write
-from .receivers import answer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,9 +57,9 @@ def test_a_claim_that_is_cut_off_ends_the_drain_cleanly_and_the_next_one_goes_on
 def test_a_claim_that_waits_too_long_for_its_turn_is_given_up_and_the_next_one_goes_on(engine, receiver, webhook_to):
     written = write(webhook_to(receiver.url()), 10)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [delivery._CLAIMING])
+        cursor.execute("SELECT pg_advisory_lock(%s)", [delivery.CLAIMING])
         assert engine.drain() == 0
-        cursor.execute("SELECT pg_advisory_unlock(%s)", [delivery._CLAIMING])
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [delivery.CLAIMING])
     assert engine.drain() == 10
     assert_each_was_sent_once(receiver, written)
 
