@@ -60,10 +60,10 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the OpenAPI description
 	$(BIN)/python -m tests.docs.postman
 
-bench-deliveries: install $(VENV)/.embedded ## Measure deliveries
+bench-deliveries: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure deliveries
 	$(BIN)/python -W ignore -m benchmarks.deliveries
 
-bench-retention: install $(VENV)/.embedded ## Measure what deleting old rows costs requests
+bench-retention: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure what deleting old rows costs requests
 	$(BIN)/python -W ignore -m benchmarks.retention
 
 bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics

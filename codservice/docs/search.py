@@ -31,7 +31,7 @@ SELECT array_agg(
 FROM unnest(%(headings)s::text[], %(titles)s::text[], %(texts)s::text[])
     WITH ORDINALITY AS section (heading, title, text, number)
 """
-# 1: a long section has to say it more often.
+# 1 divides by the logarithm of the length: a long section has to say it more often.
 _BEST = """
 SELECT number - 1
 FROM unnest(%(vectors)s::tsvector[]) WITH ORDINALITY AS section (vector, number),
