@@ -1,6 +1,5 @@
 """What surrounds every request: its id, and for /api/v1 the key and the rate limit."""
 
-import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -10,7 +9,6 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.utils import translation
 from django.utils.log import log_response
-from uuid_utils import uuid7
 
 from codservice import health, logs, metrics
 from codservice.accounts import authentication
@@ -18,8 +16,6 @@ from codservice.api import ratelimit
 from codservice.api.errors import error_response, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
-
-_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
 
 
 class RequestId:
@@ -33,7 +29,7 @@ class RequestId:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         sent = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = sent if _SANE_ID.fullmatch(sent) else str(uuid7())
+        request_id = logs.sane_request_id(sent)
         logs.begin(request_id, is_ours=request_id != sent)
         started = time.perf_counter()
         try:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from wsgiref.util import FileWrapper
 
 from codservice.embedded.layout import Layout
 from codservice.embedded.postgres import postgres
@@ -28,7 +29,7 @@ def application(environ, start_response):
     if environ["PATH_INFO"] == "/file":
         file = open(__file__, "rb")  # noqa: SIM115 - whoever sends it closes it
         start_response("200 OK", [("Content-Length", str(os.fstat(file.fileno()).st_size))])
-        return environ["wsgi.file_wrapper"](file, 4096)
+        return environ.get("wsgi.file_wrapper", FileWrapper)(file, 4096)
     names = ("CONTENT_LENGTH", "CONTENT_TYPE", "PATH_INFO", "REMOTE_ADDR", "HTTP_X_NAME", "HTTP_X_FORWARDED_FOR")
     got = {name: environ[name] for name in names if name in environ}
     got["read"] = len(environ["wsgi.input"].read())
