@@ -4,8 +4,8 @@ A server hands a WSGI application its request as soon as the headers are in, and
 that send or read slowly. Here the event loop waits for clients, thousands at once: only complete requests reach a
 thread, and an answer that is too long to be handed over whole holds one only while its next piece is made.
 
-It is an ordinary ASGI application that leans on nothing but the specification, and on a server whose `send` waits
-while the client does not read.
+It is an ordinary ASGI application. Of the server it needs `raw_path`, and a `send` that waits while the client does not
+read (granian's ASGI interface since 2.8; its RSGI takes everything into memory).
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class Gateway:
                     message = await receive()
                     if message["type"] != "http.request":
                         raise _Refused(400, "bad_request", "The body is incomplete.")
-                    piece = message["body"]
+                    piece = message.get("body", b"")
                     seen += len(piece)
                     kept = piece[: limit - len(body)]
                     if self._held_bytes + len(kept) > room:
@@ -110,7 +110,7 @@ class Gateway:
                         body, kept, limit = bytearray(), b"", 0
                     body += kept
                     self._held_bytes += len(kept)
-                    if not message["more_body"]:
+                    if not message.get("more_body"):
                         break
             if not limit:
                 raise _Refused(503, "unavailable", "Too many requests at once; try again in a moment.")
