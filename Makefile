@@ -12,7 +12,7 @@ TYPED ?= codservice/embedded codservice/run codservice/logs.py codservice/metric
 	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-shares bench-growth lighthouse browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-servers bench-shares bench-growth lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -80,6 +80,9 @@ bench-commands: install $(VENV)/.embedded ## Measure files in and out
 
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders
+
+bench-servers: install $(VENV)/.embedded ## Measure our web server against others
+	$(BIN)/python -W ignore -m benchmarks.servers $(SERVERS)
 
 bench-shares: install $(VENV)/.embedded ## Measure which part works how long
 	$(BIN)/python -W ignore -m benchmarks.shares
