@@ -9,7 +9,7 @@ PIP_PIN := pip==26.3
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-shares bench-growth lighthouse browser languages messages extract
+.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-servers bench-shares bench-growth lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -77,6 +77,9 @@ bench-commands: install $(VENV)/.embedded ## Measure files in and out
 
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders
+
+bench-servers: install $(VENV)/.embedded ## Measure our web server against others
+	$(BIN)/python -W ignore -m benchmarks.servers $(SERVERS)
 
 bench-shares: install $(VENV)/.embedded ## Measure which part works how long
 	$(BIN)/python -W ignore -m benchmarks.shares

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from structlog import dev
+from uuid_utils import uuid7
 
 # A line says neither where nor in which thread it was written; to find that out would take as long as all the rest
 # (Python's logging HOWTO, "Optimization").
@@ -43,10 +44,16 @@ _FORBIDDEN = re.compile(
 _DATABASE_DETAIL = re.compile(
     r"^(?:DETAIL|CONTEXT|QUERY|LINE \d+):.*?(?=^HINT:|\n\n(?:The above|During)|\Z)", re.M | re.S
 )
+_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 # What belongs to the request that is being answered.
 _request: ContextVar[dict[str, str]] = ContextVar("request", default={})  # noqa: B039  (never written to)
+
+
+def sane_request_id(sent: str) -> str:
+    """The request id that a client sent when it is a sane one, else a new one."""
+    return sent if _SANE_ID.fullmatch(sent) else str(uuid7())
 
 
 def begin(request_id: str, *, is_ours: bool) -> None:

@@ -4,7 +4,6 @@ The request's id, log line and counters; health checks; for /api/v1 the key and 
 for: static files, policy, session, language, person, messages.
 """
 
-import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -29,8 +28,6 @@ from codservice.api.error_answers import error_response, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
-_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
-
 
 class RequestId:
     """`X-Request-Id` on every answer: the client's when it is a sane one, else a new one.
@@ -43,7 +40,7 @@ class RequestId:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         sent = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = sent if _SANE_ID.fullmatch(sent) else str(uuid7())
+        request_id = logs.sane_request_id(sent)
         logs.begin(request_id, is_ours=request_id != sent)
         started = time.perf_counter()
         try:

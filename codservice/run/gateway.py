@@ -1,238 +1,255 @@
-"""Between granian and Django: read every request whole before it may hold a thread.
+"""Between the web server and Django: reads every request whole before it may hold a thread.
 
-granian hands a WSGI application its request as soon as the headers are in; two threads per process are then held
-by two clients that send their bodies slowly. Here bodies are read by the event loop, which waits for thousands at
-once, and only complete requests reach Django's threads. Answers are handed back whole, so slow readers hold no
-thread either.
+A server hands a WSGI application its request as soon as the headers are in, and its threads are then held by clients
+that send or read slowly. Here the event loop waits for clients, thousands at once: only complete requests reach a
+thread, and an answer that is too long to be handed over whole holds one only while its next piece is made.
+
+It is an ordinary ASGI application. Of the server it needs `raw_path`, and a `send` that waits while the client does not
+read (granian's ASGI interface since 2.8; its RSGI takes everything into memory).
 """
 
 import asyncio
 import io
-import itertools
 import json
 import logging
 import queue
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
-from granian.rsgi import ProtocolClosed, ProtocolError
-
-from codservice import metrics
+from codservice import logs, metrics
 
 logger = logging.getLogger("codservice.web")
 
 MAX_BODY_BYTES = 1 << 20
 BODY_SECONDS = 20.0
+# From a request's first byte to its answer's: a statement may take 30 s, and threads may be waited for.
+REQUEST_SECONDS = 60.0
 # A body that is too large is read to its end and dropped, up to here: a client that is still sending when the
-# connection is closed sees a reset instead of the 413.
+# connection is closed sees a reset instead of the answer.
 MAX_DRAINED_BYTES = 32 << 20
-# What large bodies that are being read may fill in one process; small ones always pass.
-MAX_BUFFERED_BYTES = 64 << 20
+# What the bodies of all requests of a process may fill that are being read or wait for their answer. A quarter is
+# kept for small ones that show a key of ours, so that large uploads by anybody leave the API its room.
+MAX_HELD_BYTES = 64 << 20
 SMALL_BODY_BYTES = 16 << 10
-# A streamed answer is sent in pieces of this size; each has to be taken in this time.
-PIECE_BYTES = 1 << 20
+# Longer answers are sent in pieces of about this size; each has to be taken in this time. The server holds a few.
+PIECE_BYTES = 128 << 10
 PIECE_SECONDS = 30.0
+MAX_STREAMS = 64
 
-Environ = dict[str, Any]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 Application = Callable[..., Iterable[bytes]]
 
 
 class Gateway:
-    """An RSGI application that runs a WSGI `application` in `threads` threads.
+    """An ASGI application that runs a WSGI `application` in `threads` threads.
 
     The WSGI side sees a complete body of at most 1 MiB + 1 byte with its CONTENT_LENGTH, however it was sent
-    (chunked too); one byte too many is how it learns that the body was too large. Bodies that do not arrive
-    within 20 s are answered with 408 here.
+    (chunked too); one byte too many is how it learns that the body was too large. Answered here: 400 to an incomplete
+    body, 408 to one that does not arrive within 20 s, 503 when too much is held already or a request finds no answer
+    within 60 s.
     """
 
     def __init__(self, application: Application, threads: int) -> None:
         self._application = application
-        self._threads = threads
-        self._complete: queue.SimpleQueue[tuple[Any, Any, bytes, asyncio.Future[None]]] = queue.SimpleQueue()
-        self._reading: dict[asyncio.Task[Any], float] = {}
-        self._buffered = 0
-        self._loop: asyncio.AbstractEventLoop
-
-    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        loop.call_soon(self._cancel_overdue)
-        for number in range(self._threads):
+        # concurrent.futures' pool does the same for 35 µs more a step.
+        self._steps: queue.SimpleQueue[tuple[asyncio.Future[bytes], Callable[..., bytes], Any]] = queue.SimpleQueue()
+        for number in range(threads):
             threading.Thread(target=self._work, name=f"web-{number}", daemon=True).start()
+        self._held_bytes = 0
+        self._streams = 0
 
-    async def __rsgi__(self, scope: Any, proto: Any) -> None:
-        body = b""
-        headers = scope.headers
-        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            try:
-                body = await self._read(headers, proto)
-            except _Refused as refused:
-                _count(refused.status)
-                proto.response_bytes(refused.status, refused.headers, refused.body)
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        answer, body = _Answer(), b""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                body = await self._read(scope, receive)
+                first = await self._in_thread(answer.begin, self._application, environ(scope, body))
+            if not answer.is_whole:
+                await self._stream(answer, first, receive, send)
                 return
-        done = self._loop.create_future()
-        self._complete.put((scope, proto, body, done))
-        await done
-
-    async def _read(self, headers: Any, proto: Any) -> bytes:
-        declared = headers.get("content-length")
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are a coroutine
-        self._reading[task] = time.monotonic() + BODY_SECONDS
-        try:
-            if declared and int(declared) <= SMALL_BODY_BYTES:
-                return await proto()
-            return await self._read_large(proto)
-        except asyncio.CancelledError:
-            raise _Refused(408, "request_timeout", f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
-        except (ProtocolClosed, ProtocolError):
-            raise _Refused(400, "bad_request", "The body is incomplete.") from None
+            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+            await send({"type": "http.response.body", "body": first})
+        except _Refused as refused:
+            await _refuse(refused, scope, send)
+        except TimeoutError:
+            logger.error("a request found no answer within %.0f s", REQUEST_SECONDS)
+            answer.is_given_up = True
+            await _refuse(_Refused(503, "unavailable", "It took too long; try again in a moment."), scope, send)
+        except Exception:
+            logger.exception("the application failed before its answer")
+            await _refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)
         finally:
-            del self._reading[task]
+            self._held_bytes -= len(body)
 
-    async def _read_large(self, proto: Any) -> bytes:
-        """The body, or its first MAX_BODY_BYTES + 1 bytes."""
-        kept: list[bytes] = []
-        kept_bytes = seen_bytes = empty_pieces = 0
+    async def _read(self, scope: Message, receive: Receive) -> bytes:
+        """The body, or its first MAX_BODY_BYTES + 1 bytes; from here on counted in `_held_bytes`."""
+        headers = dict(scope["headers"])
+        is_chunked = b"transfer-encoding" in headers
+        declared = 0 if is_chunked else int(headers.get(b"content-length", b"0"))
+        if not declared and not is_chunked:
+            return b""
+        is_preferred = declared <= SMALL_BODY_BYTES and headers.get(b"authorization", b"").startswith(b"Bearer cod_")
+        room = MAX_HELD_BYTES if is_preferred and not is_chunked else MAX_HELD_BYTES * 3 // 4
+        body, limit, seen = bytearray(), MAX_BODY_BYTES + 1, 0
         try:
-            async for piece in proto:
-                seen_bytes += len(piece)
-                empty_pieces += not piece
-                if kept_bytes <= MAX_BODY_BYTES:
-                    piece = piece[: MAX_BODY_BYTES + 1 - kept_bytes]
-                    kept.append(piece)
-                    kept_bytes += len(piece)
-                    self._buffered += len(piece)
-                    if self._buffered > MAX_BUFFERED_BYTES:
-                        raise _Refused(503, "unavailable", "Too many large requests at once; try again in a moment.")
-                if seen_bytes > MAX_DRAINED_BYTES:
-                    break
-            # granian ends with one empty piece, and puts another in the place of what it could not read: a client
-            # that went away, no proper chunk (or a trailer, which nobody sends).
-            if empty_pieces > 1:
-                raise _Refused(400, "bad_request", "The body is incomplete.")
-            return b"".join(kept)
-        finally:
-            self._buffered -= kept_bytes
+            async with asyncio.timeout(BODY_SECONDS):
+                while (is_chunked or seen < declared) and seen <= MAX_DRAINED_BYTES:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise _Refused(400, "bad_request", "The body is incomplete.")
+                    piece = message.get("body", b"")
+                    seen += len(piece)
+                    kept = piece[: limit - len(body)]
+                    if self._held_bytes + len(kept) > room:
+                        self._held_bytes -= len(body)
+                        body, kept, limit = bytearray(), b"", 0
+                    body += kept
+                    self._held_bytes += len(kept)
+                    if not message.get("more_body"):
+                        break
+            if not limit:
+                raise _Refused(503, "unavailable", "Too many requests at once; try again in a moment.")
+        except BaseException as error:
+            self._held_bytes -= len(body)
+            if isinstance(error, TimeoutError):
+                said = f"The body did not arrive within {BODY_SECONDS:.0f} s."
+                raise _Refused(408, "request_timeout", said) from None
+            raise
+        return bytes(body)
 
-    def _cancel_overdue(self) -> None:
-        """One look per second at all reads: cheaper than a timer for every request."""
-        now = time.monotonic()
-        for task, deadline in self._reading.items():
-            if deadline < now:
-                task.cancel()
-        self._loop.call_later(1.0, self._cancel_overdue)
+    async def _stream(self, answer: "_Answer", piece: bytes, receive: Receive, send: Send) -> None:
+        if self._streams >= MAX_STREAMS:
+            await self._in_thread(answer.close)
+            raise _Refused(503, "unavailable", "Too many long answers at once; try again in a moment.")
+        self._streams += 1
+        gone = asyncio.ensure_future(_disconnected(receive))
+        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+        try:
+            while piece and not gone.done():
+                async with asyncio.timeout(PIECE_SECONDS):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                piece = await self._in_thread(answer.next)
+        except TimeoutError:
+            logger.warning("a long answer was not read for %.0f s", PIECE_SECONDS)
+        except Exception:
+            logger.exception("the application failed amid its answer")
+        finally:
+            self._streams -= 1
+            gone.cancel()
+            await send({"type": "http.response.body"})
+            await self._in_thread(answer.close)
+
+    async def _in_thread(self, step: Callable[..., bytes], *arguments: Any) -> bytes:
+        done = asyncio.get_running_loop().create_future()
+        self._steps.put((done, step, arguments))
+        return await done
 
     def _work(self) -> None:
         while True:
-            scope, proto, body, done = self._complete.get()
+            done, step, arguments = self._steps.get()
+            if done.cancelled():
+                continue
+            result, error = b"", None
             try:
-                self._answer(scope, proto, body)
-            except Exception:
-                logger.exception("a request failed outside of Django")
-            self._loop.call_soon_threadsafe(done.set_result, None)
+                result = step(*arguments)
+            except Exception as raised:
+                error = raised
+            done.get_loop().call_soon_threadsafe(_settle, done, result, error)
 
-    def _answer(self, scope: Any, proto: Any, body: bytes) -> None:
-        started: list[tuple[int, list[tuple[str, str]]]] = []
 
-        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
-            started[:] = [(int(status[:3]), headers)]
+def _settle(done: asyncio.Future[bytes], result: bytes, error: Exception | None) -> None:
+    if done.cancelled():
+        return
+    if error:
+        done.set_exception(error)
+    else:
+        done.set_result(result)
 
+
+class _Answer:
+    """What a WSGI application answers, taken piece by piece, each in whichever thread is free."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self.is_given_up = False
+        self._answered: Iterable[bytes] = ()
+        self._pieces: Iterator[bytes] = iter(())
+
+    def begin(self, application: Application, environ: dict[str, Any]) -> bytes:
+        self._answered = application(environ, self._start)
+        self._pieces = iter(self._answered)
+        first = self.next()
+        if self.is_given_up:
+            self.close()
+        return first
+
+    def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+        self.status = int(status[:3])
+        self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+    def next(self) -> bytes:
+        """The next pieces joined, PIECE_BYTES or more unless they are the last; empty at the end."""
+        gathered, size = [], 0
         try:
-            pieces = self._application(environ(scope, body), start_response)
-        except Exception:
-            _fail(proto)
-            return
-        try:
-            status, headers = started[0]
-            if isinstance(pieces, _File) and (path := pieces.path):
-                proto.response_file(status, headers, path)
+            for piece in self._pieces:
+                gathered.append(piece)
+                size += len(piece)
+                if size >= PIECE_BYTES:
+                    break
             else:
-                self._send(proto, status, headers, iter(pieces))
-        finally:
-            if hasattr(pieces, "close"):
-                pieces.close()
+                self.is_whole = True
+                self.close()
+        except BaseException:
+            self.close()
+            raise
+        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
 
-    def _send(self, proto: Any, status: int, headers: list[tuple[str, str]], pieces: Any) -> None:
-        try:
-            first = _gather(pieces)
-        except Exception:
-            _fail(proto)
-            return
-        if len(first) < PIECE_BYTES:
-            proto.response_bytes(status, headers, first)
-            return
-        transport = proto.response_stream(status, headers)
-        try:
-            for piece in itertools.chain([first], iter(lambda: _gather(pieces), b"")):
-                # This thread waits for the reader. It has to: the pieces come from a query of this thread.
-                sent = asyncio.run_coroutine_threadsafe(_sent(transport, piece), self._loop)
-                sent.result(PIECE_SECONDS)
-        finally:
-            # The answer ends when nobody holds the transport: the traceback of a failure would, and the reader waited.
-            del transport
+    def close(self) -> bytes:
+        """Does nothing the second time."""
+        answered, self._answered, self._pieces = self._answered, (), iter(())
+        if hasattr(answered, "close"):
+            answered.close()
+        return b""
 
 
-def _fail(proto: Any) -> None:
-    logger.exception("the application failed before its answer")
-    failure = _Refused(500, "server_error", "Something went wrong on our side.")
-    _count(failure.status)
-    proto.response_bytes(failure.status, failure.headers, failure.body)
-
-
-def _count(status: int) -> None:
-    """An answer that Django knows nothing of."""
-    metrics.REQUESTS.labels("other", "unread", str(status)).inc()
-
-
-async def _sent(transport: Any, piece: bytes) -> None:
-    await transport.send_bytes(piece)
-
-
-def _gather(pieces: Any) -> bytes:
-    """The next pieces joined, up to PIECE_BYTES or the end; empty only at the end."""
-    gathered, size = [], 0
-    for piece in pieces:
-        gathered.append(piece)
-        size += len(piece)
-        if size >= PIECE_BYTES:
-            break
-    return gathered[0] if len(gathered) == 1 else b"".join(gathered)
-
-
-def environ(scope: Any, body: bytes) -> Environ:
+def environ(scope: Message, body: bytes) -> dict[str, Any]:
     """The WSGI environment of a complete request."""
-    host, _, port = scope.server.rpartition(":")
-    result: Environ = {
-        "REQUEST_METHOD": scope.method,
+    host, port = scope["server"]
+    result: dict[str, Any] = {
+        "REQUEST_METHOD": scope["method"],
         "SCRIPT_NAME": "",
-        "PATH_INFO": scope.path.encode().decode("latin-1"),
-        "QUERY_STRING": scope.query_string,
+        "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "SERVER_NAME": host,
-        "SERVER_PORT": port,
-        "SERVER_PROTOCOL": "HTTP/" + scope.http_version,
-        "REMOTE_ADDR": scope.client.rpartition(":")[0].strip("[]"),
+        "SERVER_PORT": str(port),
+        "SERVER_PROTOCOL": "HTTP/" + scope["http_version"],
+        "REMOTE_ADDR": scope["client"][0],
         "wsgi.version": (1, 0),
-        "wsgi.url_scheme": scope.scheme,
+        "wsgi.url_scheme": scope["scheme"],
         "wsgi.input": io.BytesIO(body),
         "wsgi.errors": sys.stderr,
-        "wsgi.file_wrapper": _File,
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,
         "wsgi.run_once": False,
     }
-    for name, value in scope.headers.items():
+    for name, sent in scope["headers"]:
         # A name with an underscore would become the twin of one with a dash that a proxy checked.
-        if "_" in name:
+        if b"_" in name:
             continue
-        key = "HTTP_" + name.upper().replace("-", "_")
+        key, value = "HTTP_" + name.decode("latin-1").upper().replace("-", "_"), sent.decode("latin-1")
         if key in result:
             value = result[key] + ("; " if key == "HTTP_COOKIE" else ",") + value
         result[key] = value
-    if authority := scope.authority:
-        result.setdefault("HTTP_HOST", authority)
+    if not result.get("HTTP_HOST"):  # HTTP/1.0 needs none, and granian then makes an empty one
+        result.pop("HTTP_HOST", None)
     result.pop("HTTP_TRANSFER_ENCODING", None)
     declared = result.pop("HTTP_CONTENT_LENGTH", None)
     if body or declared:
@@ -242,32 +259,29 @@ def environ(scope: Any, body: bytes) -> Environ:
     return result
 
 
-class _File:
-    """A file as an answer: the event loop sends it from the disk, in no thread and without holding it in memory."""
-
-    def __init__(self, file: Any, block_size: int = 65536) -> None:
-        self._file = file
-        self._block_size = block_size
-        self.close = file.close
-
-    @property
-    def path(self) -> str | None:
-        """Where the whole file is; None for part of a file, or one without a name."""
-        file = self._file
-        if isinstance(file, io.BufferedReader) and isinstance(file.name, str) and file.tell() == 0:
-            return file.name
-        return None
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(lambda: self._file.read(self._block_size), b"")
-
-
 class _Refused(Exception):
-    """An answer given before Django has seen the request, in the form of the API's errors."""
+    """An answer that Django knows nothing of, in the form of the API's errors."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status = status
         self.body = json.dumps({"error": code, "message": message}).encode()
-        self.headers = [("content-type", "application/json"), ("cache-control", "no-store")]
-        if status == 503:
-            self.headers.append(("retry-after", "1"))
+
+
+async def _refuse(refused: _Refused, scope: Message, send: Send) -> None:
+    metrics.REQUESTS.labels("other", "unread", str(refused.status)).inc()
+    sent = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(refused.body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-request-id", logs.sane_request_id(sent).encode()),
+    ]
+    if refused.status == 503:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refused.body})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

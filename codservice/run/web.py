@@ -122,7 +122,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         application,
         address=web.host,
         port=web.port,
-        interface=Interfaces.RSGI,
+        interface=Interfaces.ASGINL,
         workers=web.workers,
         backpressure=CONNECTIONS,
         http=HTTPModes.http1,

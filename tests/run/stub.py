@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from wsgiref.util import FileWrapper
 
 from codservice.data_folder import Layout
 from codservice.onebox.__main__ import main
@@ -15,20 +16,21 @@ from codservice.run.web import Web, serve
 
 
 def application(environ, start_response):
-    """Says what it got; /big is an answer of 8 MiB in pieces, /broken one that fails.
+    """Says what it got; /big and /bigger are answers of 8 and 16 MiB in pieces, /broken one that fails.
 
-    /file is this file.
+    /file is this file, /slow takes half a second and /stuck six.
     """
-    if environ["PATH_INFO"] == "/big":
+    time.sleep({"/slow": 0.5, "/stuck": 6}.get(environ["PATH_INFO"], 0))
+    if environ["PATH_INFO"] in ("/big", "/bigger"):
         start_response("200 OK", [("Content-Type", "application/octet-stream")])
-        return iter([b"x" * (1 << 16)] * 128)
+        return iter([b"x" * (1 << 16)] * (128 if environ["PATH_INFO"] == "/big" else 256))
     if environ["PATH_INFO"].startswith("/broken"):
         start_response("200 OK", [("Content-Type", "application/octet-stream")])
         return broken(32 if environ["PATH_INFO"] == "/broken" else 1)
     if environ["PATH_INFO"] == "/file":
         file = open(__file__, "rb")  # noqa: SIM115 - whoever sends it closes it
         start_response("200 OK", [("Content-Length", str(os.fstat(file.fileno()).st_size))])
-        return environ["wsgi.file_wrapper"](file, 4096)
+        return environ.get("wsgi.file_wrapper", FileWrapper)(file, 4096)
     names = ("CONTENT_LENGTH", "CONTENT_TYPE", "PATH_INFO", "REMOTE_ADDR", "HTTP_X_NAME", "HTTP_X_FORWARDED_FOR")
     got = {name: environ[name] for name in names if name in environ}
     got["read"] = len(environ["wsgi.input"].read())
@@ -55,7 +57,8 @@ def stubbed(layout: Layout, web: Web) -> list[Process]:
 
 if __name__ == "__main__":
     if "web" in sys.argv:
-        gateway.BODY_SECONDS = 2.0
+        gateway.BODY_SECONDS, gateway.REQUEST_SECONDS = 2.0, 4.0
+        gateway.MAX_HELD_BYTES, gateway.MAX_STREAMS = 8 << 20, 20
         serve(Web.from_environ(), "tests.run.stub:application")
     elif "worker" in sys.argv:
         time.sleep(3600)

@@ -8,23 +8,32 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from tests.harness.background import eventually
 from tests.harness.processes import CHECKOUT, free_port
+from .conftest import CHECKOUT, descendants, eventually, free_port
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def web() -> Iterator[tuple[int, int]]:
+    """Its port and its process."""
     number = free_port()
     web = subprocess.Popen(
         [sys.executable, "-m", "tests.run.stub", "web"], cwd=CHECKOUT, env={**os.environ, "PORT": str(number)}
     )
     eventually(lambda: socket.socket().connect_ex(("127.0.0.1", number)) == 0)
-    yield number
+    yield number, web.pid
     web.terminate()
     assert web.wait(10) == 0
+
+
+@pytest.fixture(scope="module")
+def port(web: tuple[int, int]) -> int:
+    return web[0]
 
 
 def connect(port: int) -> socket.socket:
@@ -34,6 +43,11 @@ def connect(port: int) -> socket.socket:
 
 
 def answer(connection: socket.socket) -> tuple[int, dict]:
+    status, data = whole_answer(connection)
+    return status, json.loads(data.partition(b"\r\n\r\n")[2])
+
+
+def whole_answer(connection: socket.socket) -> tuple[int, bytes]:
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(65536) or b"\r\n\r\n"
@@ -41,7 +55,7 @@ def answer(connection: socket.socket) -> tuple[int, dict]:
     length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
     while len(body) < length:
         body += connection.recv(65536)
-    return int(head.split()[1]), json.loads(body)
+    return int(head.split()[1]), head + b"\r\n\r\n" + body
 
 
 def ask(port: int, head: str, body: bytes = b"", *, half_close: bool = False) -> tuple[int, dict]:
@@ -113,6 +127,73 @@ def test_slow_clients_hold_no_thread(port):
         status, got = answer(connection)
         assert (status, got["error"]) == (408, "request_timeout")
         connection.close()
+
+
+def test_large_bodies_that_wait_for_a_thread_are_bounded(port):
+    """8 MiB a process: a quarter of it is kept for small bodies with a key."""
+    body = b"x" * (1 << 20)
+    head = (
+        f"POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\nX-Request-Id: abc\r\n\r\n".encode()
+    )
+    with ThreadPoolExecutor(40) as clients:
+
+        def send() -> tuple[int, bytes]:
+            with connect(port) as connection:
+                connection.sendall(head + body)
+                return whole_answer(connection)
+
+        sent = [clients.submit(send) for _ in range(40)]
+        time.sleep(0.5)
+        assert ask(port, "POST / HTTP/1.1\r\nAuthorization: Bearer cod_live_x\r\nContent-Length: 3", b"abc")[0] == 200
+        answers = [one.result() for one in sent]
+    refused = [head.lower() for status, head in answers if status == 503]
+    assert {status for status, _ in answers} == {200, 503}
+    assert 20 <= len(refused) <= 34
+    assert all(b"retry-after: 1" in head and b"x-request-id: abc" in head for head in refused)
+    # What was held is given back.
+    assert ask(port, f"POST / HTTP/1.1\r\nContent-Length: {len(body)}", body)[0] == 200
+
+
+def test_request_that_takes_too_long_is_ended(port):
+    began = time.monotonic()
+    status, got = ask(port, "GET /stuck HTTP/1.1")
+    assert (status, got["error"]) == (503, "unavailable")
+    assert 3.5 < time.monotonic() - began < 5.5
+
+
+def test_readers_that_do_not_read_hold_no_thread_and_little_memory(web):
+    port, pid = web
+    before = megabytes(pid)
+    readers = []
+    for _ in range(60):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(b"GET /bigger HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        readers.append(connection)
+    statuses = [connection.recv(12)[9:] for connection in readers]
+    assert set(statuses) == {b"200", b"503"}  # 20 a process, and no more
+    assert statuses.count(b"200") <= 40
+    for _ in range(20):
+        assert ask(port, "POST / HTTP/1.1\r\nContent-Length: 3", b"abc")[0] == 200
+    assert megabytes(pid) - before < 120
+    for connection in readers:
+        connection.close()
+    eventually(lambda: ask_bigger(port) == 200)
+
+
+def ask_bigger(port: int) -> int:
+    with connect(port) as connection:
+        connection.sendall(b"GET /bigger HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return int(connection.recv(12)[9:])
+
+
+def megabytes(pid: int) -> float:
+    """Of the processes below; what they share counts once."""
+    found = [Path(f"/proc/{child}/smaps_rollup").read_text() for child in descendants(pid)]
+    lines = [line for text in found for line in text.splitlines() if line.startswith("Pss:")]
+    return sum(int(line.split()[1]) for line in lines) / 1024
 
 
 def test_streamed_answer_is_complete(port):
