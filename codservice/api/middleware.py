@@ -1,5 +1,6 @@
 """What surrounds every request: its id, and for /api/v1 the key and the rate limit."""
 
+import logging
 import re
 import time
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from codservice.api import ratelimit
 from codservice.api.errors import error_response, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
+
+access = logging.getLogger("codservice.access")
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
 
@@ -56,7 +59,8 @@ def _observe(request: HttpRequest, status: int, seconds: float) -> None:
     session = getattr(request, "session", None)
     if session is not None and session.accessed and SESSION_KEY in session:
         logs.bind(user_id=session[SESSION_KEY])
-    logs.access(method=method, route=route, status=status, ms=round(seconds * 1000, 1))
+    fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
+    access.info("request", extra=fields)
 
 
 class ApiGate:
