@@ -4,6 +4,7 @@ The request's id, log line and counters; health checks; for /api/v1 the key and 
 for: static files, policy, session, language, person, messages.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -19,7 +20,6 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.locale import LocaleMiddleware
 from django.utils import translation
 from django.utils.log import log_response
-from uuid_utils import uuid7
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from codservice import health, logs, metrics, ratelimit
@@ -27,6 +27,8 @@ from codservice.accounts import authentication
 from codservice.api.error_answers import error_response, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
+
+access = logging.getLogger("codservice.access")
 
 
 class RequestId:
@@ -63,7 +65,8 @@ def _observe(request: HttpRequest, status: int, seconds: float) -> None:
     session = getattr(request, "session", None)
     if session is not None and session.accessed and SESSION_KEY in session:
         logs.bind(user_id=session[SESSION_KEY])
-    logs.access(method=method, route=route, status=status, ms=round(seconds * 1000, 1))
+    fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
+    access.info("request", extra=fields)
 
 
 class HealthChecks:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from django.utils.safestring import SafeString
 
 from codservice import logs
 from tests.factories import AccountFactory, UserFactory, order_body
@@ -207,6 +208,13 @@ def test_an_error_of_the_database_keeps_what_it_is_and_loses_the_row():
     assert "Didouche" not in traceback.partition("psycopg.IntegrityError(")[0]
 
 
+@pytest.mark.parametrize("value", ["اسم", "\ud800", SafeString("plain"), 1j, 2**70])
+def test_whatever_a_field_holds_is_one_line_of_ascii(value):
+    line = _line("a", extra={"outcome": value})
+    assert line.isascii()
+    assert json.loads(line)["outcome"] in (value, str(value))
+
+
 def test_only_our_fields_of_a_record_are_in_its_line():
     line = json.loads(_line("a", extra={"request": "GET /?phone=1", "status": 200, "customer": "Amine"}))
     assert line.keys() == {"event", "level", "logger", "timestamp", "status"}
@@ -227,7 +235,7 @@ def test_the_lines_of_a_library_have_the_same_form(lines):
 @pytest.mark.parametrize("text", FORBIDDEN)
 def test_an_id_that_a_client_sends_goes_through_the_net_too(text, lines):
     logs.begin(f"a-{text}", is_ours=False)
-    logs.access(method="GET", route="api", status=200, ms=1.0)
+    logging.getLogger("codservice.access").info("request")
     stored = logs.request_id()
     logs.end()
     assert text not in stored + json.dumps(lines(), ensure_ascii=False)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness.background import eventually
 from tests.harness.processes import CHECKOUT, free_port
+
 from .conftest import CHECKOUT, descendants, eventually, free_port
 
 
