@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 
 from agents.models import CallingRules
+from codservice import days
 from codservice.days import ALGIERS
 
 # Morning, afternoon, evening: who does not answer at work may answer at home.
@@ -28,11 +29,11 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime]) -> d
 def presets(now: datetime) -> dict[str, datetime]:
     """The times that customers ask for most; the evening only while it lies ahead."""
     here = now.astimezone(ALGIERS)
-    evening = datetime.combine(here, EVENING_CALL, ALGIERS)
+    evening = days.at(here, EVENING_CALL)
     return {
         "hour": now + timedelta(hours=1),
         **({"evening": evening} if evening > now + timedelta(minutes=30) else {}),
-        "tomorrow": datetime.combine(here + timedelta(days=1), MORNING_CALL, ALGIERS),
+        "tomorrow": days.at(here + timedelta(days=1), MORNING_CALL),
     }
 
 
@@ -54,7 +55,7 @@ def _first_moment(earliest: datetime, part: Part, days_off: list[int]) -> dateti
     """The first moment from `earliest` on that lies in this part of a working day."""
     day: date = earliest.date()
     while True:
-        start, end = (datetime.combine(day, edge, ALGIERS) for edge in part)
+        start, end = (days.at(day, edge) for edge in part)
         if day.isoweekday() not in days_off and earliest < end:
             return max(earliest, start)
         day += timedelta(days=1)
