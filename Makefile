@@ -9,7 +9,7 @@ PIP_PIN := pip==26.3
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
 # Modules that hold rules, which mypy checks.
 TYPED ?= codservice/onebox codservice/run codservice/values.py codservice/wire.py codservice/days.py codservice/logs.py codservice/metrics.py codservice/observability codservice/accounts/actor.py orders/lifecycle.py orders/phones.py orders/regions \
-	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
+	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/retries.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
 .PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-shares bench-growth lighthouse browser languages messages extract

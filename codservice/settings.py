@@ -19,12 +19,14 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = FileAwareEnv()
 
 try:
-    # --- Where the data is ---------------------------------------------------------------------------------
+    # --- Where the data is ------------------------------------------------------------------------------------
     DATA_DIR = data_folder.data_dir()
     DATABASE_URL = env.str("DATABASE_URL", "") or data_folder.database_url(DATA_DIR)
     REDIS_URL = env.str("REDIS_URL", "") or data_folder.redis_url(DATA_DIR)
+    if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
+        raise EnvError("REDIS_URL must start with redis://, rediss:// or unix://.")
 
-    # --- Secrets -------------------------------------------------------------------------------------------
+    # --- Secrets ----------------------------------------------------------------------------------------------
     # Development is where nobody set SECRET_KEY: then the secrets live in a 0600 file of DATA_DIR. Beside a
     # DATABASE_URL that file is only read (`make run` makes it), so that a production without secrets cannot start.
     DEVELOPMENT = not env.str("SECRET_KEY", "")
@@ -37,8 +39,11 @@ try:
     else:
         SECRET_KEY = env.str("SECRET_KEY")
         ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS", validate=validate.Length(min=1))
+    ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
+    if not all(re.fullmatch(r"[A-Za-z0-9_+/-]{43}=", key, re.ASCII) for key in ENCRYPTION_KEYS):
+        raise EnvError("ENCRYPTION_KEYS must be Fernet keys (32 bytes as URL-safe base64), comma separated.")
 
-    # --- Who may talk to it --------------------------------------------------------------------------------
+    # --- Who may talk to it, and how often --------------------------------------------------------------------
     DEBUG = env.bool("DEBUG", False)
     HTTPS = env.bool("HTTPS", not DEVELOPMENT)
     ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
@@ -47,57 +52,64 @@ try:
     TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", 0, validate=validate.Range(min=0, max=10))
     API_RATE_LIMIT = env.int("API_RATE_LIMIT", 60, validate=validate.Range(min=1, max=1_000_000))
 
-    # --- What is kept for how long, in days ------------------------------------------------------------------
+    # --- What is kept for how long, in days -------------------------------------------------------------------
     DELIVERY_RETENTION_DAYS = env.int("DELIVERY_RETENTION_DAYS", 90, validate=validate.Range(min=1, max=36_500))
     # From an order's end until its customer is anonymised; 0: never.
     CUSTOMER_RETENTION_DAYS = env.int("CUSTOMER_RETENTION_DAYS", 730, validate=validate.Range(min=0, max=36_500))
+    if 0 < CUSTOMER_RETENTION_DAYS < DELIVERY_RETENTION_DAYS:
+        raise EnvError(
+            "CUSTOMER_RETENTION_DAYS must be 0 (never) or no less than DELIVERY_RETENTION_DAYS:"
+            " deliveries name customers."
+        )
 
+    # --- Webhooks ---------------------------------------------------------------------------------------------
     # For development on one machine: webhooks may be http: and lead to private addresses.
     WEBHOOK_ALLOW_PRIVATE = env.bool("WEBHOOK_ALLOW_PRIVATE", False)
     # Authorities that are trusted beside the system's when receivers are checked: a PEM file.
     WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", "") or None
+    if WEBHOOK_CA_FILE and not os.access(WEBHOOK_CA_FILE, os.R_OK):
+        raise EnvError("WEBHOOK_CA_FILE names no file that can be read.")
 
-    # --- Database ------------------------------------------------------------------------------------------
-    DATABASES = {"default": env.dj_db_url("DATABASE_URL", DATABASE_URL)}
-    # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.
-    _pgbouncer = env.bool("DATABASE_PGBOUNCER", False)
-    _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0))
+    # --- E-mail -----------------------------------------------------------------------------------------------
     _email = env.dj_email_url("EMAIL_URL", "console:")
+    if "EMAIL_BACKEND" not in _email:
+        raise EnvError("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
+    EMAIL_BACKEND = _email["EMAIL_BACKEND"]
+    EMAIL_HOST = _email["EMAIL_HOST"]
+    EMAIL_PORT = _email["EMAIL_PORT"]
+    EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
+    EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
+    EMAIL_TIMEOUT = 10  # seconds that a silent mail server may hold a worker's thread
+    EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
+    EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
+
+    # --- Logs, metrics, and where errors and traces go --------------------------------------------------------
+    LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
     # Who may ask for /metrics from elsewhere, and the port that a worker serves its own at; 0: none.
     METRICS_TOKEN = env.str("METRICS_TOKEN", "")
+    if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
+        raise EnvError("METRICS_TOKEN must have at least 16 characters.")
     METRICS_PORT = env.int("METRICS_PORT", 0, validate=validate.Range(min=0, max=65535))
-    # Where errors and traces go, when somewhere; both need more packages.
+    # Errors to Sentry, traces to OpenTelemetry; both need more packages.
     SENTRY_DSN = env.str("SENTRY_DSN", "", validate=validate.Regexp(r"(https?://\w+(:\w+)?@[^/@]+/.*\d)?$"))
     OTEL_EXPORTER_OTLP_ENDPOINT = env.str(
         "OTEL_EXPORTER_OTLP_ENDPOINT", "", validate=validate.Regexp(r"(https?://[^/]+.*)?$")
     )
-    LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))
+    if _missing := observability.what_is_missing(
+        SENTRY_DSN=SENTRY_DSN, OTEL_EXPORTER_OTLP_ENDPOINT=OTEL_EXPORTER_OTLP_ENDPOINT
+    ):
+        raise EnvError(_missing)
+
+    # --- Database ---------------------------------------------------------------------------------------------
+    DATABASES = {"default": env.dj_db_url("DATABASE_URL", DATABASE_URL)}
+    if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
+        raise EnvError("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
+    # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.
+    _pgbouncer = env.bool("DATABASE_PGBOUNCER", False)
+    _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0))
 except (EnvError, ValueError, CannotStart) as error:
     raise ImproperlyConfigured(str(error)) from None
-
-ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
-if not all(re.fullmatch(r"[A-Za-z0-9_+/-]{43}=", key, re.ASCII) for key in ENCRYPTION_KEYS):
-    raise ImproperlyConfigured("ENCRYPTION_KEYS must be Fernet keys (32 bytes as URL-safe base64), comma separated.")
-if 0 < CUSTOMER_RETENTION_DAYS < DELIVERY_RETENTION_DAYS:
-    raise ImproperlyConfigured(
-        "CUSTOMER_RETENTION_DAYS must be 0 (never) or no less than DELIVERY_RETENTION_DAYS: deliveries name customers."
-    )
-if WEBHOOK_CA_FILE and not os.access(WEBHOOK_CA_FILE, os.R_OK):
-    raise ImproperlyConfigured("WEBHOOK_CA_FILE names no file that can be read.")
-if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
-    raise ImproperlyConfigured("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
-if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
-    raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
-
-if _missing := observability.what_is_missing(
-    SENTRY_DSN=SENTRY_DSN, OTEL_EXPORTER_OTLP_ENDPOINT=OTEL_EXPORTER_OTLP_ENDPOINT
-):
-    raise ImproperlyConfigured(_missing)
-if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
-    raise ImproperlyConfigured("METRICS_TOKEN must have at least 16 characters.")
-if "EMAIL_BACKEND" not in _email:
-    raise ImproperlyConfigured("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
 
 # A connection for each request would cost more than half the throughput; the health check mends a connection
 # that a restart of PostgreSQL broke. Locks are waited for 2 s at most (contract, section 4: then 503).
@@ -130,7 +142,7 @@ DATABASES["default"] |= {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# --- Apps and middleware -----------------------------------------------------------------------------------
+# --- Apps, middleware, URLs, templates ------------------------------------------------------------------------
 INSTALLED_APPS = [
     "agents.apps.ConsoleConfig",  # the admin site at /console/
     "django.contrib.auth",
@@ -169,6 +181,7 @@ MIDDLEWARE = [
     "codservice.middleware.Messages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+APPEND_SLASH = False
 ROOT_URLCONF = "codservice.urls"
 WSGI_APPLICATION = "codservice.wsgi.application"
 TEMPLATES = [
@@ -186,7 +199,7 @@ TEMPLATES = [
     },
 ]
 
-# --- People ------------------------------------------------------------------------------------------------
+# --- People: who they are, and how long they stay signed in ---------------------------------------------------
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["codservice.accounts.roles.RolesBackend"]
 AUTH_PASSWORD_VALIDATORS = [
@@ -206,16 +219,8 @@ PASSWORD_RESET_TIMEOUT = 4 * 60 * 60
 SESSION_COOKIE_AGE = 12 * 60 * 60  # a long shift
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
-EMAIL_BACKEND = _email["EMAIL_BACKEND"]
-EMAIL_HOST = _email["EMAIL_HOST"]
-EMAIL_PORT = _email["EMAIL_PORT"]
-EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
-EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
-EMAIL_TIMEOUT = 10  # seconds that a silent mail server may hold a worker's thread
-EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
-EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
 
-# --- What browsers are told ----------------------------------------------------------------------------------
+# --- What browsers are told -----------------------------------------------------------------------------------
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^metrics$"]  # asked by machines from inside
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS and TRUSTED_PROXIES else None
@@ -235,9 +240,8 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": ["'none'"],
     }
 }
-APPEND_SLASH = False
 
-# --- Static files: served by the web processes themselves, compressed and for ever cacheable -----------------
+# --- Static files: served by the web processes themselves, compressed and for ever cacheable ------------------
 STATIC_URL = "/static/"
 # In development they are served from where they lie; production gathers them first (`manage.py collectstatic`).
 STATIC_ROOT = None if DEVELOPMENT else BASE_DIR / "staticfiles"
@@ -251,7 +255,7 @@ STORAGES = {
     },
 }
 
-# --- Language and time ---------------------------------------------------------------------------------------
+# --- Language and time ----------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("fr", "Français"), ("ar-dz", "العربية")]
 LOCALE_PATHS = [BASE_DIR / "codservice" / "locale"]
@@ -262,7 +266,7 @@ LANGUAGE_COOKIE_SECURE = HTTPS
 TIME_ZONE = "UTC"
 USE_TZ = True
 
-# --- Redis: rate counters and Celery's wake-ups. It may be away: nothing here may hang or raise for long. --------
+# --- Redis: rate counters, and Celery's wake-ups. It may be away: nothing here may hang or raise for long. ----
 REDIS_TIMEOUT = 0.2  # seconds, for connecting and for each answer
 CACHES = {
     "default": {
@@ -275,6 +279,7 @@ CACHES = {
 RATELIMIT_USE_CACHE = "default"
 SILENCED_SYSTEM_CHECKS = ["django_ratelimit.E003", "django_ratelimit.W001"]  # they do not know Django's own RedisCache
 
+# --- Celery: wake-ups by Redis, and the clock -----------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A wake-up that Redis does not take at once is given up: beat looks again soon, and the request goes on.
@@ -309,7 +314,7 @@ CELERY_BEAT_SCHEDULE = {
     },
 }
 
-# --- The API -------------------------------------------------------------------------------------------------
+# --- The API --------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["codservice.accounts.authentication.ApiKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["codservice.api.permissions.HasScope"],
@@ -341,7 +346,7 @@ SPECTACULAR_SETTINGS = {
     "WEBHOOKS": [f"webhooks.openapi.{name}" for name in ("CONFIRMED", "CANCELLED", "STOCK", "PING")],
 }
 
-# --- Logs ----------------------------------------------------------------------------------------------------
+# --- Logs -----------------------------------------------------------------------------------------------------
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -3,7 +3,7 @@ from pathlib import Path
 from django.apps import AppConfig
 
 from codservice import health
-from codservice.docs import pages
+from codservice.docs import library
 from codservice.retention import SWEEPS
 
 
@@ -16,5 +16,5 @@ class OrdersConfig(AppConfig):
         health.SLOW_CHECKS["order_counts"] = counts.problem
         metrics.register()
         for table in ("wilayas.csv", "communes.csv"):
-            pages.publish(f"regions/{table}", Path(__file__).parent / "regions/data" / table)
+            library.publish(f"regions/{table}", Path(__file__).parent / "regions/data" / table)
         SWEEPS["customers"] = retention.anonymise_customers

@@ -1,25 +1,100 @@
-"""Who may import whom: agents → orders → inventory → webhooks → codservice, only to the right (docs, design)."""
+"""Who may import whom, and that one word names one module (docs/architecture.md, "The rooms")."""
 
 import ast
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOMS = ("agents", "orders", "inventory", "webhooks", "codservice")
 ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("agents", "orders", "inventory", "webhooks", "codservice")
+# Inside the ground, likewise: each imports only itself and what stands after it.
+GROUND = (
+    ("operations",),
+    ("onebox",),
+    ("run",),
+    ("urls", "middleware", "settings"),  # what puts the rest together
+    ("api", "docs", "files"),
+    ("accounts",),
+    ("form_fields", "commands", "ratelimit", "health", "retention", "long_lists", "celery", "wsgi", "postgresql"),
+    ("metrics", "observability"),
+    ("logs", "secret_file"),
+    ("data_folder", "wire"),
+    ("errors", "values", "days"),
+)
+# Names that Django, DRF and Celery give, and those that each room has for its part of one thing.
+SHARED_NAMES = {
+    *("__init__", "__main__", "admin", "apps", "filters", "forms", "models", "serializers", "tasks", "urls", "views"),
+    *("account_pages", "bodies", "metrics", "openapi", "retention"),
+}
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """The rooms that a file imports from, wherever in the file it does."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 0]
-    return {name.partition(".")[0] for name in names} & {*ROOMS, "tests", "benchmarks"}
+def files_of(room: str) -> list[Path]:
+    return [path for path in sorted((ROOT / room).rglob("*.py")) if "migrations" not in path.parts]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The dotted names that a file imports, wherever in it: `package.module` or `package.module.name`."""
+    package = path.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1], node.module or ""] if node.level else [node.module or ""]
+            yield from (".".join([*filter(None, base), alias.name]) for alias in node.names)
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_only_itself_and_what_is_to_its_right(room):
-    files = list((ROOT / room).rglob("*.py"))
+def test_a_room_imports_only_itself_and_what_is_to_its_right(room: str) -> None:
+    files = files_of(room)
     assert files
     allowed = set(ROOMS[ROOMS.index(room) :])
-    assert {str(path.relative_to(ROOT)): extra for path in files if (extra := imported_rooms(path) - allowed)} == {}
+    extra = {
+        str(path.relative_to(ROOT)): rooms - allowed
+        for path in files
+        if (rooms := {name.partition(".")[0] for name in imported(path)} & {*ROOMS, "tests", "benchmarks"}) - allowed
+    }
+    assert extra == {}
+
+
+def test_inside_the_ground_imports_go_one_way_too() -> None:
+    rank = {name: number for number, names in enumerate(GROUND) for name in names}
+    found = {path.stem if path.is_file() else path.name for path in (ROOT / "codservice").iterdir()}
+    assert {name for name in found if (ROOT / "codservice" / f"{name}.py").exists()} | {
+        path.name for path in (ROOT / "codservice").iterdir() if (path / "__init__.py").exists()
+    } - {"__init__"} == {*rank, "__init__"}, "a new room of the ground has no place in GROUND yet"
+    back = defaultdict(set)
+    for path in files_of("codservice"):
+        here = path.relative_to(ROOT / "codservice").with_suffix("").parts[0]
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[0] == "codservice" and len(parts) > 1 and parts[1] in rank and parts[1] != here:
+                if rank[parts[1]] <= rank[here]:
+                    back[str(path.relative_to(ROOT))].add(name)
+    assert dict(back) == {}
+
+
+def test_rules_know_no_framework_of_the_api() -> None:
+    """What moves orders, stock and deliveries is called by console, commands and tasks alike."""
+    rules = [
+        *("orders/importing.py", "orders/lifecycle.py", "orders/shipments.py", "inventory/stock.py"),
+        *("webhooks/events.py", "webhooks/delivery.py"),
+        *("codservice/values.py", "codservice/wire.py", "codservice/days.py"),
+    ]
+    framework = ("codservice.api", "rest_framework", "django.http", "django.forms")
+    wrong = {
+        rule: names
+        for rule in rules
+        if (names := [name for name in imported(ROOT / rule) if name.startswith(framework)])
+    }
+    assert wrong == {}
+
+
+def test_one_word_names_one_module() -> None:
+    homes = defaultdict(list)
+    for room in ROOMS:
+        for path in files_of(room):
+            if "commands" not in path.parts and path.stem not in SHARED_NAMES:
+                homes[path.stem].append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}

@@ -19,27 +19,20 @@ from uuid import UUID
 from cryptography.fernet import InvalidToken
 from django.db import close_old_connections, connection, transaction
 
-from webhooks import secrets, wakeup
+from webhooks import retries, secrets, wakeup
 from webhooks.sender import Outcome, Post
 
 logger = logging.getLogger(__name__)
 
-# After a failed attempt, measured from its end (contract, section 9).
-SCHEDULE = (timedelta(minutes=10), timedelta(hours=2), timedelta(hours=12))
 LEASE = timedelta(seconds=30)  # ten times an attempt's deadline
 AT_ONCE = 50  # attempts of one webhook under way, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
 MOST_ATTEMPTS = 100  # of one delivery, resends included
 
 
-def delay_before_retry(retries_left: int) -> timedelta | None:
-    """How long to wait after a failed attempt when `retries_left` remain; None when that was the last."""
-    return SCHEDULE[len(SCHEDULE) - retries_left] if retries_left else None
-
-
 # --- Claim -------------------------------------------------------------------------------------------------------
 
-_CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
+CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 
 # The webhooks that have something pending, as the beginning of a statement. It hops through the indexes from webhook to
 # webhook, so that its cost is theirs and not the rows'.
@@ -123,7 +116,7 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
     """
     close_old_connections()
     with connection.cursor() as cursor, connection.wrap_database_errors, connection.connection.pipeline():
-        connection.connection.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIMING])
+        connection.connection.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
         limits = {
             "limit": limit,
             "limit_failing": limit if limit_failing is None else limit_failing,
@@ -152,7 +145,7 @@ def wait_for_claim() -> None:
     For whoever has just made deliveries unclaimable.
     """
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIMING])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
 
 
 def _readable(newest: bytes, previous: bytes | None) -> list[str]:
@@ -179,39 +172,39 @@ def release(token: UUID, delivery_ids: Sequence[UUID]) -> None:
 
 # --- Settle ------------------------------------------------------------------------------------------------------
 
-# Claims are locked before deliveries and deliveries by key, as the deletion of a webhook locks them.
+# Deliveries are locked first, by key, and then their claims, in the order of `_CLAIM`: a worker whose claim has run out
+# settles late, or waits for who takes it over and finds that it is no longer its own.
 _SETTLE = """
 WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(
         delivery_id uuid, acknowledged boolean, milliseconds int, status_code int, failure text, response text)
-), ours AS (
-    DELETE FROM webhooks_claim c USING result r WHERE c.delivery_id = r.delivery_id AND c.token = %(token)s
-    RETURNING c.delivery_id, c.webhook_id
 ), locked AS (
     SELECT d.id, d.account_id, d.attempt_count, d.retries_left FROM webhooks_delivery d
-    WHERE d.id IN (SELECT delivery_id FROM ours) ORDER BY d.id FOR UPDATE
+    WHERE d.id IN (SELECT delivery_id FROM result) ORDER BY d.id FOR UPDATE
+), ours AS (
+    DELETE FROM webhooks_claim c USING locked WHERE c.delivery_id = locked.id AND c.token = %(token)s
+    RETURNING locked.*, c.webhook_id, (%(delays)s::interval[])[locked.retries_left + 1] AS delay
 ), noted AS (
     INSERT INTO webhooks_attempt
         (account_id, delivery_id, number, ended_at, milliseconds, status_code, failure, response)
-    SELECT d.account_id, d.id, d.attempt_count + 1, now(), r.milliseconds, r.status_code, r.failure,
+    SELECT ours.account_id, ours.id, ours.attempt_count + 1, now(), r.milliseconds, r.status_code, r.failure,
         decode(r.response, 'base64')
-    FROM locked d JOIN result r ON r.delivery_id = d.id
+    FROM ours JOIN result r ON r.delivery_id = ours.id
 ), moved AS (
     UPDATE webhooks_delivery d SET
         attempt_count = d.attempt_count + 1,
         retries_left = GREATEST(d.retries_left - 1, 0),
         status = CASE WHEN r.acknowledged THEN 'delivered'
-            WHEN locked.retries_left = 0 THEN 'failed' ELSE 'pending' END,
-        finished_at = CASE WHEN r.acknowledged OR locked.retries_left = 0 THEN now() END,
-        next_attempt_at = CASE WHEN NOT r.acknowledged
-            THEN now() + (%(schedule)s::interval[])[%(steps)s + 1 - locked.retries_left] END
-    FROM locked JOIN result r ON r.delivery_id = locked.id
-    WHERE d.id = locked.id AND d.status = 'pending'
+            WHEN ours.delay IS NULL THEN 'failed' ELSE 'pending' END,
+        finished_at = CASE WHEN r.acknowledged OR ours.delay IS NULL THEN now() END,
+        next_attempt_at = CASE WHEN NOT r.acknowledged THEN now() + ours.delay END
+    FROM ours JOIN result r ON r.delivery_id = ours.id
+    WHERE d.id = ours.id AND d.status = 'pending'
 ), health AS (
     SELECT ours.webhook_id, NOT bool_or(r.acknowledged) AS is_failing
-    FROM ours JOIN result r ON r.delivery_id = ours.delivery_id GROUP BY ours.webhook_id
+    FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id
 ), marked AS (
-    -- A mark that somebody else holds is let be: a deletion locks the webhook first and its deliveries then.
+    -- Webhooks are locked before deliveries elsewhere: none is waited for here, what somebody else holds is let be.
     UPDATE webhooks_webhook w SET is_failing = changed.is_failing FROM (
         SELECT w.id, health.is_failing FROM webhooks_webhook w JOIN health ON health.webhook_id = w.id
         WHERE w.is_failing <> health.is_failing FOR NO KEY UPDATE OF w SKIP LOCKED
@@ -236,23 +229,24 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
         for outcome in outcomes
     ]
     with connection.cursor() as cursor:
-        cursor.execute(
-            _SETTLE,
-            {"results": json.dumps(results), "token": token, "schedule": list(SCHEDULE), "steps": len(SCHEDULE)},
-        )
+        cursor.execute(_SETTLE, {"results": json.dumps(results), "token": token, "delays": retries.DELAYS})
         return cursor.fetchone()[0]
 
 
 # --- Resend ------------------------------------------------------------------------------------------------------
 
-# The webhook's key is held so that it cannot be deleted in between: nothing comes back into a queue that was dropped.
-# It is locked first: who waits for a deletion holds no delivery that the deletion would then pass over.
+# A webhook's key is held so that it cannot be deleted in between: nothing comes back into a queue that was dropped. It
+# is locked, and looked at again, in a step of its own. A join that locks both locks the delivery too before it looks
+# again: after waiting for a deletion it would hold what the deletion then passes over.
 _RESEND = """
-WITH locked AS (
-    SELECT d.id, d.status FROM webhooks_delivery d JOIN webhooks_webhook w ON w.id = d.webhook_id
+WITH webhook AS MATERIALIZED (
+    SELECT id FROM webhooks_webhook
+    WHERE id = ANY(ARRAY(SELECT webhook_id FROM webhooks_delivery WHERE id = ANY(%(ids)s))) AND deleted_at IS NULL
+    ORDER BY id FOR KEY SHARE
+), locked AS (
+    SELECT d.id, d.status FROM webhooks_delivery d JOIN webhook ON webhook.id = d.webhook_id
     WHERE d.id = ANY(%(ids)s) AND d.status IN ('pending', 'delivered', 'failed') AND d.attempt_count < %(most)s
-      AND w.deleted_at IS NULL
-    ORDER BY d.id FOR KEY SHARE OF w FOR UPDATE OF d
+    ORDER BY d.id FOR UPDATE OF d
 )
 UPDATE webhooks_delivery d SET
     status = 'pending',

@@ -12,13 +12,14 @@ from codservice import logs
 from codservice.wire import dump_json
 from webhooks import metrics, wakeup
 from webhooks.models import Event, Webhook
+from webhooks.retries import RETRIES
 
 # A delivery's id is a UUID of version 7 too: its first seven bytes, time and version, are its event's. So deliveries
 # sort by time, their index stays compact, and a range of ids can be a part of the table (docs/scale.md).
 _ID = "encode(overlay(uuid_send(gen_random_uuid()) PLACING substring(uuid_send(event.id) FOR 7) FROM 1), 'hex')::uuid"
 
-# One statement, however many events and webhooks. A webhook that is being deleted meanwhile
-# (FOR UPDATE) waits for this transaction and then finds these deliveries, or is no longer seen here.
+# One statement, however many events and webhooks. A deletion (FOR UPDATE) waits for this transaction and then finds
+# these deliveries; or this waits for it and, looking again before it writes any, no longer sees the webhook.
 _PUBLISH = f"""
 WITH event AS (
     INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at)
@@ -32,7 +33,7 @@ WITH event AS (
 ), delivery AS (
     INSERT INTO webhooks_delivery
         (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
-    SELECT {_ID}, %(account_id)s, subscribed.id, event.id, 'pending', 0, 3, now(), %(at)s
+    SELECT {_ID}, %(account_id)s, subscribed.id, event.id, 'pending', 0, %(retries)s, now(), %(at)s
     FROM event CROSS JOIN subscribed
     RETURNING 1
 )
@@ -81,6 +82,7 @@ def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[dict[str, 
             {
                 "account_id": account_id,
                 "kind": str(kind),
+                "retries": RETRIES,
                 "events": dump_json(events).decode(),
                 "request_id": logs.request_id(),
                 "at": at,

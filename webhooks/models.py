@@ -4,6 +4,7 @@ from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
+from webhooks.retries import RETRIES
 
 
 class Webhook(models.Model):
@@ -78,7 +79,7 @@ class Delivery(models.Model):
     event = models.ForeignKey(Event, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
     status = models.CharField(max_length=9, choices=Status, default=Status.PENDING)
     attempt_count = models.PositiveSmallIntegerField(default=0)
-    retries_left = models.PositiveSmallIntegerField(default=3)
+    retries_left = models.PositiveSmallIntegerField(default=RETRIES)
     next_attempt_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)

@@ -67,8 +67,9 @@ def delete(account_id: UUID, webhook_id: UUID) -> None:
     When there is much to drop, the rest is left to `drop_left_over`; it counts as dropped from now on.
     """
     with transaction.atomic(durable=True):
-        # Waits for the changes that are being published to it, and holds up none after that for long: the deliveries
-        # are dropped when the lock is gone, since a claim looks for `deleted_at` itself.
+        # Waits for what is being published or resent to it, and holds up none after that for long: the deliveries are
+        # dropped when the lock is gone, since a claim looks for `deleted_at` itself. FOR UPDATE comes first: an UPDATE
+        # that touches no key alone would not hold up those who share it (FOR KEY SHARE).
         webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
         Webhook.objects.filter(id=webhook.id).update(deleted_at=Now())
     delivery.wait_for_claim()

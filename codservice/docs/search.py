@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codservice.docs.pages import Page, Site
+from codservice.docs.library import Page, Site
 from codservice.docs.rendering import Section
 
 MOST_RESULTS = 20

@@ -6,18 +6,18 @@ from django.utils import translation
 from django.utils.cache import patch_cache_control
 from django.views.decorators.http import conditional_page, require_safe
 
-from codservice.docs import pages
+from codservice.docs import library
 from codservice.docs import search as searching
 
 
 @require_safe
 @conditional_page
 def page(request: HttpRequest, name: str = "index", language: str = "en") -> HttpResponse:
-    site = pages.site()
+    site = library.site()
     if found := site.pages.get((language, name)):
         return _answer(request, "docs/page.html", site, language, found, {"page": found})
     if language == "en" and (path := site.files.get(name)):
-        response = HttpResponse(path.read_bytes(), content_type=pages.TYPES[path.suffix])
+        response = HttpResponse(path.read_bytes(), content_type=library.TYPES[path.suffix])
         if path.suffix in (".csv", ".json"):
             response.headers["Content-Disposition"] = f'attachment; filename="{path.name}"'
         patch_cache_control(response, public=True, no_cache=True)
@@ -28,22 +28,22 @@ def page(request: HttpRequest, name: str = "index", language: str = "en") -> Htt
 @require_safe
 @conditional_page
 def search(request: HttpRequest, language: str = "en") -> HttpResponse:
-    site = pages.site()
+    site = library.site()
     query = request.GET.get("q", "").replace("\0", "").strip()[: searching.MAX_QUERY]
     results = searching.search(site, language, query)
     return _answer(request, "docs/search.html", site, language, None, {"query": query, "results": results})
 
 
 def _answer(
-    request: HttpRequest, template: str, site: pages.Site, language: str, found: pages.Page | None, context: dict
+    request: HttpRequest, template: str, site: library.Site, language: str, found: library.Page | None, context: dict
 ) -> HttpResponse:
     name = found.name if found else "index"
-    others = [site.pages.get((code, name)) or site.pages.get((code, "index")) for code in pages.LANGUAGES]
+    others = [site.pages.get((code, name)) or site.pages.get((code, "index")) for code in library.LANGUAGES]
     with translation.override(language):
         context |= {
             "parts": list(site.parts(language)),
             "others": [
-                (pages.LANGUAGES[other.language], other) for other in others if other and other.language != language
+                (library.LANGUAGES[other.language], other) for other in others if other and other.language != language
             ],
             "home": site.pages.get((language, "index")),
             "search_url": f"/docs/{'' if language == 'en' else f'{language}/'}search",

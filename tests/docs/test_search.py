@@ -5,22 +5,22 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from codservice.docs import pages
+from codservice.docs import library
 from codservice.docs.rendering import render
 from codservice.docs.search import fold, search
 
 
-def site(*texts: str) -> pages.Site:
+def site(*texts: str) -> library.Site:
     """One French page of each text."""
     made = {}
     for number, text in enumerate(texts):
         rendered = render(text, lambda address: address)
-        page = pages.Page(f"p{number}", "fr", rendered.sections[0].heading, rendered.html, rendered.sections)
+        page = library.Page(f"p{number}", "fr", rendered.sections[0].heading, rendered.html, rendered.sections)
         made["fr", page.name] = page
-    return pages.Site(made, dict[str, Path]())
+    return library.Site(made, dict[str, Path]())
 
 
-def found(texts: pages.Site, query: str) -> list[str]:
+def found(texts: library.Site, query: str) -> list[str]:
     return [result.url for result in search(texts, "fr", query)]
 
 

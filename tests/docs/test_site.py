@@ -9,12 +9,12 @@ from django.conf import settings
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from codservice.docs import pages
+from codservice.docs import library
 from codservice.docs.rendering import render
 
 pytestmark = pytest.mark.django_db
 
-PAGES = sorted(pages.site().pages.values(), key=lambda page: page.url)
+PAGES = sorted(library.site().pages.values(), key=lambda page: page.url)
 
 
 def read(client: Client, url: str) -> str:
@@ -24,7 +24,7 @@ def read(client: Client, url: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.url)
-def test_a_page_needs_nothing_inline_and_nothing_from_outside(page: pages.Page, client: Client) -> None:
+def test_a_page_needs_nothing_inline_and_nothing_from_outside(page: library.Page, client: Client) -> None:
     html = read(client, page.url)
 
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src=\"/)", html)
@@ -35,7 +35,7 @@ def test_a_page_needs_nothing_inline_and_nothing_from_outside(page: pages.Page, 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.url)
-def test_every_link_and_image_leads_somewhere(page: pages.Page, client: Client) -> None:
+def test_every_link_and_image_leads_somewhere(page: library.Page, client: Client) -> None:
     for address in re.findall(r"(?:href|src)=\"([^\"]*)", page.html):
         target = urljoin(page.url, unescape(address))
         if urlsplit(target).netloc:
@@ -48,7 +48,7 @@ def test_every_link_and_image_leads_somewhere(page: pages.Page, client: Client) 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.url)
-def test_a_page_is_well_made(page: pages.Page, client: Client) -> None:
+def test_a_page_is_well_made(page: library.Page, client: Client) -> None:
     html = read(client, page.url)
 
     assert html.count("<h1") == 1

@@ -140,7 +140,7 @@ def test_a_claim_that_is_being_made_meanwhile_is_waited_for(alice, register, del
 
     def claim():
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [delivery._CLAIMING])
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [delivery.CLAIMING])
             looked.set()
             may_commit.wait(10)
             Claim.objects.create(

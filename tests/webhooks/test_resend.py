@@ -1,5 +1,6 @@
 """`POST /deliveries/{id}/resend`, and `delivery.resend` for the command and the console."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import uuid4
@@ -88,8 +89,74 @@ def test_a_dropped_one_is_gone(api, webhook, delivery_of):
     assert engine.resend([delivery.id]) == []
 
 
+def closing(call, *args):
+    """Calls it in a thread that leaves no connection behind."""
+    try:
+        return call(*args)
+    finally:
+        connections.close_all()
+
+
+def waiting_for(session, count):
+    """Waits until `count` other sessions wait for a lock of this one; their numbers."""
+    deadline = time.monotonic() + 10
+    waiting = []
+    while len(waiting) < count:
+        assert time.monotonic() < deadline
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pid FROM pg_locks WHERE NOT granted AND %s = ANY(pg_blocking_pids(pid))", [session])
+            waiting = [pid for (pid,) in cursor.fetchall()]
+    return waiting
+
+
+@pytest.fixture
+def other_session():
+    """Makes further sessions in the database: what executes there, in a transaction, and its number."""
+    made = []
+
+    def make():
+        made.append(connection.copy())
+        made[-1].set_autocommit(False)
+        cursor = made[-1].cursor()
+        cursor.execute("SELECT pg_backend_pid()")
+        return cursor, cursor.fetchone()[0]
+
+    yield make
+    for each in made:
+        each.close()
+
+
 @pytest.mark.django_db(transaction=True)
-def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhile(alice, register, delivery_of):
+def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhile(
+    alice, register, delivery_of, other_session
+):
+    """The deletion passes over deliveries that are locked: a resend that it has overtaken must not keep one from it."""
+    deleted, kept = register(alice), register(alice)
+    first, second = delivery_of(deleted), delivery_of(kept)
+    (gate, gate_session), (hold, hold_session) = other_session(), other_session()
+    gate.execute("SELECT FROM webhooks_webhook WHERE id = %s FOR UPDATE", [deleted.id])
+    hold.execute("UPDATE webhooks_delivery SET attempt_count = 1 WHERE id = %s", [second.id])
+    hold.execute("SELECT pg_advisory_lock(%s)", [engine.CLAIMING])
+
+    with ThreadPoolExecutor(2) as pool:
+        deleting = pool.submit(closing, registry.delete, alice.id, deleted.id)
+        (deletion,) = waiting_for(gate_session, 1)
+        resending = pool.submit(closing, engine.resend, [first.id, second.id])
+        waiting_for(deletion, 1)
+        gate.connection.rollback()
+        # Deleted, and about to drop what waits; the resend has heard of it, and waits for its other delivery.
+        waiting_for(hold_session, 2)
+        hold.execute("SELECT pg_advisory_unlock(%s)", [engine.CLAIMING])
+        deleting.result()
+        first.refresh_from_db()
+        hold.connection.commit()
+        assert resending.result() == [second.id]
+
+    assert first.status == "dropped"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_deletions_among_resends_leave_nothing_in_the_queue(alice, register, delivery_of):
     for _ in range(5):
         webhook = register(alice)
         ids = [delivery_of(webhook, "failed", attempts=4).id for _ in range(10)]
@@ -103,22 +170,17 @@ def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhil
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_resend_that_waits_for_a_deletion_holds_no_delivery(alice, register, delivery_of):
-    """The deletion passes over deliveries that are locked: one that is only waiting for it must not be."""
-    delivery = delivery_of(register(alice), "pending")
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+def test_a_resend_that_waits_for_a_deletion_holds_no_delivery(alice, register, delivery_of, other_session):
+    webhook = register(alice)
+    delivery = delivery_of(webhook)
+    deletion, deletion_session = other_session()
+    deletion.execute("SELECT FROM webhooks_webhook WHERE id = %s FOR UPDATE", [webhook.id])
+    deletion.execute("UPDATE webhooks_webhook SET deleted_at = now() WHERE id = %s", [webhook.id])
 
     with ThreadPoolExecutor(1) as pool:
+        resending = pool.submit(closing, engine.resend, [delivery.id])
+        waiting_for(deletion_session, 1)
         with transaction.atomic():
-            Webhook.objects.select_for_update().get()
-            resending = pool.submit(engine.resend, [delivery.id])
-            with connection.cursor() as cursor:
-                is_waiting = False
-                while not is_waiting and not resending.done():
-                    cursor.execute("SELECT pg_stat_clear_snapshot()")
-                    cursor.execute(waiting)
-                    is_waiting = bool(cursor.fetchone()[0])
             Delivery.objects.select_for_update(nowait=True).get(id=delivery.id)
-            Webhook.objects.update(deleted_at=timezone.now())
+        deletion.connection.commit()
         assert resending.result() == []
-        pool.submit(connections.close_all).result()

@@ -8,6 +8,7 @@ from collections import Counter
 from uuid import uuid4
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from tests.at_once import at_once
@@ -16,7 +17,7 @@ from webhooks.engine import WINDOW
 from webhooks.models import Attempt, Claim, Delivery
 from webhooks.sender import Outcome
 
-from .conftest import Background, one, pass_time, write
+from .conftest import Background, one, pass_time, wait_for_lock, write
 from .receivers import answer, hang
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -163,6 +164,20 @@ def test_a_late_result_counts_while_nobody_has_taken_over(webhook_to):
     (post,) = delivery.claim(token, 1)
     pass_time(seconds=31)
     assert delivery.settle(token, [outcome(post)]) == 1
+
+
+def test_who_takes_over_and_who_settles_late_do_not_wait_for_each_other(webhook_to):
+    held, free = sorted(write(webhook_to("http://127.0.0.1:9/"), 2))
+    late = uuid4()
+    outcomes = [outcome(post) for post in delivery.claim(late, 2)]
+    pass_time(seconds=31)
+    with transaction.atomic():
+        Delivery.objects.select_for_update().get(id=held)
+        settling = Background(lambda: delivery.settle(late, outcomes))
+        wait_for_lock()
+        assert Background(lambda: ids(delivery.claim(uuid4(), 2))).result() == {free}
+    assert settling.result() == 1
+    assert Claim.objects.get().delivery_id == free
 
 
 def test_what_a_killed_worker_had_taken_is_taken_over_when_its_lease_ends(engine, receiver, webhook_to, make_workers):

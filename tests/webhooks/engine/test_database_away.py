@@ -56,9 +56,9 @@ def test_a_claim_that_is_cut_off_ends_the_drain_cleanly_and_the_next_one_goes_on
 def test_a_claim_that_waits_too_long_for_its_turn_is_given_up_and_the_next_one_goes_on(engine, receiver, webhook_to):
     written = write(webhook_to(receiver.url()), 10)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s)", [delivery._CLAIMING])
+        cursor.execute("SELECT pg_advisory_lock(%s)", [delivery.CLAIMING])
         assert engine.drain() == 0
-        cursor.execute("SELECT pg_advisory_unlock(%s)", [delivery._CLAIMING])
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [delivery.CLAIMING])
     assert engine.drain() == 10
     assert_each_was_sent_once(receiver, written)
 

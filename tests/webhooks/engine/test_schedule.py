@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks import delivery, secrets
+from webhooks import delivery, retries, secrets
 from webhooks.models import Attempt, Delivery
 
 from .conftest import pass_time, write
@@ -65,6 +65,24 @@ def test_attempts_are_made_at_the_stated_times_until_one_is_acknowledged(engine,
     attempts = Attempt.objects.filter(delivery_id=id_).order_by("number")
     assert [(each.number, each.status_code) for each in attempts] == list(enumerate(codes, 1))
     assert attempts.last().failure == ("" if succeeds_at else "status")
+
+
+def test_each_retry_waits_as_long_as_is_decided_and_after_the_last_there_is_none():
+    assert [retries.delay_before_retry(left) for left in (3, 2, 1, 0)] == [*WAITS, None]
+    assert Delivery().retries_left == retries.RETRIES == 3
+
+
+@pytest.mark.parametrize("retries_left", range(retries.RETRIES + 1))
+def test_the_queue_waits_for_what_is_decided(engine, receiver, webhook, retries_left):
+    (id_,) = write(webhook)
+    Delivery.objects.update(retries_left=retries_left)
+    receiver.default = FAILURE
+    engine.drain()
+    delay, failed = retries.delay_before_retry(retries_left), state(id_)
+    ended_at = Attempt.objects.get().ended_at
+    assert failed.next_attempt_at == (ended_at + delay if delay else None)
+    assert failed.finished_at == (None if delay else ended_at)
+    assert failed.status == ("pending" if delay else "failed")
 
 
 def test_every_attempt_carries_the_same_bytes_and_signature_and_its_own_number(engine, receiver, webhook):
