@@ -56,7 +56,7 @@ class OutcomeForm(forms.Form):
         "callback": None,
     }
     OUTCOMES = [
-        CONFIRM, CANCEL, *(outcome.value for outcome in decisions.SILENT), Outcome.WRONG_NUMBER, *CALLBACKS,
+        CONFIRM, CANCEL, *(outcome.value for outcome in planning.SILENT), Outcome.WRONG_NUMBER, *CALLBACKS,
         Outcome.HANDED_OVER, Outcome.SKIPPED,
     ]  # fmt: skip
 
@@ -76,6 +76,7 @@ class OutcomeForm(forms.Form):
     pause = forms.BooleanField(label=_("Pause after this call"), required=False)
 
     def __init__(self, *args: Any, agent: User, **kwargs: Any) -> None:
+        self.agent = agent
         kwargs = {"auto_id": "call-%s", "label_suffix": "", **kwargs}
         super().__init__(*args, initial={"note_id": uuid7()}, **kwargs)
         # One query, when the page shows them.
@@ -122,18 +123,17 @@ class OutcomeForm(forms.Form):
         data = self.cleaned_data
         return decisions.Decision(data["order"], data["seen"][data["order"]], data["note"], data["note_id"])
 
-    def call(self) -> decisions.Call:
+    def call(self) -> lifecycle.Call:
         """With every other outcome: what came of the call to the customer."""
         data = self.cleaned_data
         outcome, is_callback = data["outcome"], data["outcome"] in self.CALLBACKS
         reasons = {Outcome.HANDED_OVER: data["handover_reason"], Outcome.SKIPPED: data["skip_reason"]}
-        return decisions.Call(
+        return lifecycle.Call(
+            self.agent,
             Outcome.CALLBACK if is_callback else Outcome(outcome),
-            data["seen"],
             note="\n".join(filter(None, [reasons.get(outcome), data["note"]])),
             note_id=data["note_id"],
             callback_at=data["at"] if is_callback else None,
-            to=data["to"],
         )
 
 

@@ -188,7 +188,7 @@ def _write(claim_id: UUID, form: OutcomeForm, agent: User) -> None:
             why, details = CancelReason(form.cleaned_data["why"]), form.cleaned_data["details"]
             decisions.cancel(claim_id, form.decision(), why, details=details, agent=agent)
         case _:
-            decisions.note_call(claim_id, form.call(), agent=agent)
+            decisions.note_call(claim_id, form.call(), seen=form.seen_versions, to=form.cleaned_data["to"])
 
 
 def _gone(request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: list[str], status: int) -> HttpResponse:

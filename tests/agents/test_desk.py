@@ -7,11 +7,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connections, transaction
+from django.db import connection, connections, transaction
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.desk import claims, customer, decisions, overview
+from agents.desk import claims, customer, decisions, overview, planning
 from agents.models import CallingRules, Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -48,8 +49,11 @@ def decision(order: Order, **changes: Any) -> decisions.Decision:
     return decisions.Decision(order.id, seen_version=1, **changes)
 
 
-def call(outcome: CallNote.Outcome, *orders: Order, **changes: Any) -> decisions.Call:
-    return decisions.Call(outcome, seen={order.id: 1 for order in orders}, **changes)
+def note(
+    claim_id: Any, outcome: CallNote.Outcome, *orders: Order, agent: User, to: User | None = None, **call: Any
+) -> None:
+    seen = {order.id: 1 for order in orders}
+    decisions.note_call(claim_id, lifecycle.Call(agent, outcome, **call), seen=seen, to=to)
 
 
 # --- Who is served whom ------------------------------------------------------------------------------------------
@@ -112,7 +116,7 @@ def test_a_lease_ends_and_activity_renews_it(alice: Account, agent: User, collea
     assert taken not in (None, claim_id)
     for act in (
         lambda: decisions.confirm(claim_id, decision(order), agent=agent),
-        lambda: decisions.note_call(claim_id, call(Outcome.BUSY, order), agent=agent),
+        lambda: note(claim_id, Outcome.BUSY, order, agent=agent),
         lambda: decisions.edit(claim_id, order.id, lifecycle.Edit(customer_name="X"), agent=agent, seen_version=1),
         lambda: decisions.confirm(taken, decision(order), agent=agent),
     ):
@@ -186,8 +190,8 @@ def test_confirm_notes_the_call_and_lets_the_customer_go(alice: Account, agent: 
     decisions.confirm(claim_id, decision(order, note="Livrer samedi"), agent=agent)
 
     order.refresh_from_db()
-    note = order.call_notes.get()
-    assert (order.status, note.outcome, note.note) == (Status.CONFIRMED, Outcome.ANSWERED, "Livrer samedi")
+    written = order.call_notes.get()
+    assert (order.status, written.outcome, written.note) == (Status.CONFIRMED, Outcome.ANSWERED, "Livrer samedi")
     assert Event.objects.get().kind == Event.Kind.ORDER_CONFIRMED
     assert not Claim.objects.exists()
 
@@ -218,11 +222,11 @@ def test_a_cancellation_says_what_the_call_came_to(why: Any, outcome: str, alice
     assert order.call_notes.get().outcome == outcome
 
 
-@pytest.mark.parametrize("outcome", decisions.SILENT)
+@pytest.mark.parametrize("outcome", planning.SILENT)
 def test_silence_brings_the_order_back_later(outcome: Any, alice: Account, charlie: Account, agent: User) -> None:
     CallingRules.objects.create(account=alice, most_attempts=1)
     last, first = make_order(alice), make_order(charlie)
-    decisions.note_call(claims.next_customer(agent), call(outcome, last, first), agent=agent)
+    note(claims.next_customer(agent), outcome, last, first, agent=agent)
 
     last.refresh_from_db()
     first.refresh_from_db()
@@ -236,7 +240,7 @@ def test_silence_brings_the_order_back_later(outcome: Any, alice: Account, charl
 def test_a_promise_is_kept_by_who_made_it(alice: Account, agent: User, colleague: User) -> None:
     order = make_order(alice)
     at = timezone.now() + timedelta(hours=3)
-    decisions.note_call(claims.next_customer(agent), call(Outcome.CALLBACK, order, callback_at=at), agent=agent)
+    note(claims.next_customer(agent), Outcome.CALLBACK, order, callback_at=at, agent=agent)
 
     order.refresh_from_db()
     assert (order.call_state, order.call_due_at, order.callback_agent) == (CallState.CALLBACK, at, agent)
@@ -248,26 +252,25 @@ def test_a_promise_is_kept_by_who_made_it(alice: Account, agent: User, colleague
 
 def test_a_wrong_number_is_a_supervisors_to_decide(alice: Account, agent: User) -> None:
     order = make_order(alice)
-    decisions.note_call(claims.next_customer(agent), call(Outcome.WRONG_NUMBER, order), agent=agent)
+    note(claims.next_customer(agent), Outcome.WRONG_NUMBER, order, agent=agent)
     order.refresh_from_db()
     assert (order.status, order.call_state) == (Status.PENDING, CallState.REVIEW)
 
 
 def test_hand_over_to_a_colleague_or_a_supervisor(alice: Account, agent: User, colleague: User) -> None:
     order = make_order(alice)
-    handed = call(Outcome.HANDED_OVER, order, note="Parle kabyle", to=colleague)
-    decisions.note_call(claims.next_customer(agent), handed, agent=agent)
+    handed = Outcome.HANDED_OVER
+    note(claims.next_customer(agent), handed, order, note="Parle kabyle", to=colleague, agent=agent)
     assert claims.next_customer(agent) is None
 
-    handed = call(Outcome.HANDED_OVER, order, note="Menace")
-    decisions.note_call(claims.next_customer(colleague), handed, agent=colleague)
+    note(claims.next_customer(colleague), handed, order, note="Menace", agent=colleague)
     order.refresh_from_db()
     assert order.call_state == CallState.REVIEW
 
 
 def test_a_skipped_customer_comes_back_after_the_others(alice: Account, agent: User) -> None:
     first, second = make_order(alice, phone="0550000001"), make_order(alice, phone="0550000002")
-    decisions.note_call(claims.next_customer(agent), call(Outcome.SKIPPED, first, note="Bruit"), agent=agent)
+    note(claims.next_customer(agent), Outcome.SKIPPED, first, note="Bruit", agent=agent)
     assert next_order(agent) == second
     first.refresh_from_db()
     assert (first.call_state, first.call_attempts) == (CallState.NEW, 0)
@@ -297,9 +300,9 @@ def test_what_the_merchant_canceled_is_refused_in_words(alice: Account, agent: U
     with pytest.raises(lifecycle.AlreadyDecided, match="Already canceled by API key Test"):
         decisions.confirm(claim_id, decision(order, note_id=uuid4()), agent=agent)
     with pytest.raises(lifecycle.Changed):
-        decisions.note_call(claim_id, call(Outcome.BUSY, order, other), agent=agent)
+        note(claim_id, Outcome.BUSY, order, other, agent=agent)
     assert not CallNote.objects.exists()
-    decisions.note_call(claim_id, call(Outcome.BUSY, other), agent=agent)
+    note(claim_id, Outcome.BUSY, other, agent=agent)
 
 
 def test_a_changed_order_is_read_again_before_it_is_decided(alice: Account, agent: User) -> None:
@@ -346,7 +349,7 @@ def test_a_form_sent_many_times_at_once_writes_once(outcome: str, alice: Account
 
 def act(outcome: str, claim_id: Any, order: Order, second: Order | None, note_id: Any, agent: User) -> None:
     if outcome == "busy":
-        decisions.note_call(claim_id, call(Outcome.BUSY, *filter(None, (order, second)), note_id=note_id), agent=agent)
+        note(claim_id, Outcome.BUSY, *filter(None, (order, second)), note_id=note_id, agent=agent)
     elif outcome == "confirm":
         decisions.confirm(claim_id, decision(order, note_id=note_id), agent=agent)
     else:
@@ -440,3 +443,16 @@ def test_the_screen_reads_a_constant_number_of_statements(
         customer.read(claim_id, agent=agent)
     with django_assert_num_queries(1):
         claims.next_customer(agent)
+
+
+def test_a_decision_locks_its_order_once_and_looks_its_note_up_once(alice: Account, agent: User) -> None:
+    order, other = make_order(alice), make_order(alice)
+    claim_id = claims.next_customer(agent)
+    with CaptureQueriesContext(connection) as confirming:
+        decisions.confirm(claim_id, decision(order, note_id=uuid4()), agent=agent)
+    with CaptureQueriesContext(connection) as noting:
+        note(claim_id, Outcome.BUSY, other, note_id=uuid4(), agent=agent)
+    for written in (confirming, noting):
+        statements = [query["sql"] for query in written]
+        assert len([sql for sql in statements if "FOR UPDATE" in sql and "orders_order" in sql]) == 1
+        assert len([sql for sql in statements if sql.startswith("SELECT 1") and "orders_callnote" in sql]) == 1

@@ -131,8 +131,8 @@ class Command(commands.Command):
         claim_id = claims.take(order.id, agent=agent)
         later = timezone.now() + timedelta(minutes=chance.randrange(30, 900))
         callback_at = later if outcome == Outcome.CALLBACK else None
-        call = decisions.Call(outcome, {order.id: order.version}, chance.choice(REMARKS), callback_at=callback_at)
-        decisions.note_call(claim_id, call, agent=agent)
+        call = lifecycle.Call(agent, outcome, chance.choice(REMARKS), callback_at=callback_at)
+        decisions.note_call(claim_id, call, seen={order.id: order.version})
 
     def decide(self, order: Order, fate: str, agent: User, supervisor: Actor, chance: Random) -> None:
         claim_id = claims.take(order.id, agent=agent)
