@@ -32,7 +32,7 @@ def fill(url: str) -> None:
     from codservice.accounts.actor import Actor
     from codservice.accounts.models import Account
     from inventory import stock
-    from orders import demo, lifecycle, serializers
+    from orders import demo, importing
     from webhooks import secrets
     from webhooks.engine import engine
     from webhooks.models import Event, Webhook
@@ -52,9 +52,9 @@ def fill(url: str) -> None:
     for start in range(0, ORDERS, BATCH):
         with transaction.atomic():
             bodies = [demo.order(chance, f"GROWTH-{start + number}") for number in range(BATCH)]
-            drafts = [serializers.read_order(body, account.id) for body in bodies]
-            for order in lifecycle.import_orders(account.id, drafts, actor=Actor.of_command("growth")):
-                assert isinstance(order, lifecycle.NewOrder)
+            importing.import_orders(account.id, bodies, actor=Actor.of_command("growth"))
+            numbers = [body["external_id"] for body in bodies]
+            for order in account.orders.filter(external_id__in=numbers).order_by("id"):
                 command.live(order, chance, agents)
                 update = stock.Update(sku=chance.choice(skus), quantity=chance.randrange(1000))
                 stock.set_quantities(account.id, [update], actor=Actor.of_command("growth"))

@@ -343,7 +343,12 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
     "PATH_CONVERTER_OVERRIDES": {"id": {"type": "string", "format": "uuid"}},
     "POSTPROCESSING_HOOKS": ["codservice.api.schema.finish"],
-    "WEBHOOKS": [f"webhooks.openapi.{name}" for name in ("CONFIRMED", "CANCELLED", "STOCK", "PING")],
+    "WEBHOOKS": [
+        "orders.openapi.CONFIRMED",
+        "orders.openapi.CANCELLED",
+        "webhooks.openapi.STOCK",
+        "webhooks.openapi.PING",
+    ],
 }
 
 # --- Logs -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from codservice import values
 from codservice.api.fields import Integer, Text
-from codservice.api.paging import PageMeta
+from codservice.api.paging import PageMetaSerializer as PageMeta
 from codservice.errors import Invalid
 from inventory.models import MAX_QUANTITY
 from inventory.stock import Draft, Reason, Refusal, Result, Update

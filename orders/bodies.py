@@ -1,198 +1,164 @@
-"""Orders as they go out (contract, section 5): the functions make the bodies, the classes describe them for OpenAPI."""
+"""Orders as they go out (contract, section 5). Each body is one class, from which its bytes and its description come.
 
-from collections.abc import Iterable
-from datetime import datetime
-from decimal import Decimal
-from typing import Any
+A body is filled from an order's row by the names of its fields, so that a field stands in its class alone.
+"""
 
-from rest_framework import serializers
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from codservice.api.fields import Amount
+from msgspec import Meta, Struct, convert
+
 from codservice.api.paging import PageMeta
+from codservice.wire import Amount, Id, Moment
 from orders import regions
-from orders.models import CallNote, Order, OrderItem, Status
+from orders.models import CallNote, Status
+
+_Status = Annotated[Status, Meta(extra_json_schema={"type": "string", "enum": Status.values})]
+_Outcome = Annotated[CallNote.Outcome, Meta(extra_json_schema={"type": "string", "enum": CallNote.Outcome.values})]
+_WilayaCode = Annotated[str, Meta(description="Two-digit code.")]
 
 
-def imported_body(order: Order) -> dict[str, Any]:
-    """The answer to an import; `order` is fresh from `lifecycle.import_order`."""
-    return _order_body(order, [_item_body(item) for item in order.imported_items])
+class OrderItemBody(Struct):
+    id: Id
+    product_id: Id | None
+    product_name: str
+    sku: str | None
+    quantity: int
+    unit_price: Amount
+    attributes: dict[str, str]
 
 
-def detail_body(order: Order) -> dict[str, Any]:
-    """An order with all that belongs to it; `order` comes from `Order.objects.with_detail()`."""
-    body = _order_body(
-        order,
-        [
-            {"id": item["id"], "product_id": item["product_id"], "product_name": item["product_name"],
-             "sku": item["sku"], "quantity": item["quantity"], "unit_price": Decimal(item["unit_price"]),
-             "attributes": item["attributes"]}
-            for item in order.detail_items
-        ],
-    )  # fmt: skip
-    customer = body["customer"]
-    customer["wilaya_name"] = regions.wilaya(order.wilaya_code).name
-    customer["commune_name"] = regions.commune(order.commune_code).name if order.commune_code else None
-    return body | {
-        "updated_at": order.updated_at,
-        "confirmed_at": order.confirmed_at,
-        "canceled_at": order.canceled_at,
-        "anonymised_at": order.anonymised_at,
-        "cancel_reason": order.cancel_reason,
-        "call_notes": [
-            {"id": note["id"], "outcome": note["outcome"], "note": note["note"], "agent": note["agent"],
-             "created_at": _time(note["created_at"]), "callback_at": _time(note["callback_at"])}
-            for note in order.detail_notes
-        ],
-        "status_history": [
-            {"from": change["from_status"], "to": change["to_status"], "at": _time(change["at"]),
-             "actor": change["actor"], "reason": change["reason"]}
-            for change in order.detail_history
-        ],
-        "edits": [
-            {"field": edit["field"], "old": edit["old"], "new": edit["new"], "at": _time(edit["at"]),
-             "actor": edit["actor"]}
-            for edit in order.detail_edits
-        ],
-    }  # fmt: skip
+class CustomerBody(Struct):
+    name: str
+    phone: str
+    address: str
+    wilaya: _WilayaCode
+    commune: Annotated[str | None, Meta(description="Four-digit ONS code; null when none was sent.")]
 
 
-def list_body(order: Order) -> dict[str, Any]:
-    return {
-        "id": order.id,
-        "status": order.status,
-        "customer": {"name": order.customer_name, "phone": order.customer_phone, "wilaya": order.wilaya_code},
-        "total_amount": order.total_amount,
-        "created_at": order.created_at,
-    }
+class OrderBody(Struct):
+    id: Id
+    external_id: str | None
+    status: _Status
+    customer: CustomerBody
+    total_amount: Amount
+    shipping_fee: Amount
+    notes: str
+    items: list[OrderItemBody]
+    created_at: Moment
 
 
-def _order_body(order: Order, items: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "id": order.id,
-        "external_id": order.external_id,
-        "status": order.status,
-        "customer": {
-            "name": order.customer_name,
-            "phone": order.customer_phone,
-            "address": order.customer_address,
-            "wilaya": order.wilaya_code,
-            "commune": order.commune_code,
-        },
-        "total_amount": order.total_amount,
-        "shipping_fee": order.shipping_fee,
-        "notes": order.notes,
-        "items": items,
-        "created_at": order.created_at,
-    }
+class CallNoteBody(Struct):
+    id: Id
+    outcome: _Outcome
+    note: str
+    agent: Annotated[str, Meta(description="The agent's display name.")]
+    created_at: Moment
+    callback_at: Moment | None
 
 
-def _item_body(item: OrderItem) -> dict[str, Any]:
-    return {
-        "id": item.id,
-        "product_id": item.product_id,
-        "product_name": item.product_name,
-        "sku": item.sku,
-        "quantity": item.quantity,
-        "unit_price": item.unit_price,
-        "attributes": item.attributes,
-    }
+class StatusChangeBody(Struct, rename={"from_status": "from", "to_status": "to"}):
+    from_status: _Status | None
+    to_status: _Status
+    at: Moment
+    actor: str
+    reason: str
 
 
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
-
-
-class OrderItemBody(serializers.Serializer):
-    id = serializers.UUIDField()
-    product_id = serializers.UUIDField(allow_null=True)
-    product_name = serializers.CharField()
-    sku = serializers.CharField(allow_null=True)
-    quantity = serializers.IntegerField()
-    unit_price = Amount()
-    attributes = serializers.DictField(child=serializers.CharField())
-
-
-class CustomerBody(serializers.Serializer):
-    name = serializers.CharField()
-    phone = serializers.CharField()
-    address = serializers.CharField()
-    wilaya = serializers.CharField(help_text="Two-digit code.")
-    commune = serializers.CharField(allow_null=True, help_text="Four-digit ONS code; null when none was sent.")
-
-
-class OrderBody(serializers.Serializer):
-    id = serializers.UUIDField()
-    external_id = serializers.CharField(allow_null=True)
-    status = serializers.ChoiceField(Status.choices)
-    customer = CustomerBody()
-    total_amount = Amount(help_text="DZD")
-    shipping_fee = Amount(help_text="DZD")
-    notes = serializers.CharField()
-    items = OrderItemBody(many=True)
-    created_at = serializers.DateTimeField()
-
-
-class CallNoteBody(serializers.Serializer):
-    id = serializers.UUIDField()
-    outcome = serializers.ChoiceField(CallNote.Outcome.choices)
-    note = serializers.CharField()
-    agent = serializers.CharField(help_text="The agent's display name.")
-    created_at = serializers.DateTimeField()
-    callback_at = serializers.DateTimeField(allow_null=True)
-
-
-class StatusChangeBody(serializers.Serializer):
-    to = serializers.ChoiceField(Status.choices)
-    at = serializers.DateTimeField()
-    actor = serializers.CharField()
-    reason = serializers.CharField()
-
-    def get_fields(self) -> dict[str, serializers.Field]:
-        # `from` is a word of Python's and cannot be an attribute.
-        return {"from": serializers.ChoiceField(Status.choices, allow_null=True), **super().get_fields()}
-
-
-class OrderEditBody(serializers.Serializer):
-    field = serializers.CharField(help_text="As in an import, such as `customer_address` or `items.0.quantity`.")
-    old = serializers.CharField()
-    new = serializers.CharField()
-    at = serializers.DateTimeField()
-    actor = serializers.CharField()
+class OrderEditBody(Struct):
+    field: Annotated[str, Meta(description="As in an import, such as `customer_address` or `items.0.quantity`.")]
+    old: str
+    new: str
+    at: Moment
+    actor: str
 
 
 class CustomerDetailBody(CustomerBody):
-    wilaya_name = serializers.CharField()
-    commune_name = serializers.CharField(allow_null=True)
+    wilaya_name: str
+    commune_name: str | None
 
 
 class OrderDetailBody(OrderBody):
-    customer = CustomerDetailBody()
-    updated_at = serializers.DateTimeField()
-    confirmed_at = serializers.DateTimeField(allow_null=True)
-    canceled_at = serializers.DateTimeField(allow_null=True)
-    anonymised_at = serializers.DateTimeField(
-        allow_null=True, help_text="When the customer of an order that ended long ago was overwritten."
+    customer: CustomerDetailBody
+    updated_at: Moment
+    confirmed_at: Moment | None
+    canceled_at: Moment | None
+    anonymised_at: Annotated[
+        Moment | None, Meta(description="When the customer of an order that ended long ago was overwritten.")
+    ]
+    cancel_reason: str
+    call_notes: list[CallNoteBody]
+    status_history: list[StatusChangeBody]
+    edits: Annotated[
+        list[OrderEditBody], Meta(description="What an agent changed before confirming, after asking the customer.")
+    ]
+
+
+class ListedCustomerBody(Struct):
+    name: str
+    phone: str
+    wilaya: _WilayaCode
+
+
+class ListedOrderBody(Struct):
+    id: Id
+    status: _Status
+    customer: ListedCustomerBody
+    total_amount: Amount
+    created_at: Moment
+
+
+class OrderListBody(Struct):
+    data: list[ListedOrderBody]
+    meta: PageMeta
+
+
+# Where a row has what a body says of the customer.
+_CUSTOMER = {
+    "name": "customer_name",
+    "phone": "customer_phone",
+    "address": "customer_address",
+    "wilaya": "wilaya_code",
+    "commune": "commune_code",
+}
+# The columns of a listed order.
+LISTED = [
+    *(name for name in ListedOrderBody.__struct_fields__ if name != "customer"),
+    *(_CUSTOMER[name] for name in ListedCustomerBody.__struct_fields__),
+]
+
+
+def imported(row: Mapping[str, Any]) -> OrderBody:
+    """The answer to an import, from the row that was written, with its lines as `items`."""
+    return convert({**row, "customer": _customer(row)}, OrderBody)
+
+
+def detail(row: Mapping[str, Any]) -> OrderDetailBody:
+    """An order with all that belongs to it: a row of `Order.objects.with_detail().values()`."""
+    commune = row["commune_code"]
+    names = {
+        "wilaya_name": regions.wilaya(row["wilaya_code"]).name,
+        "commune_name": regions.commune(commune).name if commune else None,
+    }
+    return convert(
+        {
+            **row,
+            "customer": _customer(row) | names,
+            "items": row["detail_items"],
+            "call_notes": row["detail_notes"],
+            "status_history": [
+                {"from": change["from_status"], "to": change["to_status"], **change} for change in row["detail_history"]
+            ],
+            "edits": row["detail_edits"],
+        },
+        OrderDetailBody,
     )
-    cancel_reason = serializers.CharField()
-    call_notes = CallNoteBody(many=True)
-    status_history = StatusChangeBody(many=True)
-    edits = OrderEditBody(many=True, help_text="What an agent changed before confirming, after asking the customer.")
 
 
-class ListedCustomerBody(serializers.Serializer):
-    name = serializers.CharField()
-    phone = serializers.CharField()
-    wilaya = serializers.CharField(help_text="Two-digit code.")
+def listed(row: Mapping[str, Any]) -> ListedOrderBody:
+    """An order of the list, from its columns LISTED."""
+    return convert({**row, "customer": _customer(row)}, ListedOrderBody)
 
 
-class ListedOrderBody(serializers.Serializer):
-    id = serializers.UUIDField()
-    status = serializers.ChoiceField(Status.choices)
-    customer = ListedCustomerBody()
-    total_amount = Amount(help_text="DZD")
-    created_at = serializers.DateTimeField()
-
-
-class OrderListBody(serializers.Serializer):
-    data = ListedOrderBody(many=True)
-    meta = PageMeta()
+def _customer(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[column] for name, column in _CUSTOMER.items() if column in row}

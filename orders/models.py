@@ -1,3 +1,4 @@
+from datetime import datetime
 from typing import NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -93,7 +94,7 @@ class OrderQuerySet(models.QuerySet["Order"]):
 
 
 class Order(models.Model):
-    """An order that will be paid in cash at the door. Changed by `orders.lifecycle` alone."""
+    """An order that will be paid in cash at the door. Changed by `orders.lifecycle` and `shipments` alone."""
 
     # (status, move) → Move. What is not in the table is refused (contract, section 5).
     MOVES = {
@@ -150,7 +151,7 @@ class Order(models.Model):
     )
 
     objects = OrderQuerySet.as_manager()
-    imported_items: list["OrderItem"]  # of an order that `lifecycle.import_order` has just made
+    now: datetime  # of an order that `lifecycle.lock` has locked
 
     class Meta:
         permissions = [

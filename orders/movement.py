@@ -1,4 +1,5 @@
-"""How moves are written: `lifecycle` decides, these are the two statements that one move costs, or a thousand."""
+"""How moves are made and written: `lifecycle` and `shipments` decide, these are the two statements that one move costs,
+or a thousand."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +8,7 @@ from django.db import connection
 
 from codservice.accounts.actor import Actor
 from codservice.wire import dump_json
-from orders.models import Order, Status, StatusChange
+from orders.models import Move, Order, Status, StatusChange
 
 
 class Step(NamedTuple):
@@ -17,6 +18,17 @@ class Step(NamedTuple):
     from_status: Status
     to_status: Status
     reason: str
+
+
+def make(order: Order, move: Move, reason: str) -> Step:
+    """Make a move of an order, which `lifecycle.lock` has locked, in memory."""
+    step = Step(order, Status(order.status), move.to, reason)
+    order.status, order.updated_at, order.version = move.to, order.now, order.version + 1
+    if move.to == Status.CONFIRMED:
+        order.confirmed_at = order.now
+    if move.to == Status.CANCELED:
+        order.canceled_at, order.cancel_reason = order.now, reason
+    return step
 
 
 _ORDER_COLUMNS = {

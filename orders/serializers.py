@@ -1,10 +1,9 @@
-"""Orders on the wire: what may come in, and what goes out (contract, section 5)."""
+"""Orders as they come in (contract, section 5): each class reads a body, and describes it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any
-from uuid import UUID
 
 from rest_framework import serializers
 from rest_framework.fields import empty
@@ -12,7 +11,10 @@ from rest_framework.fields import empty
 from codservice.api.error_answers import flatten
 from codservice.api.fields import Amount, CanonicalUUID, Integer, StringMap, Text
 from codservice.errors import Invalid
-from orders import lifecycle, phones, regions
+from orders import phones, regions
+
+Row = dict[str, Any]  # an order by the names of its columns, with its lines so as `items`
+Errors = dict[str, list[str]]  # by dotted path, as `Invalid` has them
 
 
 class PhoneField(Text):
@@ -50,41 +52,53 @@ class CommuneField(RegionField):
         return {"anyOf": [super().openapi | {"title": "Code or name"}, code]}
 
 
+class Lines(serializers.ListSerializer):
+    """A list of bodies; gives for each what its `read` gives."""
+
+    def run_child_validation(self, data: Any) -> Any:
+        return self.child.read(data)  # type: ignore[union-attr]
+
+
 class Body(serializers.Serializer):
-    """A JSON object, checked field by field without what DRF adds for forms, sources and partial updates.
+    """A JSON object, read field by field without what DRF adds for forms, sources and partial updates.
 
     A file of orders runs through these checks at the rate that is left after them.
     """
 
-    def run_validation(self, data: Any = empty) -> Any:
-        is_empty, data = self.validate_empty_values(data)
-        return data if is_empty else self.to_internal_value(data)
+    class Meta:
+        list_serializer_class = Lines
 
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
+    def read(self, data: Any) -> tuple[dict[str, Any], Any]:
+        """What can be read, and what is wrong with the rest as DRF nests it. For null a field has its default."""
         if type(data) is not dict:
-            return super().to_internal_value(data)  # refuses it, in DRF's words
+            try:
+                self.run_validation(data)
+            except serializers.ValidationError as error:  # always: it is refused in DRF's words
+                return {}, error.detail
         values: dict[str, Any] = {}
         errors: dict[str, Any] = {}
-        for name, check in self._checks:
+        for name, check, default in self._checks:
+            sent = data.get(name)
+            if sent is None and default is not empty:
+                values[name] = default() if callable(default) else default
+                continue
             try:
-                values[name] = check(data.get(name, empty))
+                values[name] = check(data.get(name, empty) if sent is None else sent)
             except serializers.ValidationError as error:
                 errors[name] = error.detail
-        if errors:
-            raise serializers.ValidationError(errors)
-        return values
+        return values, errors
 
     @cached_property
-    def _checks(self) -> list[tuple[str, Callable[[Any], Any]]]:
-        return [(name, field.run_validation) for name, field in self.fields.items()]
+    def _checks(self) -> list[tuple[str, Callable[[Any], Any], Any]]:
+        return [(name, field.run_validation, field.default) for name, field in self.fields.items()]
 
 
 class OrderItemImport(Body):
-    product_id = CanonicalUUID(required=False, allow_null=True, default=None)
-    product_name = Text(max_length=255, required=False, allow_null=True, default=None)
+    product_id = CanonicalUUID(allow_null=True, default=None)
+    product_name = Text(max_length=255, allow_null=True, default=None)
     quantity = Integer(min_value=1, max_value=10_000)
-    unit_price = Amount(required=False, allow_null=True, default=None)
-    attributes = StringMap(max_entries=20, max_key=64, max_value=255, required=False, allow_null=True, default=None)
+    unit_price = Amount(allow_null=True, default=None)
+    attributes = StringMap(max_entries=20, max_key=64, max_value=255, allow_null=True, default=dict)
 
     openapi_extra = {
         "anyOf": [
@@ -97,21 +111,13 @@ class OrderItemImport(Body):
         ]
     }
 
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
-        errors: dict[str, Any] = {}
-        try:
-            values = super().to_internal_value(data)
-        except serializers.ValidationError as error:
-            if not isinstance(data, dict):
-                raise
-            errors, values = error.detail, {}  # type: ignore[assignment]
-        if data.get("product_id") is None:
+    def read(self, data: Any) -> tuple[dict[str, Any], Any]:
+        values, errors = super().read(data)
+        if values.get("product_id", ...) is None:
             for name in ("product_name", "unit_price"):
-                if data.get(name) is None and name not in errors:
+                if values.get(name, ...) is None:
                     errors[name] = ["This field is required without product_id."]
-        if errors:
-            raise serializers.ValidationError(errors)
-        return values
+        return values, errors
 
 
 class OrderImport(Body):
@@ -119,34 +125,29 @@ class OrderImport(Body):
     customer_phone = PhoneField(max_length=phones.MAX_LENGTH)
     customer_address = Text(max_length=500, free=True)
     customer_wilaya = WilayaField(max_length=255)
-    customer_commune = CommuneField(max_length=255, required=False, allow_null=True, allow_blank=True, default=None)
+    customer_commune = CommuneField(max_length=255, allow_null=True, allow_blank=True, default="")
     total_amount = Amount()
-    shipping_fee = Amount(required=False, allow_null=True, default=None)
-    notes = Text(max_length=2000, free=True, required=False, allow_null=True, allow_blank=True, default="")
-    external_id = Text(max_length=64, required=False, allow_null=True, default=None)
+    shipping_fee = Amount(allow_null=True, default=Decimal("0.00"))
+    notes = Text(max_length=2000, free=True, allow_null=True, allow_blank=True, default="")
+    external_id = Text(max_length=64, allow_null=True, default=None)
     items = OrderItemImport(many=True, allow_empty=False, max_length=100)
 
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """Field by field, then the two regions, of which one depends on the other: all problems at once."""
-        errors: dict[str, Any] = {}
-        try:
-            values = super().to_internal_value(data)
-        except serializers.ValidationError as error:
-            errors, values = error.detail, {}  # type: ignore[assignment]
-        wilaya = commune = None
-        if "customer_wilaya" not in errors:
+    def read(self, data: Any) -> tuple[dict[str, Any], Any]:
+        """Field by field, then what is made of phone and regions, of which one depends on the other."""
+        values, errors = super().read(data)
+        if lines := values.get("items"):
+            values["items"] = [line for line, _ in lines]
+            if any(wrong for _, wrong in lines):
+                errors["items"] = [wrong for _, wrong in lines]
+        if "customer_phone" in values:
+            values["customer_phone"], values["phone_e164"] = values["customer_phone"]
+        if "customer_wilaya" in values:
             wilaya = _found(errors, "customer_wilaya", _wilaya(data["customer_wilaya"]))
-        if wilaya and "customer_commune" not in errors and _is_given(data.get("customer_commune")):
-            commune = _found(errors, "customer_commune", _commune(data["customer_commune"], wilaya.code))
-        if errors:
-            raise serializers.ValidationError(errors)
-        values["wilaya_code"] = wilaya.code
-        values["commune_code"] = commune.code if commune else None
-        return values
-
-
-def _is_given(commune: Any) -> bool:
-    return commune is not None and (type(commune) is not str or commune.strip() != "")
+            values["wilaya_code"] = wilaya and wilaya.code
+            is_given = wilaya and values.get("customer_commune")
+            commune = is_given and _found(errors, "customer_commune", _commune(data["customer_commune"], wilaya.code))
+            values["commune_code"] = commune.code if commune else None
+        return values, errors
 
 
 # A name that is not spelled exactly costs 20 µs to 4 ms to find or to refuse, and a shop spells it the same each time.
@@ -178,29 +179,19 @@ def _found(errors: dict[str, Any], name: str, found: Any) -> Any:
 # no state, so that one instance serves all requests.
 _IMPORT = OrderImport()
 
-
-def read_order(body: dict[str, Any], account_id: UUID) -> lifecycle.Draft:
-    """The order in a request's body. Raises Invalid with all its problems."""
-    (order,) = read_orders([body], account_id)
-    if isinstance(order, Invalid):
-        raise order
-    return order
+# What an import says of an order and of a line, and what is made of it.
+ORDER_COLUMNS = [*(name for name in _IMPORT.fields if name != "items"), "phone_e164", "wilaya_code", "commune_code"]
+LINE_COLUMNS = [*OrderItemImport().fields]
 
 
-def read_orders(bodies: Sequence[dict[str, Any]], account_id: UUID) -> list[lifecycle.Draft | Invalid]:
-    """For each body its order, or all that is wrong with it; at most two statements, and none without a wrong one."""
-    orders = [_read(body) for body in bodies]
-    wrong = [(order, body) for order, body in zip(orders, bodies, strict=True) if isinstance(order, Invalid)]
-    if wrong:
-        # What the database would refuse next, so that all is said at once.
-        items = [_named_products(body) for _, body in wrong]
-        catalog = lifecycle.known_products(account_id, [item.product_id for found in items for item in found])
-        taken = lifecycle.taken_external_ids(account_id, [external_id(body) for _, body in wrong])
-        for (order, body), found in zip(wrong, items, strict=True):
-            order.errors |= lifecycle.unknown_products(catalog, found)
-            if external_id(body) in taken:
-                order.errors |= lifecycle.DuplicateExternalId().errors
-    return orders
+def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
+    """What a body says of an order, by the names of its columns, and all that is wrong with it by dotted path.
+
+    When nothing is wrong the order is whole but for ids and for what the catalog knows of its `items`; else it is what
+    could be read.
+    """
+    values, errors = _IMPORT.read(body)
+    return values, flatten(errors) if errors else {}
 
 
 def external_id(body: dict[str, Any]) -> str | None:
@@ -209,53 +200,6 @@ def external_id(body: dict[str, Any]) -> str | None:
         return _IMPORT.fields["external_id"].run_validation(body.get("external_id"))
     except serializers.ValidationError:
         return None
-
-
-def _read(body: dict[str, Any]) -> lifecycle.Draft | Invalid:
-    try:
-        values = _IMPORT.run_validation(body)
-    except serializers.ValidationError as error:
-        return Invalid(flatten(error.detail))
-    phone, phone_e164 = values.pop("customer_phone")
-    return lifecycle.Draft(
-        customer_name=values["customer_name"],
-        customer_phone=phone,
-        phone_e164=phone_e164,
-        customer_address=values["customer_address"],
-        customer_wilaya=values["customer_wilaya"],
-        wilaya_code=values["wilaya_code"],
-        customer_commune=values["customer_commune"] or "",
-        commune_code=values["commune_code"],
-        total_amount=values["total_amount"],
-        shipping_fee=values["shipping_fee"] or Decimal("0.00"),
-        notes=values["notes"] or "",
-        external_id=values["external_id"],
-        items=[
-            lifecycle.DraftItem(
-                quantity=item["quantity"],
-                product_id=item["product_id"],
-                product_name=item["product_name"],
-                unit_price=item["unit_price"],
-                attributes=item["attributes"] or {},
-            )
-            for item in values["items"]
-        ],
-    )
-
-
-def _named_products(body: dict[str, Any]) -> list[lifecycle.DraftItem]:
-    """The lines of a body that is refused already, as far as they name products."""
-    items = body.get("items")
-    if not isinstance(items, list) or len(items) > 100:
-        return []
-    field, found = CanonicalUUID(), []
-    for item in items:
-        try:
-            product_id = field.run_validation(item.get("product_id")) if isinstance(item, dict) else None
-        except serializers.ValidationError:
-            product_id = None
-        found.append(lifecycle.DraftItem(quantity=1, product_id=product_id))
-    return found
 
 
 class OrderCancel(serializers.Serializer):

@@ -1,13 +1,21 @@
-"""Rows of a courier's file: which order, and where the courier says that it is."""
+"""What couriers' files say: rows read as shipments, and orders moved to where couriers say that they are."""
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from codservice import values
-from codservice.errors import Invalid
-from orders.lifecycle import Shipment
-from orders.models import Status
-from orders.serializers import external_id
+from codservice.accounts.actor import Actor, Role
+from codservice.errors import Invalid, Refused
+from orders import lifecycle, movement
+from orders.models import Move, Order, Status
 
 COLUMNS = ("order_id", "external_id", "status", "reason")
 # What couriers in Algeria write, in any case and accents. A failed try, or a parcel on its way back, is none of these.
@@ -20,6 +28,26 @@ WORDS = {
 }  # fmt: skip
 
 _BETWEEN_WORDS = re.compile(r"[\s_’'.-]+")
+
+
+class UnknownOrder(Refused):
+    """No order has this id, or none that is the account's."""
+
+    code, status = "not_found", 404
+
+
+@dataclass(slots=True)
+class Shipment:
+    """Where a courier says that an order is; the order by its id, or within an account by its `external_id`."""
+
+    status: Status
+    order_id: UUID | None = None
+    external_id: str | None = None
+    reason: str = ""
+    seen_version: int | None = None  # where a person decides: the order as they saw it
+
+
+# --- Reading -----------------------------------------------------------------------------------------------------
 
 
 def read_shipment(cells: dict[str, str], *, in_account: bool) -> Shipment:
@@ -36,8 +64,9 @@ def read_shipment(cells: dict[str, str], *, in_account: bool) -> Shipment:
     elif not in_account:
         errors["external_id"] = ["It names an order only within an account: say which with --account."]
     else:
-        shipment.external_id = external_id(cells)
-        if shipment.external_id is None:
+        try:
+            shipment.external_id = values.text(cells["external_id"], max_length=64)
+        except ValueError:
             errors["external_id"] = ["No order can have it."]
     status = _STATUSES.get(_plain(cells.get("status", "")))
     if status is None:
@@ -60,3 +89,70 @@ def _plain(word: str) -> str:
 
 
 _STATUSES = {_plain(word): status for status, words in WORDS.items() for word in words}
+
+
+# --- Moving ------------------------------------------------------------------------------------------------------
+
+
+def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | None = None) -> list[bool | Refused]:
+    """Move many orders to where a courier says they are, in one transaction of three statements, one after the other.
+
+    For each whether its order moved; False when it is there, or has been there on its way. Couriers leave steps out:
+    an order that is to be further than the next status makes the moves between too, when all of them are the actor's.
+    With `account_id` other accounts' orders do not exist.
+    """
+    outcomes: list[bool | Refused] = []
+    steps: list[movement.Step] = []
+    with transaction.atomic():
+        orders = _lock(shipments, account_id)
+        for shipment in shipments:
+            order = orders.get(shipment.order_id or shipment.external_id)
+            if order is None:
+                outcomes.append(UnknownOrder(_("There is no such order.")))
+                continue
+            if shipment.seen_version not in (None, order.version):
+                outcomes.append(lifecycle.Changed())
+                continue
+            moves = _route(Status(order.status), shipment.status, actor.role)
+            if moves is None and _route(shipment.status, Status(order.status), actor.role) is None:
+                said = {**lifecycle.said(order), "to": shipment.status.label.lower()}
+                refusal = lifecycle.AlreadyDecided(_("The order is %(status)s; it cannot become %(to)s.") % said)
+                outcomes.append(refusal)
+                continue
+            steps += [movement.make(order, move, shipment.reason) for move in moves or ()]
+            outcomes.append(bool(moves))
+        if steps:
+            movement.write(steps, actor)
+    return outcomes
+
+
+@cache
+def _route(start: Status, end: Status, role: Role) -> tuple[Move, ...] | None:
+    """The moves from one status to another; None when there is no way, or a move on it is not this role's.
+
+    Moves that tell of themselves by an event are left to `lifecycle`.
+    """
+    routes: dict[Status, tuple[Move, ...]] = {start: ()}
+    reached = [start]
+    for status in reached:
+        for (from_status, _name), move in Order.MOVES.items():
+            if from_status == status and role in move.by and move.event is None and move.to not in routes:
+                routes[move.to] = (*routes[status], move)
+                reached.append(move.to)
+    return routes.get(end)
+
+
+def _lock(shipments: Sequence[Shipment], account_id: UUID | None) -> dict[UUID | str | None, Order]:
+    """The orders that are there, locked, by id and by `external_id`."""
+    named = Q(id__in={shipment.order_id for shipment in shipments} - {None})
+    if account_id is not None:
+        external_ids = {shipment.external_id for shipment in shipments} - {None}
+        named = Q(account_id=account_id) & (named | Q(external_id__in=external_ids))
+    orders = Order.objects.filter(named).only(
+        "account_id", "external_id", "status", "version", "updated_at", "confirmed_at", "canceled_at", "cancel_reason"
+    )
+    locked = lifecycle.lock(orders)
+    by_external_id: dict[UUID | str | None, Order] = {
+        order.external_id: order for order in locked if account_id is not None and order.external_id
+    }
+    return by_external_id | {order.id: order for order in locked}

@@ -2,7 +2,6 @@
 
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from rest_framework import status, viewsets
 from rest_framework.request import Request
@@ -13,9 +12,10 @@ from codservice.api import idempotency, schema
 from codservice.api.conditional import answer_unless_known
 from codservice.api.error_answers import read_all
 from codservice.api.paging import Page
-from orders import bodies, lifecycle, serializers
+from codservice.errors import Invalid
+from orders import bodies, importing, lifecycle, serializers
 from orders.filters import OrderFilter
-from orders.models import Order
+from orders.models import Order, OrderQuerySet
 
 _EXAMPLE = {
     "external_id": "1042",
@@ -28,14 +28,13 @@ _EXAMPLE = {
     "shipping_fee": 400,
     "items": [{"product_name": "Robe kabyle", "quantity": 1, "unit_price": 4500, "attributes": {"taille": "M"}}],
 }
-_LISTED = ("id", "status", "customer_name", "customer_phone", "wilaya_code", "total_amount", "created_at")
 
 
 class OrderViewSet(viewsets.GenericViewSet):
     scopes = {"list": "orders:read", "retrieve": "orders:read", "create": "orders:write", "cancel": "orders:write"}
     http_method_names = ["get", "head", "post"]
 
-    def get_queryset(self) -> QuerySet[Order]:
+    def get_queryset(self) -> OrderQuerySet:
         return Order.objects.filter(account_id=self.request.auth.account_id)
 
     @schema.describe(
@@ -46,15 +45,13 @@ class OrderViewSet(viewsets.GenericViewSet):
         errors=(400, 409, 413, 415, 422),
         is_idempotent=True,
     )
-    def create(self, request: Request) -> HttpResponse:
+    @idempotency.once
+    def create(self, request: Request) -> Response:
         """The order is then `pending_confirmation` until an agent has reached the customer."""
-        return idempotency.once(request, lambda: self._import(request))
-
-    def _import(self, request: Request) -> Response:
-        account_id = request.auth.account_id
-        draft = serializers.read_order(request.data, account_id)
-        order = lifecycle.import_order(account_id, draft, actor=Actor.of_key(request.auth))
-        return Response(bodies.imported_body(order), status.HTTP_201_CREATED)
+        (order,) = importing.import_orders(request.auth.account_id, [request.data], actor=Actor.of_key(request.auth))
+        if isinstance(order, Invalid):
+            raise order
+        return Response(order, status.HTTP_201_CREATED)
 
     @schema.describe(
         "List orders", answers={200: bodies.OrderListBody}, errors=(422,), filters=OrderFilter, is_paged=True
@@ -65,8 +62,8 @@ class OrderViewSet(viewsets.GenericViewSet):
             lambda: Page(request), lambda: OrderFilter.read(request.query_params, self.get_queryset())
         )
         total = filters.total(request.auth.account_id)
-        rows = page.rows(filters.rows().only(*_LISTED), total)
-        return Response({"data": [bodies.list_body(order) for order in rows], "meta": page.meta(total)})
+        rows = page.rows(filters.rows().values(*bodies.LISTED), total)
+        return Response(bodies.OrderListBody([bodies.listed(row) for row in rows], page.meta(total)))
 
     @schema.describe("Read an order", answers={200: bodies.OrderDetailBody}, errors=(404,), has_etag=True)
     def retrieve(self, request: Request, id: UUID) -> HttpResponse:
@@ -86,5 +83,5 @@ class OrderViewSet(viewsets.GenericViewSet):
         lifecycle.cancel(id, account_id=request.auth.account_id, actor=Actor.of_key(request.auth), reason=reason)
         return Response(self._detail(id))
 
-    def _detail(self, id: UUID) -> dict:
-        return bodies.detail_body(self.get_queryset().with_detail().get(id=id))
+    def _detail(self, id: UUID) -> bodies.OrderDetailBody:
+        return bodies.detail(self.get_queryset().with_detail().values().get(id=id))

@@ -1,4 +1,4 @@
-"""Rows for tests, by factory_boy. Orders are imported as in life, by `lifecycle.import_order`."""
+"""Rows for tests, by factory_boy. Orders are imported as in life, by `importing.import_orders`."""
 
 from decimal import Decimal
 from functools import cache
@@ -12,8 +12,9 @@ from django.contrib.auth.models import Group
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
+from codservice.errors import Invalid
 from inventory.models import Product
-from orders import lifecycle, phones
+from orders import importing
 from orders.models import Order
 
 
@@ -83,20 +84,22 @@ def order_body(**changes: Any) -> dict[str, Any]:
     }
 
 
+def order_line(**fields: Any) -> dict[str, Any]:
+    """A line of an import's body; `product_id` as the product's own."""
+    return {name: str(value) if name == "product_id" else value for name, value in fields.items()}
+
+
 def make_order(account: Account, **changes: Any) -> Order:
-    """An imported order; `changes` are fields of `lifecycle.Draft`."""
-    phone = changes.pop("phone", "0550123456")
-    draft = lifecycle.Draft(
-        **{
-            "customer_name": "Amine Benali",
-            "customer_phone": phone,
-            "phone_e164": phones.to_e164(phone),
-            "customer_address": "12 rue Didouche Mourad",
-            "customer_wilaya": "16",
-            "wilaya_code": "16",
-            "total_amount": Decimal("4500.50"),
-            "items": [lifecycle.DraftItem(quantity=2, product_name="Robe kabyle", unit_price=Decimal("2050.25"))],
-            **changes,
-        }
-    )
-    return lifecycle.import_order(account.id, draft, actor=Actor.of_command("test"))
+    """An imported order; `changes` are fields of the body, `phone` is the customer's."""
+    body = {
+        "customer_name": "Amine Benali",
+        "customer_phone": changes.pop("phone", "0550123456"),
+        "customer_address": "12 rue Didouche Mourad",
+        "customer_wilaya": "16",
+        "total_amount": Decimal("4500.50"),
+        "items": [order_line(quantity=2, product_name="Robe kabyle", unit_price=Decimal("2050.25"))],
+    }
+    (order,) = importing.import_orders(account.id, [body | changes], actor=Actor.of_command("test"))
+    if isinstance(order, Invalid):
+        raise order
+    return Order.objects.get(id=order.id)

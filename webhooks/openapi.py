@@ -3,20 +3,14 @@
 from typing import Any
 
 from drf_spectacular.utils import OpenApiWebhook
+from msgspec import Struct
 
+from codservice.api.schema import struct_schema
 from webhooks.models import Event
 
 _TIME = {"type": "string", "format": "date-time"}
 _ID = {"type": "string", "format": "uuid"}
 _TEXT = {"type": "string"}
-_ORDER = {
-    "id": _ID,
-    "status": _TEXT,
-    "customer_name": _TEXT,
-    "customer_phone": _TEXT,
-    "total_amount": {"type": "number", "minimum": 0, "description": "DZD"},
-    "updated_at": _TIME,
-}
 _STOCK = {
     "product_id": _ID,
     "sku": _TEXT,
@@ -33,6 +27,11 @@ _HEADERS = {
     "webhook-signature": "For Standard Webhooks: `v1,` and base64; while two secrets overlap, two of them.",
 }
 _PREVIOUS = "The same keyed with the secret before, for 24 hours after a rotation."
+
+
+def delivery(kind: str, summary: str, data: type[Struct]) -> OpenApiWebhook:
+    """The deliveries of a kind of event, with what it tells as `data`; `WEBHOOKS` of the settings lists them all."""
+    return _delivery(kind, summary, struct_schema(data)["properties"])
 
 
 def _delivery(kind: str, summary: str, data: dict[str, Any]) -> OpenApiWebhook:
@@ -67,7 +66,5 @@ def _delivery(kind: str, summary: str, data: dict[str, Any]) -> OpenApiWebhook:
     )
 
 
-CONFIRMED = _delivery(Event.Kind.ORDER_CONFIRMED.value, "An order is confirmed", _ORDER)
-CANCELLED = _delivery(Event.Kind.ORDER_CANCELLED.value, "An order is canceled", _ORDER)
 STOCK = _delivery(Event.Kind.INVENTORY_UPDATED.value, "A product's stock is set", _STOCK)
 PING = _delivery(Event.PING, "A ping was asked for", {"webhook_id": _ID})

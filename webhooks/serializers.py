@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from codservice.api.error_answers import flatten
 from codservice.api.fields import Strict
-from codservice.api.paging import PageMeta
+from codservice.api.paging import PageMetaSerializer as PageMeta
 from codservice.errors import Invalid
 from webhooks import receivers
 from webhooks.filters import EVENTS

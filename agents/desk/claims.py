@@ -123,8 +123,9 @@ def take(order_id: UUID, *, agent: User) -> UUID:
 
 def keep(claim_id: UUID, *, agent: User) -> str | None:
     """The agent is at work: the lease begins anew. The customer's phone, or None when they are no longer theirs."""
+    values: dict[str, Any] = {"claim": claim_id, "agent": agent.id, "lease": LEASE}
     with connection.cursor() as cursor:
-        cursor.execute(_KEEP, {"claim": claim_id, "agent": agent.id, "lease": LEASE})
+        cursor.execute(_KEEP, values)
         row = cursor.fetchone()
     return row and row[0]
 

@@ -23,7 +23,7 @@ def after(call: Call, order: Order, rules: CallingRules, *, tried: Sequence[date
 
     After the last try it waits for a supervisor, as does one with a wrong number or one that is handed over to nobody.
     """
-    attempts, now = order.call_attempts, order.now  # type: ignore[attr-defined]  # annotated by `lifecycle.lock`
+    attempts, now = order.call_attempts, order.now
     match call.outcome:
         case Outcome.CALLBACK:
             assert call.callback_at is not None  # noqa: S101  (the form asks for it)

@@ -17,7 +17,7 @@ from agents.supervision import for_supervisors
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
-from orders import lifecycle
+from orders import shipments
 from orders.models import Order, Status
 
 MOST = 200  # orders by one click; the command update_shipments knows no bound
@@ -111,7 +111,7 @@ def find(names: list[str]) -> tuple[list[Order], list[str]]:
 def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
     """For each order why the move would be refused, empty where it would not: the move itself, taken back."""
     with transaction.atomic():
-        outcomes = lifecycle.record_shipments([_shipment(order.id, order.version, to) for order in orders], actor=actor)
+        outcomes = shipments.record([_shipment(order.id, order.version, to) for order in orders], actor=actor)
         transaction.set_rollback(True)
     return [_said(outcome, to) for outcome in outcomes]
 
@@ -131,7 +131,7 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was moved."))
         return redirect("admin:moves")
-    outcomes = lifecycle.record_shipments(chosen, actor=Actor.of_user(request.user))
+    outcomes = shipments.record(chosen, actor=Actor.of_user(request.user))
     moved = sum(outcome is True for outcome in outcomes)
     text = ngettext("%(count)d order is now “%(status)s”.", "%(count)d orders are now “%(status)s”.", moved)
     text %= {"count": moved, "status": to.label}
@@ -147,8 +147,8 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     return redirect("admin:moves")
 
 
-def _shipment(order_id: UUID, version: int, to: Status) -> lifecycle.Shipment:
-    return lifecycle.Shipment(to, order_id=order_id, seen_version=version)
+def _shipment(order_id: UUID, version: int, to: Status) -> shipments.Shipment:
+    return shipments.Shipment(to, order_id=order_id, seen_version=version)
 
 
 def _as_uuid(text: str) -> UUID | None:

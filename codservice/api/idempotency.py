@@ -5,7 +5,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import cast
+from functools import wraps
+from typing import Any, cast
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
@@ -32,35 +33,43 @@ class StillRunning(Refused):
         super().__init__("A request with this Idempotency-Key is still being processed; try again shortly.")
 
 
-def once(request: Request, handle: Callable[[], Response]) -> HttpResponse:
-    """The answer of `handle()`, or the kept answer when the request's `Idempotency-Key` has had one.
+def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
+    """Makes a view's method answer a request that has an `Idempotency-Key` once; a repeated one gets the kept answer.
 
-    What `handle` writes and the kept answer are committed together, so that no crash can come between them. A
-    refusal (422) is an answer and is kept; an error of ours (5xx) is not. So `handle` must have written nothing when
-    it refuses. Without the header this only calls `handle`. Raises Invalid for a key that cannot be used or that
-    was used with another body, and StillRunning.
+    What the method writes and the kept answer are committed together, so that no crash can come between them. A
+    refusal (422) is an answer and is kept; an error of ours (5xx) is not. So the method must have written nothing when
+    it refuses. Without the header it is only called. Raises Invalid for a key that cannot be used or that was used
+    with another body, and StillRunning.
     """
-    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
-    if key is None:
-        return handle()
-    if not _KEY.fullmatch(key):
-        raise Invalid({"Idempotency-Key": ["Must have 1 to 255 visible ASCII characters."]})
-    account_id = request.auth.account_id
-    fingerprint = _fingerprint(request)
-    try:
-        with transaction.atomic():
-            kept = _claim(account_id, key)
-            if kept is not None:
-                return _replay(kept, fingerprint)
-            response = _answer(handle)
-            _keep(account_id, key, fingerprint, response)
-            return response
-    except IntegrityError:
-        # Somebody else's answer was committed between our look and our lock.
-        kept = IdempotencyRecord.objects.filter(account_id=account_id, key=key).first()
-        if kept is None:
-            raise
-        return _replay(kept, fingerprint)
+
+    @wraps(view)
+    def answer(self: Any, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        key = request.META.get("HTTP_IDEMPOTENCY_KEY")
+        if key is None:
+            return view(self, request, *args, **kwargs)
+        if not _KEY.fullmatch(key):
+            raise Invalid({"Idempotency-Key": ["Must have 1 to 255 visible ASCII characters."]})
+        account_id = request.auth.account_id
+        fingerprint = _fingerprint(request)
+        try:
+            with transaction.atomic():
+                kept = _claim(account_id, key)
+                if kept is not None:
+                    return _replay(kept, fingerprint)
+                try:
+                    response = view(self, request, *args, **kwargs)
+                except Refused as error:
+                    response = cast(Response, exception_handler(error, {}))
+                _keep(account_id, key, fingerprint, response)
+                return response
+        except IntegrityError:
+            # Somebody else's answer was committed between our look and our lock.
+            kept = IdempotencyRecord.objects.filter(account_id=account_id, key=key).first()
+            if kept is None:
+                raise
+            return _replay(kept, fingerprint)
+
+    return answer
 
 
 def forget_old(before: datetime | None = None, *, dry_run: bool = False) -> Iterator[dict[str, int]]:
@@ -104,13 +113,6 @@ def _claim(account_id: UUID, key: str) -> IdempotencyRecord | None:
         kept.delete()
         return None
     return kept
-
-
-def _answer(handle: Callable[[], Response]) -> Response:
-    try:
-        return handle()
-    except Refused as error:
-        return cast(Response, exception_handler(error, {}))
 
 
 def _keep(account_id: UUID, key: str, fingerprint: bytes, response: Response) -> None:

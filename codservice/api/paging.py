@@ -1,8 +1,9 @@
 """Pages of a list: `page`, `per_page`, `meta` (contract, section 5)."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import QuerySet
+from msgspec import Meta, Struct
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -46,16 +47,18 @@ class Page:
             return list(queryset[start:stop])
         return list(queryset.reverse()[total - stop : total - start])[::-1]
 
-    def meta(self, total: int) -> dict[str, int]:
-        return {
-            "total": total,
-            "per_page": self.per_page,
-            "current_page": self.number,
-            "last_page": max(-(-total // self.per_page), 1),
-        }
+    def meta(self, total: int) -> "PageMeta":
+        return PageMeta(total, self.per_page, self.number, max(-(-total // self.per_page), 1))
 
 
-class PageMeta(serializers.Serializer):
+class PageMeta(Struct):
+    total: Annotated[int, Meta(ge=0)]
+    per_page: Annotated[int, Meta(ge=1)]
+    current_page: Annotated[int, Meta(ge=1)]
+    last_page: Annotated[int, Meta(ge=1)]
+
+
+class PageMetaSerializer(serializers.Serializer):
     """How `meta` looks, for OpenAPI."""
 
     total = serializers.IntegerField(min_value=0)

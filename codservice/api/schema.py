@@ -191,6 +191,12 @@ class StructSchema(OpenApiSerializerExtension):
         return schemas[self.target.__name__]
 
 
+def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of the object that `struct` goes out as."""
+    _, schemas = msgspec.json.schema_components([struct], ref_template="#/components/schemas/{name}")
+    return _as_sent(schemas[struct.__name__])
+
+
 def _as_sent(schema: Any) -> Any:
     """msgspec takes a Decimal for a string; `dump_json` writes a number."""
     if isinstance(schema, dict):

@@ -17,9 +17,8 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from codservice.days import ALGIERS
 from orders import lifecycle
-from orders.lifecycle import DraftItem
 from orders.models import CallNote, Order
-from tests.factories import ProductFactory, make_order
+from tests.factories import ProductFactory, make_order, order_line
 from tests.pages.browser import PASSWORD, Visit
 from webhooks.models import Event
 
@@ -363,7 +362,7 @@ def test_a_supervisor_sets_a_customer_free(visit: Visits, alice: Account, agent:
 
 
 def test_an_order_is_edited_with_the_keyboard(visit: Visits, alice: Account, agent: User) -> None:
-    lines = [DraftItem(quantity=1, product_name=name, unit_price=Decimal(1000)) for name in ("Robe", "Foulard")]
+    lines = [order_line(quantity=1, product_name=name, unit_price=Decimal(1000)) for name in ("Robe", "Foulard")]
     order = make_order(alice, items=lines, total_amount=Decimal("2400.50"), shipping_fee=Decimal("400.50"))
     page = visit().sign_in("samira")
     call_next(page)
@@ -446,9 +445,8 @@ def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) 
         alice,
         customer_wilaya="W. d'Alger",
         customer_commune="bab ezouar",
-        commune_code="1621",
         notes="Après 17 h",
-        items=[DraftItem(quantity=3, product_id=robe.id, attributes={"Taille": "M"})],
+        items=[order_line(quantity=3, product_id=robe.id, attributes={"Taille": "M"})],
     )
     make_order(charlie)
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")

@@ -10,7 +10,6 @@ from agents.desk import claims
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from orders import lifecycle
-from orders.lifecycle import DraftItem
 from orders.models import CallNote, Order
 from tests import factories
 from tests.pages.browser import Visit
@@ -92,13 +91,17 @@ def order_of_payloads(account: Account, payload: str, agent: User) -> Order:
         account,
         customer_name=payload,
         customer_address=payload,
-        customer_wilaya=payload,
-        customer_commune=payload,
         notes=payload,
         external_id=payload,
-        items=[DraftItem(quantity=1, product_id=product.id, unit_price=Decimal(1), attributes={payload: payload})],
+        items=[
+            factories.order_line(
+                quantity=1, product_id=product.id, unit_price=Decimal(1), attributes={payload: payload}
+            )
+        ],
     )
-    Order.objects.filter(id=order.id).update(customer_phone=payload[:40])
+    Order.objects.filter(id=order.id).update(
+        customer_phone=payload[:40], customer_wilaya=payload, customer_commune=payload
+    )
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note=payload)
     lifecycle.cancel(order.id, actor=Actor.of_user(agent), reason=payload)
     return order
@@ -134,9 +137,12 @@ def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Acc
     for number, payload in enumerate(PAYLOADS):
         phone = f"066000000{number}"
         factories.make_order(alice, customer_name=payload, phone=phone)  # a possible duplicate
-        line = DraftItem(quantity=1, product_name=payload, unit_price=Decimal(1), attributes={payload: payload})
-        texts = ("customer_name", "customer_address", "customer_wilaya", "customer_commune", "notes")
-        order = factories.make_order(alice, phone=phone, items=[line], **dict.fromkeys(texts, payload))
+        line = factories.order_line(
+            quantity=1, product_name=payload, unit_price=Decimal(1), attributes={payload: payload}
+        )
+        texts = dict.fromkeys(("customer_name", "customer_address", "notes"), payload)
+        order = factories.make_order(alice, phone=phone, items=[line], **texts)
+        Order.objects.filter(id=order.id).update(customer_wilaya=payload, customer_commune=payload)
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note=payload)
         lifecycle.edit(order.id, lifecycle.Edit(customer_address=f"{payload} {payload}"), actor=Actor.of_user(agent))
         page.goto(f"/console/orders/order/{order.id}/")

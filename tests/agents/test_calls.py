@@ -19,10 +19,9 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from orders import lifecycle
-from orders.lifecycle import DraftItem
 from orders.models import CallNote, CallState, Order
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
-from tests.factories import AgentFactory, ProductFactory, make_order
+from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 
 STRANGE = "01980000-0000-7000-8000-000000000000"
 Browsers = Callable[..., Client]
@@ -112,11 +111,10 @@ def test_everything_about_the_customer_is_on_one_screen(
         alice,
         customer_wilaya="W. d'Alger",
         customer_commune="bab ezouar",
-        commune_code="1621",
         shipping_fee=Decimal("400.00"),
         notes="Après 17 h",
         external_id="CMD-9",
-        items=[DraftItem(quantity=3, product_id=robe.id, unit_price=Decimal("2050.25"), attributes={"Taille": "M"})],
+        items=[order_line(quantity=3, product_id=robe.id, unit_price=Decimal("2050.25"), attributes={"Taille": "M"})],
     )
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
     lifecycle.edit(order.id, lifecycle.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_user(colleague))
@@ -324,7 +322,7 @@ def edit_form(order: Order, **changes: Any) -> dict[str, Any]:
 
 
 def two_lines(account: Account) -> Order:
-    lines = [DraftItem(quantity=2, product_name=f"P{n}", unit_price=Decimal(1000)) for n in range(2)]
+    lines = [order_line(quantity=2, product_name=f"P{n}", unit_price=Decimal(1000)) for n in range(2)]
     return make_order(account, items=lines, total_amount=Decimal(4400), shipping_fee=Decimal(400))
 
 
@@ -356,7 +354,7 @@ def test_an_edit_is_written_down_and_the_total_follows(alice: Account, browser: 
 
 
 def test_what_stays_the_same_is_no_edit(alice: Account, browser: Client) -> None:
-    order = make_order(alice, customer_wilaya="W. d'Alger", customer_commune="bab ezouar", commune_code="1621")
+    order = make_order(alice, customer_wilaya="W. d'Alger", customer_commune="bab ezouar")
     screen = take(browser, order)
     browser.post(f"{screen.address}edit/{order.id}/", edit_form(order, commune="Bab Ezzouar"))
     order.refresh_from_db()
@@ -364,7 +362,7 @@ def test_what_stays_the_same_is_no_edit(alice: Account, browser: Client) -> None
 
 
 def test_a_commune_may_be_left_out(alice: Account, browser: Client) -> None:
-    order = make_order(alice, customer_commune="Bab Ezzouar", commune_code="1621")
+    order = make_order(alice, customer_commune="Bab Ezzouar")
     screen = take(browser, order)
     browser.post(f"{screen.address}edit/{order.id}/", edit_form(order))
     order.refresh_from_db()
@@ -457,7 +455,7 @@ def test_places_are_found_while_typing_in_both_scripts(
 def crowded(alice: Account, charlie: Account, agent: User, phone: str, orders: int) -> None:
     """A customer with several orders, lines with stock, calls, earlier orders and a duplicate under another number."""
     products = [ProductFactory(account=alice) for _ in range(3)]
-    lines = [DraftItem(quantity=1, product_id=product.id) for product in products]
+    lines = [order_line(quantity=1, product_id=product.id) for product in products]
     for number in range(orders):
         earlier = make_order(charlie, phone=phone)
         lifecycle.cancel(earlier.id, actor=Actor.of_user(agent), reason="Duplicate")

@@ -22,7 +22,7 @@ from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
 from tests.at_once import at_once
 from tests.conftest import ApiClient
-from tests.factories import AgentFactory, ProductFactory, make_order
+from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from webhooks.models import Event
 
 Outcome = CallNote.Outcome
@@ -391,7 +391,7 @@ def test_the_screen_has_all_that_belongs_to_the_customer(alice: Account, agent: 
     boss = Actor.of_user(AgentFactory(role="Supervisors"))
     for move in (lifecycle.confirm, lifecycle.ship, lifecycle.deliver):
         move(delivered.id, actor=boss)
-    order = make_order(alice, items=[lifecycle.DraftItem(quantity=2, product_id=product.id)])
+    order = make_order(alice, items=[order_line(quantity=2, product_id=product.id)])
     lifecycle.add_call_note(order.id, agent=agent, outcome=Outcome.BUSY, note="Occupé")
     held = customer.read(claims.take(order.id, agent=agent), agent=agent)
 
@@ -406,8 +406,8 @@ def test_the_screen_has_all_that_belongs_to_the_customer(alice: Account, agent: 
 
 
 def test_possible_duplicates_are_flagged_with_the_other_order(alice: Account, charlie: Account, agent: User) -> None:
-    def named(name: str) -> list[lifecycle.DraftItem]:
-        return [lifecycle.DraftItem(quantity=1, product_name=name, unit_price=1)]
+    def named(name: str) -> list[dict[str, Any]]:
+        return [order_line(quantity=1, product_name=name, unit_price=1)]
 
     order = make_order(alice, items=named("Robe kabyle"))
     same_phone = make_order(charlie, items=named("ROBE KABYLE"), customer_address="elsewhere", external_id="C-9")
@@ -433,12 +433,12 @@ def test_the_screen_reads_a_constant_number_of_statements(
     alice: Account, agent: User, django_assert_num_queries: Any
 ) -> None:
     product = ProductFactory(account=alice)
-    order = make_order(alice, items=[lifecycle.DraftItem(quantity=2, product_id=product.id)])
+    order = make_order(alice, items=[order_line(quantity=2, product_id=product.id)])
     claim_id = claims.take(order.id, agent=agent)
     with django_assert_num_queries(5):
         customer.read(claim_id, agent=agent)
     for _ in range(5):
-        make_order(alice, items=[lifecycle.DraftItem(quantity=2, product_id=product.id)] * 3)
+        make_order(alice, items=[order_line(quantity=2, product_id=product.id)] * 3)
     with django_assert_num_queries(5):
         customer.read(claim_id, agent=agent)
     with django_assert_num_queries(1):

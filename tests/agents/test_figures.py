@@ -149,7 +149,7 @@ def test_days_are_algerias(order_at: Any, agent: User) -> None:
 
 def test_every_division_adds_up(order_at: Any, agent: User, colleague: User, charlie: Account) -> None:
     for number, (person, code) in enumerate([(agent, "16"), (agent, "31"), (colleague, "31")]):
-        order = order_at(at(8), wilaya_code=code, **({"account": charlie} if number == 2 else {}))
+        order = order_at(at(8), customer_wilaya=code, **({"account": charlie} if number == 2 else {}))
         call(order, person, at(9), "answered")
         change(order, person, at(9), "confirmed")
     found = {by: {row.key: (row.calls, row.confirmed) for row in performance.read(MONDAY, MONDAY, by)[1]}
@@ -185,7 +185,7 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(
     browser, counts = browser_of(supervisor), []
     for number in range(3):
         person = factories.AgentFactory()
-        call(order_at(at(8), wilaya_code=f"1{number}"), person, at(9), "answered")
+        call(order_at(at(8), customer_wilaya=f"1{number}"), person, at(9), "answered")
         with CaptureQueriesContext(connection) as queries:
             browser.get(PAGE, {"first": "2026-03-02", "last": "2026-03-02", "by": "agent"})
         counts.append(len(queries))

@@ -9,9 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
-from orders.lifecycle import DraftItem
 from orders.models import CallNote, Order
-from tests.factories import make_order
+from tests.factories import make_order, order_line
 
 
 def page_of(order: Order) -> str:
@@ -24,12 +23,13 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User, brows
         phone="٠٥٥٠١٢٣٤٥٦",
         customer_wilaya="W. d'Alger",
         customer_commune="bab ezouar",
-        commune_code="1621",
         shipping_fee=Decimal("400.00"),
         notes="Après 17 h",
         external_id="CMD-9",
         items=[
-            DraftItem(quantity=3, product_name="Robe kabyle", unit_price=Decimal("2050.25"), attributes={"Taille": "M"})
+            order_line(
+                quantity=3, product_name="Robe kabyle", unit_price=Decimal("2050.25"), attributes={"Taille": "M"}
+            )
         ],
     )
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
@@ -84,7 +84,7 @@ def test_an_unknown_order_is_not_found(db: None, agent: User, browser_of: Any) -
 def test_a_hundred_items_and_fifty_notes_cost_no_more_queries(alice: Account, agent: User, browser_of: Any) -> None:
     small, large = (
         make_order(
-            alice, items=[DraftItem(quantity=1, product_name=f"P{n}", unit_price=Decimal(9)) for n in range(count)]
+            alice, items=[order_line(quantity=1, product_name=f"P{n}", unit_price=Decimal(9)) for n in range(count)]
         )
         for count in (1, 100)
     )

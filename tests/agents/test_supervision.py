@@ -127,7 +127,7 @@ def test_filters(
     query: dict[str, str], names: list[str], alice: Account, charlie: Account, agent: User, browser: Any
 ) -> None:
     make_order(alice, customer_name="First", phone="0550 00 00 01")
-    second = make_order(alice, customer_name="Second", phone="0550 00 00 02", wilaya_code="31")
+    second = make_order(alice, customer_name="Second", phone="0550 00 00 02", customer_wilaya="31")
     make_order(charlie, customer_name="Third", phone="0550 00 00 03")
     for name, created_at in (
         ("First", "2026-03-01T12:00Z"), ("Second", "2026-03-01T23:30Z"), ("Third", "2026-03-02T23:30Z"),

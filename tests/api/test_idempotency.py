@@ -10,7 +10,7 @@ from django.db.models import F
 from codservice.api import idempotency
 from codservice.api.models import IdempotencyRecord
 from codservice.api.tasks import forget_idempotency_keys
-from orders import lifecycle
+from orders import importing
 from orders.models import Order, OrderItem
 from tests.at_once import at_once
 from tests.conftest import ApiClient
@@ -137,7 +137,7 @@ def test_old_keys_are_forgotten(api):
 
 def test_a_fault_of_ours_leaves_nothing_behind_and_is_not_kept(api, monkeypatch):
     with monkeypatch.context() as broken:
-        broken.setattr("orders.bodies.imported_body", lambda order: 1 / 0)
+        broken.setattr("orders.bodies.imported", lambda row: 1 / 0)
         assert send(api, "1").status_code == 500
     assert not Order.objects.exists()
     assert not OrderItem.objects.exists()
@@ -180,13 +180,13 @@ def test_20_at_once_are_one_import(alice, api_for, body):
 @pytest.mark.django_db(transaction=True)
 def test_while_the_first_is_running_the_second_is_told_so(alice, api_for, monkeypatch):
     key = api_for(alice).defaults["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
-    original, inner = lifecycle.import_order, []
+    original, inner = importing.import_orders, []
 
     def slow(*args, **kwargs):
         inner.extend(at_once(1, lambda _: send(ApiClient(key), "1")))
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(lifecycle, "import_order", slow)
+    monkeypatch.setattr(importing, "import_orders", slow)
     assert send(ApiClient(key), "1").status_code == 201
     (answer,) = inner
     assert (answer.status_code, answer.json()["error"]) == (409, "idempotency_conflict")

@@ -19,10 +19,9 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey
 from inventory import stock
 from inventory.models import Product
-from orders import lifecycle
 from tests.at_once import at_once
 from tests.conftest import ApiClient
-from tests.factories import ProductFactory, make_order
+from tests.factories import ProductFactory, make_order, order_line
 from tests.inventory.conftest import INVENTORY, movements, stock_of, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -152,7 +151,7 @@ def test_importing_orders_of_the_same_products_neither_waits_nor_deadlocks(shop:
             if number < 2:
                 assert put(client, [{"sku": p.sku, "quantity": round_} for p in order]).status_code == 200
             else:
-                lines = [lifecycle.DraftItem(quantity=1, product_id=p.id) for p in order]
+                lines = [order_line(quantity=1, product_id=p.id) for p in order]
                 make_order(shop, items=lines)
 
     at_once(4, use)

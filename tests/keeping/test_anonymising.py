@@ -42,7 +42,6 @@ def order_in(alice, agent):
             customer_address="7 rue Larbi",
             customer_wilaya="WILAYA ALGER",
             customer_commune="bab ezouar",
-            commune_code="1621",
             notes="sonnette Nadia Cherif",
             **changes,
         )

@@ -10,7 +10,7 @@ from codservice.errors import Invalid
 from orders import lifecycle
 from orders.models import Order, OrderEdit
 from tests.conftest import ApiClient
-from tests.factories import make_order
+from tests.factories import make_order, order_line
 
 SAMIRA = Actor(Role.AGENT, "Samira")
 
@@ -19,8 +19,8 @@ SAMIRA = Actor(Role.AGENT, "Samira")
 def order(alice: Account) -> Order:
     """Two robes at 1000 and a scarf at 500, 400 for shipping, 100 off."""
     items = [
-        lifecycle.DraftItem(quantity=2, product_name="Robe", unit_price=Decimal("1000.00")),
-        lifecycle.DraftItem(quantity=1, product_name="Foulard", unit_price=Decimal("500.00")),
+        order_line(quantity=2, product_name="Robe", unit_price=Decimal("1000.00")),
+        order_line(quantity=1, product_name="Foulard", unit_price=Decimal("500.00")),
     ]
     return make_order(alice, items=items, shipping_fee=Decimal("400.00"), total_amount=Decimal("2800.00"))
 
@@ -52,7 +52,7 @@ def test_a_commune_does_not_stay_behind_in_another_wilaya(order: Order) -> None:
 
 
 def test_the_total_follows_quantities_and_shipping_and_keeps_the_discount(order: Order) -> None:
-    robe, scarf = order.imported_items
+    robe, scarf = order.items.order_by("position")
     changes = lifecycle.Edit(shipping_fee=Decimal("600.00"), quantities={robe.id: 1, scarf.id: 3})
     changed = lifecycle.edit(order.id, changes, actor=SAMIRA)
 
@@ -66,7 +66,7 @@ def test_the_total_follows_quantities_and_shipping_and_keeps_the_discount(order:
 
 
 def test_a_line_can_be_removed_but_not_the_last(order: Order) -> None:
-    robe, scarf = order.imported_items
+    robe, scarf = order.items.order_by("position")
     lifecycle.edit(order.id, lifecycle.Edit(quantities={scarf.id: 0}), actor=SAMIRA)
     assert [item.product_name for item in order.items.all()] == ["Robe"]
 
@@ -79,20 +79,20 @@ def test_a_line_can_be_removed_but_not_the_last(order: Order) -> None:
 @pytest.mark.parametrize("quantity", [0, 10_000_000])
 def test_a_total_out_of_bounds_changes_nothing(quantity: int, alice: Account) -> None:
     items = [
-        lifecycle.DraftItem(quantity=1, product_name="Robe", unit_price=Decimal("1000.00")),
-        lifecycle.DraftItem(quantity=1, product_name="Foulard", unit_price=Decimal("10.00")),
+        order_line(quantity=1, product_name="Robe", unit_price=Decimal("1000.00")),
+        order_line(quantity=1, product_name="Foulard", unit_price=Decimal("10.00")),
     ]
     order = make_order(alice, items=items, total_amount=Decimal("500.00"))
 
     with pytest.raises(Invalid) as refused:
-        lifecycle.edit(order.id, lifecycle.Edit(quantities={order.imported_items[0].id: quantity}), actor=SAMIRA)
+        lifecycle.edit(order.id, lifecycle.Edit(quantities={order.items.get(position=0).id: quantity}), actor=SAMIRA)
 
     assert list(refused.value.errors) == ["total_amount"]
     assert (order.items.count(), edited(order)) == (2, {})
 
 
 def test_nothing_different_is_no_change(order: Order) -> None:
-    changes = lifecycle.Edit(customer_name="Amine Benali", quantities={order.imported_items[0].id: 2})
+    changes = lifecycle.Edit(customer_name="Amine Benali", quantities={order.items.get(position=0).id: 2})
     assert lifecycle.edit(order.id, changes, actor=SAMIRA).version == 1
     assert edited(order) == {}
 

@@ -14,10 +14,9 @@ from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
 from codservice.files.tables import Table
-from orders import lifecycle
 from orders.management.commands import export_orders
 from orders.models import Order
-from tests.factories import make_order
+from tests.factories import make_order, order_line
 
 pytestmark = pytest.mark.django_db
 
@@ -38,16 +37,16 @@ def ids(account: Account, *options: str) -> list[str]:
 
 
 def test_a_row_says_all_of_an_order(alice: Account) -> None:
-    item = lifecycle.DraftItem
     order = make_order(
         alice,
         external_id="A-1",
         customer_commune="Bab Ezzouar",
-        commune_code="1621",
         notes="Après 17 h",
         items=[
-            item(quantity=2, product_name="Robe", unit_price=Decimal(5), attributes={"taille": "M", "ton": "bleu"}),
-            item(quantity=1, product_name="Sac", unit_price=Decimal(1)),
+            order_line(
+                quantity=2, product_name="Robe", unit_price=Decimal(5), attributes={"taille": "M", "ton": "bleu"}
+            ),
+            order_line(quantity=1, product_name="Sac", unit_price=Decimal(1)),
         ],
     )
     Order.objects.update(created_at=datetime(2026, 3, 1, 23, 30, 5, tzinfo=UTC))
@@ -79,7 +78,7 @@ HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", '=HYPERLINK("http://evil.example")', 
 def test_no_cell_is_a_formula_and_all_come_back_as_they_were(
     alice: Account, tmp_path: Path, text: str, delimiter: str
 ) -> None:
-    item = lifecycle.DraftItem(quantity=1, product_name=text, unit_price=Decimal(1), attributes={text: text})
+    item = order_line(quantity=1, product_name=text, unit_price=Decimal(1), attributes={text: text})
     make_order(alice, customer_name=text, customer_address=text, notes=text, external_id=text, items=[item])
     path = tmp_path / "orders.csv"
     path.write_text(export(alice, "--delimiter", delimiter), encoding="utf-8", newline="")

@@ -270,7 +270,7 @@ def test_what_is_no_date_or_time_with_an_offset_is_refused(api, name, value):
 
 def test_by_wilaya_in_any_spelling(alice, api):
     make_order(alice)
-    oran = make_order(alice, wilaya_code="31", customer_wilaya="Oran")
+    oran = make_order(alice, customer_wilaya="Oran")
     for spelling in ("31", "Oran", "ORAN", "وهران", "DZ-31", "wahran"):
         assert ids(api.get(f"{ORDERS}?wilaya={quote(spelling)}")) == [str(oran.id)], spelling
     for unknown in ("70", "Atlantis", "%00", "", "x" * 3000):

@@ -8,9 +8,9 @@ import pytest
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.errors import Refused
-from orders import lifecycle
-from orders.lifecycle import Shipment
+from orders import lifecycle, shipments
 from orders.models import Order, Status, StatusChange
+from orders.shipments import Shipment
 from tests.factories import make_order
 from tests.orders.test_lifecycle import PATHS, order_in
 from webhooks.models import Event
@@ -34,8 +34,8 @@ STEPS: dict[tuple[str, Status], list[str]] = {
 }
 
 
-def record(*shipments: Shipment, account: Account | None = None, actor: Actor = COURIER) -> list[Any]:
-    return lifecycle.record_shipments(shipments, actor=actor, account_id=account and account.id)
+def record(*said: Shipment, account: Account | None = None, actor: Actor = COURIER) -> list[Any]:
+    return shipments.record(said, actor=actor, account_id=account and account.id)
 
 
 @pytest.mark.parametrize("to", [SHIPPED, DELIVERED, RETURNED], ids=str)
@@ -111,8 +111,8 @@ def test_an_order_is_found_by_the_shops_number_only_in_its_account(alice: Accoun
         lifecycle.confirm(order.id, actor=Actor(Role.AGENT, "Samira"))
 
     assert record(Shipment(SHIPPED, external_id="A1"), account=alice) == [True]
-    assert isinstance(record(Shipment(SHIPPED, external_id="A1"))[0], lifecycle.UnknownOrder)
-    assert isinstance(record(Shipment(SHIPPED, theirs.id), account=alice)[0], lifecycle.UnknownOrder)
+    assert isinstance(record(Shipment(SHIPPED, external_id="A1"))[0], shipments.UnknownOrder)
+    assert isinstance(record(Shipment(SHIPPED, theirs.id), account=alice)[0], shipments.UnknownOrder)
 
     assert dict(Order.objects.values_list("account_id", "status")) == {alice.id: "shipped", charlie.id: "confirmed"}
 

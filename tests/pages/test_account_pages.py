@@ -9,7 +9,6 @@ from playwright.sync_api import Page
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, User
 from orders import lifecycle
-from orders.lifecycle import DraftItem
 from orders.models import CallNote, Order, OrderEdit
 from tests import factories
 from tests.pages.browser import Visit
@@ -44,18 +43,16 @@ def webhook_of(account: Account, url: str = "https://203.0.114.1/hooks") -> Webh
 def order_of(account: Account, agent: User, text: str) -> Order:
     """An order that shows `text` wherever an order shows what others wrote."""
     product = factories.ProductFactory(account=account, sku=text[:64], name=text)
-    item = DraftItem(quantity=1, product_id=product.id, attributes={text[:64]: text})
+    item = factories.order_line(quantity=1, product_id=product.id, attributes={text[:64]: text})
     order = factories.make_order(
         account,
         customer_name=text,
         customer_address=text,
-        customer_wilaya=text,
-        customer_commune=text,
         notes=text,
         external_id=text[:64],
         items=[item],
     )
-    Order.objects.filter(id=order.id).update(customer_phone=text[:40])
+    Order.objects.filter(id=order.id).update(customer_phone=text[:40], customer_wilaya=text, customer_commune=text)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note=text)
     OrderEdit.objects.create(
         account=account, order=order, field="customer_name", old=text, new=text, at=order.created_at, actor=text

@@ -15,7 +15,7 @@ from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from inventory import stock
-from orders import demo, lifecycle, serializers
+from orders import demo, importing, lifecycle
 from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
@@ -65,9 +65,8 @@ class Command(commands.Command):
                 item["product_id"] = str(products[item["product_name"]])
             batches = [bodies[start : start + BATCH] for start in range(0, len(bodies), BATCH)]
             for batch in self.progress(batches, total=len(batches), unit="batches of orders"):
-                drafts = [serializers.read_order(body, account.id) for body in batch]
-                lifecycle.import_orders(account.id, drafts, actor=Actor.of_command("seed_demo"))
-                numbers = {draft.external_id for draft in drafts}
+                importing.import_orders(account.id, batch, actor=Actor.of_command("seed_demo"))
+                numbers = {body["external_id"] for body in batch}
                 for order in account.orders.filter(external_id__in=numbers - twins).order_by("id"):
                     self.live(order, chance, agents)
             for agent in agents:

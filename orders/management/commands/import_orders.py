@@ -12,7 +12,7 @@ from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.files.file_command import Entry, Errors, FileCommand, Taken
 from codservice.files.tables import Row
-from orders import lifecycle, serializers
+from orders import importing, serializers
 
 _ORDER = ("external_id", "customer_name", "customer_phone", "customer_address", "customer_wilaya", "customer_commune",
           "total_amount", "shipping_fee", "notes")  # fmt: skip
@@ -57,30 +57,19 @@ with --report all its rows are written to a file; mend that and import it. Exit 
     def take(self, entries: Sequence[Entry]) -> Taken:
         counts: Counter[str] = Counter()
         refused: list[tuple[Entry, Errors]] = []
-        named = [(entry, body, serializers.external_id(body)) for entry in entries for body in [_body(entry)]]
-        there = lifecycle.taken_external_ids(self.account_id, [external_id for *_, external_id in named])
-        new: list[tuple[Entry, dict[str, Any]]] = []
-        for entry, body, external_id in named:
-            line = entry[0].line
+        taken: list[tuple[Entry, dict[str, Any]]] = []
+        for entry in entries:
+            body, line = _body(entry), entry[0].line
+            external_id = serializers.external_id(body)
             if external_id is not None and (first := self.lines.setdefault(external_id, line)) != line:
                 refused.append((entry, {"external_id": [_apart(first)]}))
-            elif external_id in there:
-                counts["already_there"] += 1
             else:
-                new.append((entry, body))
-        drafts = list[tuple[Entry, lifecycle.Draft]]()
-        for (entry, _), order in zip(
-            new, serializers.read_orders([body for _, body in new], self.account_id), strict=True
-        ):
-            if isinstance(order, Invalid):
-                refused.append((entry, order.errors))
-            else:
-                drafts.append((entry, order))
-        outcomes = lifecycle.import_orders(
-            self.account_id, [draft for _, draft in drafts], actor=Actor.of_command("import_orders")
+                taken.append((entry, body))
+        outcomes = importing.import_orders(
+            self.account_id, [body for _, body in taken], actor=Actor.of_command("import_orders")
         )
-        for (entry, _), outcome in zip(drafts, outcomes, strict=True):
-            if isinstance(outcome, lifecycle.DuplicateExternalId):  # somebody else was faster
+        for (entry, _), outcome in zip(taken, outcomes, strict=True):
+            if isinstance(outcome, importing.DuplicateExternalId):
                 counts["already_there"] += 1
             elif isinstance(outcome, Invalid):
                 refused.append((entry, outcome.errors))

@@ -7,8 +7,8 @@ from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.files.file_command import Entry, Errors, FileCommand, Taken
-from orders import lifecycle
-from orders.shipments import COLUMNS, WORDS, read_shipment
+from orders import shipments
+from orders.shipments import COLUMNS, WORDS
 
 
 class Command(FileCommand):
@@ -37,24 +37,24 @@ with its line, and with --report its row is written to a file. Exit status 1 whe
         self.account_id = commands.find_account(options["account"]).id if options["account"] else None
 
     def take(self, entries: Sequence[Entry]) -> Taken:
-        shipments: list[tuple[Entry, lifecycle.Shipment]] = []
+        read: list[tuple[Entry, shipments.Shipment]] = []
         refused: list[tuple[Entry, Errors]] = []
         for entry in entries:
             (row,) = entry
             try:
-                shipments.append((entry, read_shipment(row.cells, in_account=self.account_id is not None)))
+                read.append((entry, shipments.read_shipment(row.cells, in_account=self.account_id is not None)))
             except Invalid as error:
                 refused.append((entry, error.errors))
-        outcomes = lifecycle.record_shipments(
-            [shipment for _, shipment in shipments],
+        outcomes = shipments.record(
+            [shipment for _, shipment in read],
             actor=Actor.of_command("update_shipments"),
             account_id=self.account_id,
         )
         counts: Counter[str] = Counter()
-        for (entry, shipment), outcome in zip(shipments, outcomes, strict=True):
+        for (entry, shipment), outcome in zip(read, outcomes, strict=True):
             if isinstance(outcome, bool):
                 counts["moved" if outcome else "already"] += 1
-            elif isinstance(outcome, lifecycle.UnknownOrder):
+            elif isinstance(outcome, shipments.UnknownOrder):
                 name = "external_id" if shipment.order_id is None else "order_id"
                 refused.append((entry, {name: [outcome.message]}))
             else:
