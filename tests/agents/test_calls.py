@@ -290,6 +290,18 @@ def test_the_screen_learns_that_the_customer_is_gone(
     assert "Livrer le matin" in response.content.decode()
 
 
+def test_the_clock_of_a_web_host_decides_about_no_lease(
+    order: Order, colleague: User, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = timezone.now() + timedelta(minutes=20)
+    monkeypatch.setattr(timezone, "now", lambda: late)
+    state = screen.state()
+    assert (state["held"], state["lease"] > 500) == (True, True)
+    claims.release(screen.claim_id)
+    claims.take(order.id, agent=colleague)
+    assert screen.state()["says"] == ["Nadia is calling this customer now."]
+
+
 def test_signs_of_life_renew_the_lease_and_looking_does_not(order: Order, browser: Client, screen: Screen) -> None:
     Claim.objects.update(expires_at=Now() + timedelta(seconds=30))
     assert screen.state()["lease"] <= 30
