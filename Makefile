@@ -7,9 +7,6 @@ BIN := $(VENV)/bin
 PIP_PIN := pip==26.3
 # Modules are compiled when they are first imported: most never are.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
-# Modules that hold rules, which mypy checks.
-TYPED ?= codservice/onebox codservice/run codservice/values.py codservice/wire.py codservice/days.py codservice/logs.py codservice/metrics.py codservice/observability codservice/accounts/actor.py orders/lifecycle.py orders/phones.py orders/regions \
-	inventory/stock.py webhooks/events.py webhooks/delivery.py webhooks/retries.py webhooks/engine.py webhooks/sender.py webhooks/signing.py webhooks/wakeup.py
 PYTEST_ARGS ?= -n 2
 
 .PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-shares bench-growth lighthouse browser languages messages extract
@@ -35,7 +32,7 @@ lint: $(VENV)/.requirements-dev ## Check style and formatting
 	$(BIN)/ruff format --check .
 
 typecheck: $(VENV)/.requirements-dev ## Check the types of the rule modules
-	SECRET_KEY=types ENCRYPTION_KEYS=types00000000000000000000000000000000000000= $(BIN)/mypy $(TYPED)
+	SECRET_KEY=types ENCRYPTION_KEYS=types00000000000000000000000000000000000000= $(BIN)/mypy
 
 format: $(VENV)/.requirements-dev ## Format the code
 	$(BIN)/ruff check --fix --select I .
@@ -63,10 +60,10 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the OpenAPI description
 	$(BIN)/python -m tests.docs.postman
 
-bench-deliveries: install $(VENV)/.embedded ## Measure deliveries
+bench-deliveries: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure deliveries
 	$(BIN)/python -W ignore -m benchmarks.deliveries
 
-bench-retention: install $(VENV)/.embedded ## Measure what deleting old rows costs requests
+bench-retention: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure what deleting old rows costs requests
 	$(BIN)/python -W ignore -m benchmarks.retention
 
 bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics

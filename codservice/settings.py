@@ -346,7 +346,7 @@ SPECTACULAR_SETTINGS = {
     "WEBHOOKS": [
         "orders.openapi.CONFIRMED",
         "orders.openapi.CANCELLED",
-        "webhooks.openapi.STOCK",
+        "inventory.openapi.STOCK",
         "webhooks.openapi.PING",
     ],
 }

@@ -1,5 +1,6 @@
 """The filters of `GET /api/v1/inventory`."""
 
+from functools import cached_property
 from typing import Any
 
 import django_filters
@@ -49,6 +50,14 @@ class ProductFilter(Filters):
     class Meta:
         model = Product
         fields: list[str] = []
+
+    @cached_property
+    def state(self) -> tuple[int, str]:
+        """How many products pass, and the text of their `ProductQuerySet.state`."""
+        return self.qs.state()
+
+    def total(self) -> int:
+        return self.state[0]
 
     def search(self, queryset: QuerySet[Product], name: str, value: str) -> QuerySet[Product]:
         return queryset.filter(Q(name__icontains=value) | Q(sku__icontains=value))

@@ -1,102 +1,107 @@
 """Inventory on the wire: the entries of a bulk update as they come in, products and outcomes as they go out."""
 
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
-from typing import Any
-from uuid import UUID
+from typing import Annotated, Any
 
+from msgspec import UNSET, Meta, Struct, UnsetType
 from rest_framework import serializers
 
 from codservice import values
-from codservice.api.fields import Integer, Text
-from codservice.api.paging import PageMetaSerializer as PageMeta
+from codservice.api.fields import CanonicalUUID, Integer, Strict, Text, read_body
+from codservice.api.paging import PageMeta
 from codservice.errors import Invalid
+from codservice.wire import Id
 from inventory.models import MAX_QUANTITY
 from inventory.stock import Draft, Reason, Refusal, Result, Update
 
 MAX_UPDATES = 100  # contract, section 7
-LISTED = ("id", "name", "sku", "stock_quantity", "price", "is_active")
-
-_UUID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-read_sku = partial(values.text, max_length=64)
 
 # --- In ----------------------------------------------------------------------------------------------------------
 
 
-def read_updates(body: dict[str, Any]) -> list[Update]:
-    """The entries of a bulk update's body; one that cannot be used has its refusal.
+class Quantity(Integer):
+    """A stock. That it is missing or no number is one and the same mistake."""
 
-    Raises Invalid when there is no list of 1 to MAX_UPDATES entries; they are counted before any is looked at.
-    """
-    entries = body.get("updates")
-    if type(entries) is not list:
-        raise Invalid({"updates": ["Must be a list."]})
-    if not 1 <= len(entries) <= MAX_UPDATES:
-        raise Invalid({"updates": [f"Must have 1 to {MAX_UPDATES} entries."]})
-    return [_read_update(entry) for entry in entries]
+    default_error_messages = {
+        "null": f"Must be an integer from 0 to {MAX_QUANTITY}, as a JSON number without a point.",
+    }
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(min_value=0, max_value=MAX_QUANTITY, **kwargs)
 
-def _read_update(entry: object) -> Update:
-    if type(entry) is not dict:
-        return Update(refusal=Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."}))
-    update, wrong = Update(), {}
-    try:
-        update.sku = read_sku(entry["sku"]) if entry.get("sku") is not None else None
-    except ValueError as error:
-        wrong["sku"] = str(error)
-    if (text := entry.get("id")) is not None:
-        if type(text) is str and _UUID.fullmatch(text):
-            update.id = UUID(text)
-        else:
-            wrong["id"] = "Must be a UUID."
-    if wrong:
-        update.sku = update.id = None  # half a name names no product
-    elif update.sku is None and update.id is None:
-        wrong["sku"] = "Send the product's sku or id."
-    if (expected := entry.get("expected_quantity")) is not None:
-        if _is_quantity(expected):
-            update.expected_quantity = expected
-        else:
-            wrong["expected_quantity"] = _NO_QUANTITY
-    reason = Reason.INVALID_ENTRY if wrong else Reason.INVALID_QUANTITY
-    if _is_quantity(entry.get("quantity")):
-        update.quantity = entry["quantity"]
-    else:
-        wrong["quantity"] = _NO_QUANTITY
-    if wrong:
-        update.refusal = Refusal(reason, wrong)
-    return update
-
-
-_NO_QUANTITY = f"Must be an integer from 0 to {MAX_QUANTITY}, as a JSON number without a point."
-
-
-def _is_quantity(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MAX_QUANTITY
+    def clean(self, data: Any) -> int:
+        if type(data) is int and 0 <= data <= MAX_QUANTITY:
+            return data
+        raise ValueError(self.error_messages["null"])
 
 
 class StockUpdate(serializers.Serializer):
-    """An entry as OpenAPI describes it; `read_updates` reads it, because one bad entry does not spoil the others."""
+    """The product that `sku`, `id` or both name shall have `quantity` in stock."""
 
     openapi_extra = {
         "anyOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in ("sku", "id")],
     }
     sku = Text(max_length=64, required=False, allow_null=True, help_text="Or `id`; with both, they name one product.")
-    id = serializers.UUIDField(required=False, allow_null=True)
-    quantity = Integer(min_value=0, max_value=MAX_QUANTITY, help_text="The stock from now on.")
-    expected_quantity = Integer(
-        min_value=0,
-        max_value=MAX_QUANTITY,
+    id = CanonicalUUID(required=False, allow_null=True)
+    expected_quantity = Quantity(
         required=False,
         allow_null=True,
         help_text="Only if this is the stock until now; otherwise the entry is `stale`.",
     )
+    quantity = Quantity(help_text="The stock from now on.")
+
+    def read(self, entry: object) -> Update:
+        """The entry; with its refusal when it cannot be used, so that it does not spoil the others."""
+        if type(entry) is not dict:
+            return Update(refusal=Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."}))
+        update, wrong = Update(), {}
+        for name, field in self.fields.items():
+            try:
+                setattr(update, name, field.run_validation(entry.get(name)))  # null is as good as missing
+            except serializers.ValidationError as error:
+                wrong[name] = str(error.detail[0])
+        if wrong.keys() & {"sku", "id"}:
+            update.sku = update.id = None  # half a name names no product
+        elif update.sku is None and update.id is None:
+            wrong = {"sku": "Send the product's sku or id.", **wrong}
+        if wrong:
+            reason = Reason.INVALID_QUANTITY if wrong.keys() == {"quantity"} else Reason.INVALID_ENTRY
+            update.refusal = Refusal(reason, wrong)
+        return update
+
+
+class Entries(Strict, serializers.ListField):
+    """1 to MAX_UPDATES entries, each read by itself; they are counted before any is looked at."""
+
+    default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=StockUpdate(), min_length=1, max_length=MAX_UPDATES, **kwargs)
+
+    def clean(self, data: Any) -> list[Update]:
+        if type(data) is not list:
+            raise ValueError("Must be a list.")
+        if not 1 <= len(data) <= MAX_UPDATES:
+            raise ValueError(f"Must have 1 to {MAX_UPDATES} entries.")
+        return [self.child.read(entry) for entry in data]
 
 
 class StockUpdates(serializers.Serializer):
-    updates = StockUpdate(many=True, allow_empty=False, max_length=MAX_UPDATES)
+    updates = Entries()
+
+
+# One instance serves all requests: it keeps no state, and DRF copies the fields of each new one.
+_STOCK_UPDATES = StockUpdates()
+
+
+def read_updates(body: dict[str, Any]) -> list[Update]:
+    """The entries of a bulk update's body; one that cannot be used has its refusal.
+
+    Raises Invalid when there is no list of 1 to MAX_UPDATES entries.
+    """
+    return read_body(_STOCK_UPDATES, body)["updates"]
 
 
 # --- In, from files ----------------------------------------------------------------------------------------------
@@ -133,7 +138,7 @@ def _read_is_active(text: str) -> bool | None:
 
 
 _READ_COLUMN: dict[str, Callable[[str], Any]] = {
-    "sku": read_sku,
+    "sku": partial(values.text, max_length=64),
     "name": partial(values.text, max_length=255),
     "price": values.amount,
     "stock_quantity": _read_stock,
@@ -144,21 +149,52 @@ _READ_COLUMN: dict[str, Callable[[str], Any]] = {
 
 _MAX_NUMBER = 64  # characters; many readers of JSON fail over a number of thousands of digits
 
+_Stock = Annotated[int, Meta(ge=0, le=MAX_QUANTITY)]
 
-def product_body(row: tuple[Any, ...]) -> dict[str, Any]:
+
+class ProductBody(Struct):
+    id: Id
+    name: str
+    sku: str
+    stock_quantity: _Stock
+    price: Annotated[str, Meta(pattern=r"^[0-9]{1,8}\.[0-9]{2}$", description="DZD, with two places.")]
+    is_active: bool
+
+
+class InventoryBody(Struct):
+    data: list[ProductBody]
+    meta: Annotated[PageMeta, Meta(description="When `page` or `per_page` was sent.")] | UnsetType = UNSET
+
+
+class UpdatedStockBody(Struct):
+    id: Id
+    sku: str
+    stock_quantity: _Stock
+
+
+class StockErrorBody(Struct, kw_only=True):
+    index: Annotated[int, Meta(ge=0, le=MAX_UPDATES - 1, description="Of the entry in `updates`.")]
+    sku: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
+    id: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
+    error: Annotated[str, Meta(extra_json_schema={"enum": list(Reason)})]
+    message: str
+
+
+class StockUpdatedBody(Struct):
+    updated: list[UpdatedStockBody]
+    errors: list[StockErrorBody]
+
+
+LISTED = ProductBody.__struct_fields__  # columns
+
+
+def product_body(row: tuple[Any, ...]) -> ProductBody:
     """A product of the list, from its LISTED columns."""
     id_, name, sku, stock_quantity, price, is_active = row
-    return {
-        "id": id_,
-        "name": name,
-        "sku": sku,
-        "stock_quantity": stock_quantity,
-        "price": str(price),
-        "is_active": is_active,
-    }
+    return ProductBody(id_, name, sku, stock_quantity, str(price), is_active)
 
 
-def result_body(result: Result, sent: list[Any]) -> dict[str, Any]:
+def result_body(result: Result, sent: list[Any]) -> StockUpdatedBody:
     """What became of each entry of the `updates` that were `sent`. Raises Invalid when none could be applied."""
     if not result.updated:
         raise Invalid(
@@ -168,13 +204,13 @@ def result_body(result: Result, sent: list[Any]) -> dict[str, Any]:
                 for field, sentence in refusal.fields.items()
             }
         )
-    return {
-        "updated": [changed._asdict() for changed in result.updated.values()],
-        "errors": [
-            {"index": index, **_names_in(sent[index]), "error": refusal.reason, "message": _message(refusal)}
+    return StockUpdatedBody(
+        [UpdatedStockBody(*changed) for changed in result.updated.values()],
+        [
+            StockErrorBody(index=index, **_names_in(sent[index]), error=refusal.reason, message=_message(refusal))
             for index, refusal in result.errors.items()
         ],
-    }
+    )
 
 
 def _names_in(entry: object) -> dict[str, Any]:
@@ -196,39 +232,3 @@ def _message(refusal: Refusal) -> str:
     return " ".join(
         f"{field}: {sentence}" if field and says_field else sentence for field, sentence in refusal.fields.items()
     )
-
-
-class ProductBody(serializers.Serializer):
-    id = serializers.UUIDField()
-    name = serializers.CharField()
-    sku = serializers.CharField()
-    stock_quantity = serializers.IntegerField(min_value=0, max_value=MAX_QUANTITY)
-    price = serializers.RegexField(r"^[0-9]{1,8}\.[0-9]{2}$", help_text="DZD, with two places.")
-    is_active = serializers.BooleanField()
-
-
-class InventoryBody(serializers.Serializer):
-    data = ProductBody(many=True)
-    meta = PageMeta(required=False, help_text="When `page` or `per_page` was sent.")
-
-
-class UpdatedStockBody(serializers.Serializer):
-    id = serializers.UUIDField()
-    sku = serializers.CharField()
-    stock_quantity = serializers.IntegerField(min_value=0, max_value=MAX_QUANTITY)
-
-
-class StockErrorBody(serializers.Serializer):
-    index = serializers.IntegerField(min_value=0, max_value=MAX_UPDATES - 1, help_text="Of the entry in `updates`.")
-    sku = serializers.JSONField(required=False, help_text="As it was sent.")
-    id = serializers.JSONField(required=False, help_text="As it was sent.")
-    error = serializers.ChoiceField([reason.value for reason in Reason])
-    message = serializers.CharField()
-
-
-class StockUpdatedBody(serializers.Serializer):
-    updated = UpdatedStockBody(many=True)
-
-    def get_fields(self) -> dict[str, serializers.Field]:
-        # A serializer has an attribute `errors` of its own.
-        return {**super().get_fields(), "errors": StockErrorBody(many=True)}

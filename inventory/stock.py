@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
+from msgspec import Meta, Struct
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
-from codservice.wire import dump_json
+from codservice.wire import Id, dump_json
 from webhooks import events
 from webhooks.models import Event
 
@@ -237,6 +238,15 @@ class _Change:
     is_active: bool | None = None
 
 
+class StockEvent(Struct):
+    """What `inventory.updated` tells: its `data`."""
+
+    product_id: Id
+    sku: str
+    old_quantity: Annotated[int, Meta(ge=0)]
+    new_quantity: Annotated[int, Meta(ge=0)]
+
+
 # A row that was changed while we waited for its lock comes as it is now (READ COMMITTED), and ids do not change: the
 # order of the locks is the order of the ids. Arrays, so that any number of names is the same prepared statement.
 _LOCK = """
@@ -314,17 +324,5 @@ def _write(account_id: UUID, changes: list[_Change], actor: Actor) -> set[str]:
 
 def _publish(account_id: UUID, moved: list[_Change], at: datetime) -> None:
     if moved:
-        events.publish_all(
-            account_id,
-            Event.Kind.INVENTORY_UPDATED,
-            data=[
-                {
-                    "product_id": change.id,
-                    "sku": change.sku,
-                    "old_quantity": change.old_quantity,
-                    "new_quantity": change.new_quantity,
-                }
-                for change in moved
-            ],
-            at=at,
-        )
+        data: list[Any] = [StockEvent(each.id, each.sku, each.old_quantity, each.new_quantity) for each in moved]
+        events.publish_all(account_id, Event.Kind.INVENTORY_UPDATED, data=data, at=at)

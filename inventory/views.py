@@ -14,45 +14,44 @@ from rest_framework.response import Response
 from codservice.accounts.actor import Actor
 from codservice.api import schema
 from codservice.api.conditional import answer_unless_etag_known, weak_etag
-from codservice.api.error_answers import read_all
-from codservice.api.paging import Page
+from codservice.api.filters import FilterBackend
+from codservice.api.paging import Pages
 from codservice.wire import dump_json
 from inventory import serializers, stock
 from inventory.filters import ProductFilter
-from inventory.models import Product, ProductQuerySet
+from inventory.models import Product
 
-MAX_PER_PAGE = 500
 STREAMED = 1000  # products a statement, when all are sent
+
+
+class ProductPages(Pages):
+    max_page_size = 500
 
 
 class InventoryViewSet(viewsets.GenericViewSet):
     scopes = {"list": "inventory:read", "update": "inventory:write"}
     http_method_names = ["get", "head", "put"]
+    filter_backends = [FilterBackend]
+    filterset_class = ProductFilter
+    pagination_class = ProductPages
 
     def get_queryset(self) -> QuerySet[Product]:
         return Product.objects.filter(account_id=self.request.auth.account_id).order_by("sku")
 
-    @schema.describe(
-        "List products",
-        answers={200: serializers.InventoryBody},
-        errors=(422,),
-        filters=ProductFilter,
-        is_paged=True,
-        max_per_page=MAX_PER_PAGE,
-        has_etag=True,
-    )
+    @schema.describe("List products", answers={200: serializers.InventoryBody}, errors=(422,), has_etag=True)
     def list(self, request: Request) -> HttpResponseBase:
         """All of them, sorted by sku; with `page` or `per_page` a page and `meta`."""
-        page, filters = read_all(
-            lambda: Page(request, max_per_page=MAX_PER_PAGE),
-            lambda: ProductFilter.read(request.query_params, self.get_queryset()),
-        )
-        products: ProductQuerySet = filters.qs
-        total, state = products.state()
+        products = self.filter_queryset(self.get_queryset())
+        _, state = self.filterset.state
         if not {"page", "per_page"} & request.query_params.keys():
             return answer_unless_etag_known(request, weak_etag(state), lambda: _all(request, products))
-        return answer_unless_etag_known(
-            request, weak_etag([state, page.number, page.per_page]), lambda: _one(page, products, total)
+        etag = weak_etag([state, self.paginator.number, self.paginator.per_page])
+        return answer_unless_etag_known(request, etag, lambda: self._page(products))
+
+    def _page(self, products: QuerySet[Product]) -> Response:
+        rows = self.paginate_queryset(products.values_list(*serializers.LISTED))
+        return Response(
+            serializers.InventoryBody([serializers.product_body(row) for row in rows], self.paginator.meta())
         )
 
     @schema.describe(
@@ -70,11 +69,6 @@ class InventoryViewSet(viewsets.GenericViewSet):
         return Response(body, status.HTTP_207_MULTI_STATUS if result.errors else status.HTTP_200_OK)
 
 
-def _one(page: Page, products: QuerySet[Product], total: int) -> Response:
-    rows = page.rows(products.values_list(*serializers.LISTED), total)
-    return Response({"data": [serializers.product_body(row) for row in rows], "meta": page.meta(total)})
-
-
 def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
     """All products, in constant memory however many they are.
 
@@ -86,7 +80,7 @@ def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
     pages = _pages(products)
     first = next(pages)
     if len(first) < STREAMED:
-        return Response({"data": [serializers.product_body(row) for row in first]})
+        return Response(serializers.InventoryBody([serializers.product_body(row) for row in first]))
     pieces = _pieces(chain([first], pages)) if request.method == "GET" else iter(())
     return StreamingHttpResponse(pieces, content_type="application/json")
 

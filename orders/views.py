@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from codservice.accounts.actor import Actor
 from codservice.api import idempotency, schema
 from codservice.api.conditional import answer_unless_known
-from codservice.api.error_answers import read_all
-from codservice.api.paging import Page
+from codservice.api.filters import FilterBackend
+from codservice.api.paging import Pages
 from codservice.errors import Invalid
 from orders import bodies, importing, lifecycle, serializers
 from orders.filters import OrderFilter
@@ -33,6 +33,9 @@ _EXAMPLE = {
 class OrderViewSet(viewsets.GenericViewSet):
     scopes = {"list": "orders:read", "retrieve": "orders:read", "create": "orders:write", "cancel": "orders:write"}
     http_method_names = ["get", "head", "post"]
+    filter_backends = [FilterBackend]
+    filterset_class = OrderFilter
+    pagination_class = Pages
 
     def get_queryset(self) -> OrderQuerySet:
         return Order.objects.filter(account_id=self.request.auth.account_id)
@@ -53,17 +56,12 @@ class OrderViewSet(viewsets.GenericViewSet):
             raise order
         return Response(order, status.HTTP_201_CREATED)
 
-    @schema.describe(
-        "List orders", answers={200: bodies.OrderListBody}, errors=(422,), filters=OrderFilter, is_paged=True
-    )
+    @schema.describe("List orders", answers={200: bodies.OrderListBody}, errors=(422,))
     def list(self, request: Request) -> Response:
         """Newest first. A page past the end is empty; `meta.total` is exact."""
-        page, filters = read_all(
-            lambda: Page(request), lambda: OrderFilter.read(request.query_params, self.get_queryset())
-        )
-        total = filters.total(request.auth.account_id)
-        rows = page.rows(filters.rows().values(*bodies.LISTED), total)
-        return Response(bodies.OrderListBody([bodies.listed(row) for row in rows], page.meta(total)))
+        orders = self.filter_queryset(self.get_queryset().order_by("-created_at", "-id"))
+        page = self.paginate_queryset(orders.values(*bodies.LISTED))
+        return Response(bodies.OrderListBody([bodies.listed(row) for row in page], self.paginator.meta()))
 
     @schema.describe("Read an order", answers={200: bodies.OrderDetailBody}, errors=(404,), has_etag=True)
     def retrieve(self, request: Request, id: UUID) -> HttpResponse:

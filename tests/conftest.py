@@ -1,21 +1,41 @@
-"""What every test can ask for: two merchants, their API clients, and a clean slate beside the database."""
+"""What every test can ask for: two merchants, their API clients, the service, receivers and engines; and a clean slate
+beside the database."""
 
-from collections.abc import Callable
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from django.conf import settings
-from django.test import Client
+from django.db import connections
 
 from codservice.accounts import authentication
 from codservice.accounts.models import Account
+from codservice.data_folder import Layout
 from tests import factories
+from tests.harness.client import ApiClient, new_key
+from tests.harness.deliveries import write_delivery
+from tests.harness.onebox import OneBox
+from tests.harness.processes import descendants, is_alive
+from tests.harness.receivers import Receiver
+from tests.harness.service import Service, running_service
+from webhooks import registry, secrets
+from webhooks.engine import Engine
+from webhooks.models import Delivery, Event, Webhook
 
 # Nobody runs collectstatic before the tests, and passwords need not be slow to guess.
 settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-settings.MIDDLEWARE.insert(0, "tests.drift.Recorder")
+settings.MIDDLEWARE.insert(0, "tests.harness.drift.Recorder")
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would the processes that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
@@ -23,18 +43,6 @@ def _no_memory() -> None:
     """Keys that were believed and requests that were counted do not outlive their test."""
     authentication.forget_believed()
     redis.Redis.from_url(settings.REDIS_URL).flushdb()
-
-
-class ApiClient(Client):
-    """A merchant's client: sends JSON with the key's header, and lets a crash become a 500 as in production."""
-
-    def __init__(self, key: str = "", **kwargs: Any) -> None:
-        super().__init__(
-            raise_request_exception=False, headers={"Authorization": f"Bearer {key}"} if key else {}, **kwargs
-        )
-
-    def post(self, path: str, data: Any = None, content_type: str = "application/json", **kwargs: Any) -> Any:  # type: ignore[override]
-        return super().post(path, data if data is not None else "", content_type=content_type, **kwargs)
 
 
 @pytest.fixture
@@ -54,9 +62,7 @@ def api_for() -> Callable[..., ApiClient]:
     """Makes a client with a new key of an account: `api_for(alice, scopes=["orders:read"])`."""
 
     def make(account: Account, **kwargs: Any) -> ApiClient:
-        from codservice.accounts.models import ApiKey
-
-        return ApiClient(ApiKey.issue(account, name="Test", **kwargs)[1])
+        return ApiClient(new_key(account, **kwargs))
 
     return make
 
@@ -75,3 +81,144 @@ def charlies_api(charlie: Account, api_for: Callable[..., ApiClient]) -> ApiClie
 def stranger() -> ApiClient:
     """Somebody without a key."""
     return ApiClient()
+
+
+# --- The service as processes of its own ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def _service(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with running_service(tmp_path_factory.mktemp("service") / "log") as service:
+        yield service
+
+
+@pytest.fixture
+def service(transactional_db: None, _service: Service) -> Service:
+    """The running service, for requests that have to go over a socket or through several processes."""
+    return _service
+
+
+@pytest.fixture
+def key(transactional_db: None) -> str:
+    """A key with a limit that no test reaches, for the running service."""
+    return new_key(factories.AccountFactory(rate_limit=1_000_000))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[..., OneBox]]:
+    """Starts services; what still runs at the end of the test is killed."""
+    started: list[OneBox] = []
+
+    def start(
+        data: Path | None = None,
+        *,
+        module: str = "tests.run.stub",
+        prefix: Sequence[str] = (),
+        python: str = sys.executable,
+        **environment: str,
+    ) -> OneBox:
+        output = tmp_path / f"output-{len(started)}"
+        started.append(OneBox(data or tmp_path / "data", output, module, list(prefix), python, **environment))
+        return started[-1]
+
+    yield start
+    for service in started:
+        below = descendants(service.popen.pid)
+        service.popen.kill()
+        service.popen.wait()
+        for pid in below:
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(Layout(service.data).runtime, ignore_errors=True)
+
+
+# --- Webhooks, who receives them and who sends them ----------------------------------------------------------------
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def webhook_to(alice: Account) -> Callable[..., Webhook]:
+    """Makes a webhook of Alice's with this URL."""
+
+    def make(url: str, **changes: Any) -> Webhook:
+        secret = secrets.make_secret()
+        return Webhook.objects.create(
+            **{
+                "account": alice,
+                "url": url,
+                "events": ["order.confirmed"],
+                "secret": secrets.encrypt(secret),
+                "secret_hint": secrets.hint(secret),
+                **changes,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the resolver knows: a list of addresses by name, or a function to call. No other name exists."""
+    known: dict[str, Any] = {}
+    real = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        found = known.get(host, [])
+        addresses = found() if callable(found) else found
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [entry for address in addresses for entry in real(address, 443, type=socket.SOCK_STREAM)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    return known
+
+
+@pytest.fixture
+def register() -> Callable[..., Webhook]:
+    """Registers a webhook as the API does."""
+
+    def make(account: Account, url: str = "https://shop.example/hooks", events: Any = Event.Kind.values) -> Webhook:
+        return registry.register(account.id, url=url, events=events)[0]
+
+    return make
+
+
+@pytest.fixture
+def delivery_of() -> Callable[..., Delivery]:
+    """A delivery to a webhook, as `webhooks.events` writes it, then changed."""
+    return write_delivery
+
+
+@pytest.fixture
+def make_engine() -> Iterator[Callable[..., Engine]]:
+    """Makes engines for this process; their connections are closed when the test ends."""
+    made: list[Engine] = []
+
+    def make(**kwargs: Any) -> Engine:
+        made.append(Engine(**kwargs))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+        both_threads = threading.Barrier(2)
+
+        def leave(both: threading.Barrier = both_threads) -> None:
+            both.wait(10)
+            connections.close_all()
+
+        for future in [each._database.submit(leave) for _ in range(2)]:
+            future.result(20)
+        each._database.shutdown()
+        if each._sender:
+            each._sender.close()
+
+
+@pytest.fixture
+def engine(make_engine: Callable[..., Engine]) -> Engine:
+    return make_engine()

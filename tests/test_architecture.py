@@ -69,9 +69,9 @@ def test_inside_the_ground_imports_go_one_way_too() -> None:
         here = path.relative_to(ROOT / "codservice").with_suffix("").parts[0]
         for name in imported(path):
             parts = name.split(".")
-            if parts[0] == "codservice" and len(parts) > 1 and parts[1] in rank and parts[1] != here:
-                if rank[parts[1]] <= rank[here]:
-                    back[str(path.relative_to(ROOT))].add(name)
+            there = parts[1] if parts[0] == "codservice" and len(parts) > 1 else here
+            if there != here and there in rank and rank[there] <= rank[here]:
+                back[str(path.relative_to(ROOT))].add(name)
     assert dict(back) == {}
 
 

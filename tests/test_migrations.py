@@ -19,7 +19,7 @@ from codservice.operations import checks
 from codservice.operations.management.commands import migrate
 from inventory import ledger
 from orders import counts
-from tests.at_once import at_once
+from tests.harness.background import at_once
 
 ROOMS = ("agents", "codservice", "inventory", "orders", "webhooks")
 OURS = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codservice.files.tables import SafeWriter, Table, UnreadableTable
-from tests.inventory.sheets import write_xlsx
+from tests.harness.sheets import write_xlsx
 
 FORMULAS = [
     "=1+1",

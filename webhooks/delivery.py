@@ -19,8 +19,8 @@ from uuid import UUID
 from cryptography.fernet import InvalidToken
 from django.db import close_old_connections, connection, transaction
 
-from webhooks import retries, secrets, wakeup
-from webhooks.sender import Outcome, Post
+from webhooks import queue, retries, secrets, wakeup
+from webhooks.posts import Outcome, Post
 
 logger = logging.getLogger(__name__)
 
@@ -34,35 +34,14 @@ MOST_ATTEMPTS = 100  # of one delivery, resends included
 
 CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 
-# The webhooks that have something pending, as the beginning of a statement. It hops through the indexes from webhook to
-# webhook, so that its cost is theirs and not the rows'.
-WAITING = """
-WITH RECURSIVE first_attempts (webhook_id) AS (
-    (SELECT webhook_id FROM webhooks_delivery
-     WHERE status = 'pending' AND attempt_count = 0 ORDER BY webhook_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT d.webhook_id FROM webhooks_delivery d WHERE d.status = 'pending' AND d.attempt_count = 0
-            AND d.webhook_id > f.webhook_id ORDER BY d.webhook_id LIMIT 1)
-    FROM first_attempts f WHERE f.webhook_id IS NOT NULL
-), retries (webhook_id) AS (
-    (SELECT webhook_id FROM webhooks_delivery
-     WHERE status = 'pending' AND attempt_count > 0 ORDER BY webhook_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT d.webhook_id FROM webhooks_delivery d WHERE d.status = 'pending' AND d.attempt_count > 0
-            AND d.webhook_id > r.webhook_id ORDER BY d.webhook_id LIMIT 1)
-    FROM retries r WHERE r.webhook_id IS NOT NULL
-), waiting AS (
-    SELECT webhook_id FROM first_attempts UNION SELECT webhook_id FROM retries
-)"""
-
-_CLAIM = f"""{WAITING}, busy AS (
+# Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for.
+_CLAIM = f"""{queue.HEADS}, busy AS (
     SELECT webhook_id, count(*) AS n FROM webhooks_claim WHERE until > now() GROUP BY webhook_id
 ), room AS (
     SELECT w.id, w.is_failing,
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
-    FROM waiting
-    JOIN webhooks_webhook w ON w.id = waiting.webhook_id AND w.deleted_at IS NULL
-    LEFT JOIN busy ON busy.webhook_id = w.id
+    FROM webhooks_webhook w LEFT JOIN busy ON busy.webhook_id = w.id
+    WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL
 ), candidates AS (
     (SELECT 1 AS lane, d.id, d.webhook_id, d.next_attempt_at, room.is_failing, room.free
      FROM room CROSS JOIN LATERAL (

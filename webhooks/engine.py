@@ -5,11 +5,13 @@ and settled together, and places that they leave are filled by the next claim.
 """
 
 import logging
+import math
 import resource
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,7 +19,8 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 
 from webhooks import delivery, metrics
-from webhooks.sender import Outcome, Post, Sender
+from webhooks.posts import Outcome, Post
+from webhooks.sender import Sender
 
 logger = logging.getLogger(__name__)
 
@@ -33,23 +36,23 @@ class Engine:
 
     def __init__(self, *, window: int = WINDOW) -> None:
         self.token = uuid4()
-        self._window = window
+        self.window = window
+        self.woken = threading.Event()
+        self.stopping = threading.Event()
         self._lock = threading.Lock()
-        self._woken = threading.Event()
-        self._stopping = threading.Event()
         self._sender: Sender | None = None
         # Two threads with a connection each: while one settles, the other claims.
         self._database = ThreadPoolExecutor(2, thread_name_prefix="deliveries")
 
     def wake_up(self) -> None:
         """Let a drain that is running look again for what is due."""
-        self._woken.set()
+        self.woken.set()
         if self._sender is not None:
             self._sender.wake_up()
 
     def stop(self) -> None:
         """Claim nothing more; what is under way is finished and settled. For good."""
-        self._stopping.set()
+        self.stopping.set()
         self.wake_up()
 
     def drain(self) -> int:
@@ -58,71 +61,74 @@ class Engine:
         self.wake_up()
         sent = 0
         # Tried again after each drain: a wake-up that came between its last look and its end is ours to follow.
-        while self._woken.is_set() and not self._stopping.is_set() and self._lock.acquire(blocking=False):
+        while self.woken.is_set() and not self.stopping.is_set() and self._lock.acquire(blocking=False):
             try:
-                sent += self._drain()
+                sent += _Drain(self, self._sender or self._open(), self._database).run()
             finally:
                 self._lock.release()
         return sent
 
-    def _drain(self) -> int:
-        if self._sender is None:
-            _allow_connections(3 * self._window)
-            self.token = uuid4()  # not that of the process that this one was forked from
-            self._sender = Sender(
-                width=self._window, allow_private=settings.WEBHOOK_ALLOW_PRIVATE, ca_file=settings.WEBHOOK_CA_FILE
-            )
-        sender = self._sender
-        claiming: Future[list[Post]] | None = None
-        settling: Future[int] | None = None
-        under_way: set[UUID] = set()  # claimed and not settled
-        results: list[Outcome] = []
-        being_settled: list[Outcome] = []
-        settle_at = 0.0
-        failed_settles = 0
-        sent = 0
+    def _open(self) -> Sender:
+        _allow_connections(3 * self.window)
+        self.token = uuid4()  # not that of the process that this one was forked from
+        self._sender = Sender(
+            width=self.window, allow_private=settings.WEBHOOK_ALLOW_PRIVATE, ca_file=settings.WEBHOOK_CA_FILE
+        )
+        return self._sender
+
+
+class _Drain:
+    """From the first claim to the last result: places that results leave are filled by the next claim."""
+
+    def __init__(self, engine: Engine, sender: Sender, database: ThreadPoolExecutor) -> None:
+        self._engine = engine
+        self._sender = sender
+        self._database = database
+        self._claiming: Future[list[Post]] | None = None
+        self._settling = _Settling(partial(self._ask, delivery.settle, engine.token))
+        self._releasing: list[Future[None]] = []
+        self._under_way: set[UUID] = set()  # claimed and not settled
+        self._sent = 0
+
+    def run(self) -> int:
+        """How many attempts were made."""
         while True:
-            # Nothing new while results cannot be written: a claim could take over what they belong to.
-            may_claim = not self._stopping.is_set() and not failed_settles
-            if self._woken.is_set() and claiming is None and sender.room and may_claim:
-                self._woken.clear()
-                room_for_failing = max(sender.room - int(self._window * KEPT_FROM_FAILING), 0)
-                claiming = self._in_database(delivery.claim, self.token, sender.room, room_for_failing)
-            is_over = sender.is_idle and claiming is None
-            is_time = time.monotonic() >= settle_at or (is_over and not failed_settles)
-            if results and settling is None and is_time:
-                settling = self._in_database(delivery.settle, self.token, results)
-                being_settled, results = results, []
-            if is_over and settling is None and not results:
-                return sent
-            wait = max(settle_at - time.monotonic(), 0.0) if results and settling is None else 1.0
-            outcomes = sender.finished(wait)
+            self._claim()
+            is_over = self._sender.is_idle and self._claiming is None
+            self._settling.begin(is_last=is_over)
+            if is_over and self._settling.is_idle:
+                wait(self._releasing)
+                return self._sent
+            outcomes = self._sender.finished(self._settling.wait())
             metrics.note_attempts(outcomes)
-            metrics.SENDS_IN_FLIGHT.set(self._window - sender.room)
-            if outcomes and not results:
-                settle_at = time.monotonic() + SETTLE_AFTER
-            results += outcomes
-            if claiming is not None and claiming.done():
-                posts, claiming = self._claimed(claiming), None
-                # One that is under way here was claimed anew because its claim had run out, after a long pause of
-                # this process; that is as good as a longer claim.
-                posts = [post for post in posts if post.delivery_id not in under_way]
-                for post in posts:
-                    under_way.add(post.delivery_id)
-                    sender.start(post)
-                sent += len(posts)
-                if posts:  # there may be more
-                    self._woken.set()
-            if settling is not None and settling.done():
-                if self._has_settled(settling, being_settled, failed_settles):
-                    under_way.difference_update(outcome.post.delivery_id for outcome in being_settled)
-                    failed_settles = 0
-                    self._woken.set()  # the webhooks whose attempts ended have room again
-                else:
-                    failed_settles += 1
-                    results = being_settled + results
-                    settle_at = time.monotonic() + SETTLE_AGAIN_AFTER
-                settling = None
+            metrics.SENDS_IN_FLIGHT.set(self._engine.window - self._sender.room)
+            self._settling.add(outcomes)
+            self._start_claimed()
+            self._leave_settled()
+
+    def _claim(self) -> None:
+        """Ask for what is due, when somebody said that there is something and there is room for it."""
+        # Nothing new while results cannot be written: a claim could take over what they belong to.
+        may_claim = self._claiming is None and not self._engine.stopping.is_set() and not self._settling.failures
+        room = self._sender.room
+        if self._engine.woken.is_set() and room and may_claim:
+            self._engine.woken.clear()
+            room_for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
+            self._claiming = self._ask(delivery.claim, self._engine.token, room, room_for_failing)
+
+    def _start_claimed(self) -> None:
+        if self._claiming is None or not self._claiming.done():
+            return
+        claiming, self._claiming = self._claiming, None
+        # One that is under way here was claimed anew because its claim had run out, after a long pause of this process;
+        # that is as good as a longer claim.
+        posts = [post for post in self._claimed(claiming) if post.delivery_id not in self._under_way]
+        for post in posts:
+            self._under_way.add(post.delivery_id)
+            self._sender.start(post)
+        self._sent += len(posts)
+        if posts:  # there may be more
+            self._engine.woken.set()
 
     def _claimed(self, claiming: "Future[list[Post]]") -> list[Post]:
         """What a claim has brought: nothing when the database was away (the next wake-up tries again) or at a stop."""
@@ -131,31 +137,77 @@ class Engine:
         except DatabaseError as error:
             logger.warning("nothing could be claimed: %s", error)
             return []
-        if posts and self._stopping.is_set():
-            self._in_database(delivery.release, self.token, [post.delivery_id for post in posts])
+        if posts and self._engine.stopping.is_set():
+            ids = [post.delivery_id for post in posts]
+            self._releasing.append(self._ask(delivery.release, self._engine.token, ids))
             return []
         return posts
 
-    def _has_settled(self, settling: "Future[int]", results: Sequence[Outcome], failed_settles: int) -> bool:
-        """Whether these results are done with; not when they are to be settled again."""
-        try:
-            settling.result()
-        except (OperationalError, InterfaceError, InternalError) as error:
-            # The database is away, or read-only after a failover. What it did count it will not count again.
-            logger.warning("%s results could not be settled yet: %s", len(results), error)
-            return self._stopping.is_set() and failed_settles >= SETTLE_TRIES_AT_STOP
-        except DatabaseError:
-            logger.exception("%s results cannot be settled; what they tell of will be sent again", len(results))
-        return True
+    def _leave_settled(self) -> None:
+        tries = SETTLE_TRIES_AT_STOP if self._engine.stopping.is_set() else math.inf
+        if settled := self._settling.ended(tries):
+            self._under_way.difference_update(outcome.post.delivery_id for outcome in settled)
+            self._engine.woken.set()  # the webhooks whose attempts ended have room again
 
-    def _in_database(self, function: Any, *args: Any) -> Future[Any]:
+    def _ask(self, function: Any, *args: Any) -> Future[Any]:
+        """Have the database asked in another thread; the sender's wait ends when it has answered."""
         future = self._database.submit(function, *args)
-        future.add_done_callback(self._ring)
+        future.add_done_callback(lambda _: self._sender.wake_up())
         return future
 
-    def _ring(self, _: Future[Any]) -> None:
-        if self._sender is not None:
-            self._sender.wake_up()
+
+class _Settling:
+    """Results on their way into the database: gathered for a moment, written together, and again while it is away."""
+
+    def __init__(self, settle: "Callable[[list[Outcome]], Future[int]]") -> None:
+        self._settle = settle
+        self._gathered: list[Outcome] = []
+        self._begin_at = 0.0
+        self._begun: list[Outcome] = []
+        self._future: Future[int] | None = None
+        self.failures = 0  # in a row
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._gathered and self._future is None
+
+    def add(self, outcomes: list[Outcome]) -> None:
+        if outcomes and not self._gathered:
+            self._begin_at = time.monotonic() + SETTLE_AFTER
+        self._gathered += outcomes
+
+    def begin(self, *, is_last: bool) -> None:
+        """Write what is gathered, when its moment is over or nothing more will come."""
+        is_time = time.monotonic() >= self._begin_at or (is_last and not self.failures)
+        if self._gathered and self._future is None and is_time:
+            self._begun, self._gathered = self._gathered, []
+            self._future = self._settle(self._begun)
+
+    def wait(self) -> float:
+        """Seconds until there is something to begin."""
+        if self._gathered and self._future is None:
+            return max(self._begin_at - time.monotonic(), 0.0)
+        return 1.0
+
+    def ended(self, tries: float) -> list[Outcome]:
+        """Results that are done with; those that could not be written are not before so many `tries`."""
+        if self._future is None or not self._future.done():
+            return []
+        future, self._future = self._future, None
+        try:
+            future.result()
+        except (OperationalError, InterfaceError, InternalError) as error:
+            # The database is away, or read-only after a failover. What it did count it will not count again.
+            logger.warning("%s results could not be settled yet: %s", len(self._begun), error)
+            self.failures += 1
+            if self.failures <= tries:
+                self._gathered = self._begun + self._gathered
+                self._begin_at = time.monotonic() + SETTLE_AGAIN_AFTER
+                return []
+        except DatabaseError:
+            logger.exception("%s results cannot be settled; what they tell of will be sent again", len(self._begun))
+        self.failures = 0
+        return self._begun
 
 
 def _allow_connections(count: int) -> None:

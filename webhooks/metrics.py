@@ -10,7 +10,7 @@ from django.db import transaction
 from codservice import metrics
 from webhooks import queue
 from webhooks.models import Event
-from webhooks.sender import FAILURES, Outcome
+from webhooks.posts import FAILURES, Outcome
 
 logger = logging.getLogger(__name__)
 

@@ -1,22 +1,13 @@
 """The deliveries as the OpenAPI description has them: the requests that we send, under `webhooks`."""
 
-from typing import Any
-
 from drf_spectacular.utils import OpenApiWebhook
 from msgspec import Struct
 
 from codservice.api.schema import struct_schema
+from codservice.wire import Id
 from webhooks.models import Event
 
-_TIME = {"type": "string", "format": "date-time"}
-_ID = {"type": "string", "format": "uuid"}
 _TEXT = {"type": "string"}
-_STOCK = {
-    "product_id": _ID,
-    "sku": _TEXT,
-    "old_quantity": {"type": "integer", "minimum": 0},
-    "new_quantity": {"type": "integer", "minimum": 0},
-}
 _HEADERS = {
     "X-Service-Event": "The event.",
     "X-Service-Delivery": "The delivery's id, the same over all its attempts and resends: drop those that you know.",
@@ -31,17 +22,13 @@ _PREVIOUS = "The same keyed with the secret before, for 24 hours after a rotatio
 
 def delivery(kind: str, summary: str, data: type[Struct]) -> OpenApiWebhook:
     """The deliveries of a kind of event, with what it tells as `data`; `WEBHOOKS` of the settings lists them all."""
-    return _delivery(kind, summary, struct_schema(data)["properties"])
-
-
-def _delivery(kind: str, summary: str, data: dict[str, Any]) -> OpenApiWebhook:
     body = {
         "type": "object",
         "required": ["event", "timestamp", "data"],
         "properties": {
             "event": {"type": "string", "const": kind},
-            "timestamp": _TIME | {"description": "The time of the change."},
-            "data": {"type": "object", "required": list(data), "properties": data},
+            "timestamp": _TEXT | {"format": "date-time", "description": "The time of the change."},
+            "data": struct_schema(data),
         },
     }
     headers = [(name, text, True) for name, text in _HEADERS.items()]
@@ -66,5 +53,8 @@ def _delivery(kind: str, summary: str, data: dict[str, Any]) -> OpenApiWebhook:
     )
 
 
-STOCK = _delivery(Event.Kind.INVENTORY_UPDATED.value, "A product's stock is set", _STOCK)
-PING = _delivery(Event.PING, "A ping was asked for", {"webhook_id": _ID})
+class PingEvent(Struct):
+    webhook_id: Id
+
+
+PING = delivery(Event.PING, "A ping was asked for", PingEvent)

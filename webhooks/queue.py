@@ -1,4 +1,4 @@
-"""How the queue of deliveries stands, for `/readyz`, `check_service` and operators."""
+"""How the queue of deliveries stands: what is waiting, for statements; figures for `/readyz` and operators."""
 
 from typing import Any
 
@@ -7,9 +7,10 @@ from django.db import DatabaseError, connection
 MOST_COUNTED = 10_000  # due deliveries; how many more there are changes nothing
 LATE = 60.0  # seconds after which a due delivery that nobody takes means that the workers do not keep up
 
-# The oldest pending delivery of each webhook, in each of the two lanes of the claim. It hops through their indexes from
-# webhook to webhook, so that its cost is theirs and not the rows'.
-_HEADS = """
+# The webhooks that have something waiting, and when its oldest is due: by the two lanes of the claim, and of both. The
+# beginning of a statement; it hops through the lanes' indexes from webhook to webhook, so that its cost is theirs and
+# not the rows'.
+HEADS = """
 WITH RECURSIVE first_attempts (webhook_id, due_at) AS (
     (SELECT webhook_id, next_attempt_at FROM webhooks_delivery
      WHERE status = 'pending' AND attempt_count = 0 ORDER BY webhook_id, next_attempt_at LIMIT 1)
@@ -26,17 +27,18 @@ WITH RECURSIVE first_attempts (webhook_id, due_at) AS (
         SELECT webhook_id, next_attempt_at FROM webhooks_delivery
         WHERE status = 'pending' AND attempt_count > 0 AND webhook_id > r.webhook_id
         ORDER BY webhook_id, next_attempt_at LIMIT 1) AS d
+), heads AS (
+    SELECT * FROM first_attempts UNION ALL SELECT * FROM retries
 )"""
 
 # A webhook with an attempt under way is being served, and one that fails waits for itself.
-_OLDEST_DUE = f"""{_HEADS}
+_OLDEST_DUE = f"""{HEADS}
 SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(due_at)), 0)::float
-FROM (SELECT * FROM first_attempts UNION ALL SELECT * FROM retries) AS heads
-JOIN webhooks_webhook w ON w.id = heads.webhook_id AND w.deleted_at IS NULL AND NOT w.is_failing
+FROM heads JOIN webhooks_webhook w ON w.id = heads.webhook_id AND w.deleted_at IS NULL AND NOT w.is_failing
 WHERE due_at <= now() AND w.id NOT IN (SELECT webhook_id FROM webhooks_claim WHERE until > now())
 """  # noqa: S608  (of our own text)
 
-_DUE = f"""{_HEADS}
+_DUE = f"""{HEADS}
 SELECT count(*) FROM (
     SELECT FROM first_attempts f JOIN webhooks_delivery d ON d.webhook_id = f.webhook_id
     WHERE f.due_at <= now() AND d.status = 'pending' AND d.attempt_count = 0 AND d.next_attempt_at <= now()

@@ -2,7 +2,7 @@
 
 One parser decides: Ada, after the WHATWG standard. What it gives back is plain ASCII with the host spelled out (an
 address in its usual digits, a name in its DNS form), so that libcurl, which reads it again, cannot read another host.
-A name is looked up here only to tell a merchant early; what counts is the address that is dialled (`webhooks.sender`).
+A name is looked up here only to tell a merchant early; what counts is the one that is dialled (`webhooks.transfer`).
 """
 
 import re

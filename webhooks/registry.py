@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from codservice.accounts.models import Account
 from codservice.errors import Invalid
-from webhooks import delivery, secrets
+from webhooks import delivery, queue, secrets
 from webhooks.models import Webhook
 
 MOST_WEBHOOKS = 20  # of one account
@@ -20,7 +20,7 @@ OVERLAP = timedelta(hours=24)  # for which the secret before the newest signs to
 # What a worker takes, at most, from the commit of its claim to having begun the posts.
 CLAIM_TO_POST = timedelta(milliseconds=200)
 DROP_SECONDS = 0.2  # of a deletion's answer; what it cannot drop in that time is dropped after it
-_BATCH = 1000  # deliveries that a statement drops
+_BATCH = 1000  # deliveries of a lane that a statement drops
 
 
 def register(account_id: UUID, *, url: str, events: Sequence[str]) -> tuple[Webhook, str]:
@@ -85,28 +85,32 @@ def drop_left_over() -> int:
     return sum(_drop_pending(webhook_id) for webhook_id in deleted)
 
 
-_DELETED_AND_WAITING = f"""{delivery.WAITING}
-SELECT w.id FROM waiting JOIN webhooks_webhook w ON w.id = waiting.webhook_id WHERE w.deleted_at IS NOT NULL
+_DELETED_AND_WAITING = f"""{queue.HEADS}
+SELECT id FROM webhooks_webhook WHERE id IN (SELECT webhook_id FROM heads) AND deleted_at IS NOT NULL
 """  # noqa: S608  (of our own text)
 
 # Along the index of either lane. What is locked is being settled, and dropped later if it is then pending still.
 _DROP = """
-UPDATE webhooks_delivery SET status = 'dropped', next_attempt_at = NULL, finished_at = now() WHERE id = ANY(ARRAY(
-    SELECT id FROM webhooks_delivery WHERE webhook_id = %s AND status = 'pending' AND attempt_count {lane}
-    ORDER BY next_attempt_at LIMIT %s FOR UPDATE SKIP LOCKED))
+WITH first_attempts AS (
+    SELECT id FROM webhooks_delivery WHERE webhook_id = %(webhook_id)s AND status = 'pending' AND attempt_count = 0
+    ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+), retries AS (
+    SELECT id FROM webhooks_delivery WHERE webhook_id = %(webhook_id)s AND status = 'pending' AND attempt_count > 0
+    ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+)
+UPDATE webhooks_delivery SET status = 'dropped', next_attempt_at = NULL, finished_at = now()
+WHERE id = ANY(ARRAY(SELECT id FROM first_attempts UNION ALL SELECT id FROM retries))
 """
 
 
 def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
     """Drop what a deleted webhook has waiting, as far as it gets until that moment; how many deliveries."""
-    count = 0
+    count, dropped = 0, _BATCH
     with connection.cursor() as cursor:
-        for lane in ("= 0", "> 0"):
-            dropped = _BATCH
-            while dropped == _BATCH and time.monotonic() < until:
-                cursor.execute(_DROP.format(lane=lane), [webhook_id, _BATCH])
-                dropped = cursor.rowcount
-                count += dropped
+        while dropped >= _BATCH and time.monotonic() < until:
+            cursor.execute(_DROP, {"webhook_id": webhook_id, "batch": _BATCH})
+            dropped = cursor.rowcount
+            count += dropped
     return count
 
 

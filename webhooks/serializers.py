@@ -1,13 +1,13 @@
 """Webhooks and their deliveries on the wire: what may come in, and what goes out (contract, section 8)."""
 
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta, Struct
 from rest_framework import serializers
 
-from codservice.api.error_answers import flatten
-from codservice.api.fields import Strict
-from codservice.api.paging import PageMetaSerializer as PageMeta
-from codservice.errors import Invalid
+from codservice.api.fields import Strict, read_body
+from codservice.api.paging import PageMeta
+from codservice.wire import Id, Moment
 from webhooks import receivers
 from webhooks.filters import EVENTS
 from webhooks.models import Attempt, Delivery, Event, Webhook
@@ -60,93 +60,84 @@ _REGISTRATION = WebhookRegistration()
 
 def read_registration(body: dict[str, Any]) -> dict[str, Any]:
     """`url`, normalised, and `events` of a request's body. Raises Invalid with all its problems."""
-    try:
-        return _REGISTRATION.run_validation(body)
-    except serializers.ValidationError as error:
-        raise Invalid(flatten(error.detail)) from None
+    return read_body(_REGISTRATION, body)
 
 
-# --- Out: the functions make the bodies, the classes describe them for OpenAPI -------------------------------------
+# --- Out ---------------------------------------------------------------------------------------------------------
 
 
-def webhook_body(webhook: Webhook) -> dict[str, Any]:
-    return {
-        "id": webhook.id,
-        "url": webhook.url,
-        "events": webhook.events,
-        "is_active": webhook.is_active,
-        "signing_secret_hint": webhook.secret_hint,
-    }
+class WebhookBody(Struct):
+    id: Id
+    url: Annotated[str, Meta(description="Normalised: what is dialled.")]
+    events: list[Annotated[str, Meta(extra_json_schema={"enum": Event.Kind.values})]]
+    is_active: bool
+    signing_secret_hint: Annotated[str, Meta(description="The secret's first 10 characters.")]
 
 
-def delivery_body(delivery: Delivery) -> dict[str, Any]:
+class WebhookAnswer(Struct):
+    data: WebhookBody
+
+
+class WebhookSecretAnswer(Struct):
+    data: WebhookBody
+    signing_secret: Annotated[str, Meta(description="Shown here and never again.")]
+
+
+class WebhookListBody(Struct):
+    data: list[WebhookBody]
+
+
+class AttemptBody(Struct):
+    number: Annotated[int, Meta(ge=1)]
+    at: Annotated[Moment, Meta(description="When it ended.")]
+    status_code: Annotated[int | None, Meta(description="Of the answer, when there was one.")]
+    failure: Annotated[str | None, Meta(description="Why it was no acknowledgement; null when it was one.")]
+    milliseconds: int
+    response: Annotated[str, Meta(description="The first 2 KiB of the answer's body.")]
+
+
+class DeliveryBody(Struct):
+    id: Annotated[Id, Meta(description="`X-Service-Delivery`")]
+    event: Annotated[str, Meta(extra_json_schema={"enum": EVENTS})]
+    status: Annotated[str, Meta(extra_json_schema={"enum": Delivery.Status.values})]
+    attempt_count: int
+    next_attempt_at: Annotated[Moment | None, Meta(description="Of a pending one.")]
+    created_at: Annotated[Moment, Meta(description="The time of the change.")]
+    attempts: list[AttemptBody]
+
+
+class DeliveryListBody(Struct):
+    data: list[DeliveryBody]
+    meta: PageMeta
+
+
+class DeliveryIdBody(Struct):
+    delivery_id: Id
+
+
+def webhook_body(webhook: Webhook) -> WebhookBody:
+    return WebhookBody(webhook.id, webhook.url, webhook.events, webhook.is_active, webhook.secret_hint)
+
+
+def delivery_body(delivery: Delivery) -> DeliveryBody:
     """An entry of the log; `delivery` comes with its event, and with its attempts as `log_attempts`."""
-    return {
-        "id": delivery.id,
-        "event": delivery.event.kind,
-        "status": delivery.status,
-        "attempt_count": delivery.attempt_count,
-        "next_attempt_at": delivery.next_attempt_at,
-        "created_at": delivery.created_at,
-        "attempts": [_attempt_body(attempt) for attempt in delivery.log_attempts],  # type: ignore[attr-defined]
-    }
+    return DeliveryBody(
+        id=delivery.id,
+        event=delivery.event.kind,
+        status=delivery.status,
+        attempt_count=delivery.attempt_count,
+        next_attempt_at=delivery.next_attempt_at,
+        created_at=delivery.created_at,
+        attempts=[_attempt_body(attempt) for attempt in delivery.log_attempts],  # type: ignore[attr-defined]
+    )
 
 
-def _attempt_body(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "number": attempt.number,
-        "at": attempt.ended_at,
-        "status_code": attempt.status_code,
-        "failure": attempt.failure or None,
-        "milliseconds": attempt.milliseconds,
-        "response": bytes(attempt.response).decode(errors="replace"),
-    }
-
-
-class WebhookBody(serializers.Serializer):
-    id = serializers.UUIDField()
-    url = serializers.CharField(help_text="Normalised: what is dialled.")
-    events = serializers.ListField(child=serializers.ChoiceField(Event.Kind.choices))
-    is_active = serializers.BooleanField()
-    signing_secret_hint = serializers.CharField(help_text="The secret's first 10 characters.")
-
-
-class WebhookAnswer(serializers.Serializer):
-    data = WebhookBody()
-
-
-class WebhookSecretAnswer(serializers.Serializer):
-    data = WebhookBody()
-    signing_secret = serializers.CharField(help_text="Shown here and never again.")
-
-
-class WebhookListBody(serializers.Serializer):
-    data = WebhookBody(many=True)
-
-
-class AttemptBody(serializers.Serializer):
-    number = serializers.IntegerField(min_value=1)
-    at = serializers.DateTimeField(help_text="When it ended.")
-    status_code = serializers.IntegerField(allow_null=True, help_text="Of the answer, when there was one.")
-    failure = serializers.CharField(allow_null=True, help_text="Why it was no acknowledgement; null when it was one.")
-    milliseconds = serializers.IntegerField()
-    response = serializers.CharField(help_text="The first 2 KiB of the answer's body.")
-
-
-class DeliveryBody(serializers.Serializer):
-    id = serializers.UUIDField(help_text="`X-Service-Delivery`")
-    event = serializers.ChoiceField([(kind, kind) for kind in EVENTS])
-    status = serializers.ChoiceField(Delivery.Status.choices)
-    attempt_count = serializers.IntegerField()
-    next_attempt_at = serializers.DateTimeField(allow_null=True, help_text="Of a pending one.")
-    created_at = serializers.DateTimeField(help_text="The time of the change.")
-    attempts = AttemptBody(many=True)
-
-
-class DeliveryListBody(serializers.Serializer):
-    data = DeliveryBody(many=True)
-    meta = PageMeta()
-
-
-class DeliveryIdBody(serializers.Serializer):
-    delivery_id = serializers.UUIDField()
+def _attempt_body(attempt: Attempt) -> AttemptBody:
+    return AttemptBody(
+        number=attempt.number,
+        at=attempt.ended_at,
+        status_code=attempt.status_code,
+        failure=attempt.failure or None,
+        milliseconds=attempt.milliseconds,
+        response=bytes(attempt.response).decode(errors="replace"),
+    )

@@ -12,6 +12,6 @@ urlpatterns = [
         WebhookViewSet.as_view({"post": "rotate_secret"}),
         name="webhook-rotate-secret",
     ),
-    path("webhooks/<id:id>/deliveries", WebhookViewSet.as_view({"get": "deliveries"}), name="webhook-deliveries"),
+    path("webhooks/<id:id>/deliveries", DeliveryViewSet.as_view({"get": "list"}), name="webhook-deliveries"),
     path("deliveries/<id:id>/resend", DeliveryViewSet.as_view({"post": "resend"}), name="delivery-resend"),
 ]

@@ -3,15 +3,14 @@
 from uuid import UUID
 
 from django.db.models import Prefetch, QuerySet
-from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from rest_framework import status, viewsets
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from codservice.api import schema
-from codservice.api.error_answers import read_all
-from codservice.api.paging import Page
+from codservice.api.filters import FilterBackend
+from codservice.api.paging import Pages
 from codservice.errors import Refused
 from webhooks import delivery, events, registry, serializers
 from webhooks.filters import DeliveryFilter
@@ -29,7 +28,6 @@ class WebhookViewSet(viewsets.GenericViewSet):
     scopes = {
         "list": "webhooks:read",
         "retrieve": "webhooks:read",
-        "deliveries": "webhooks:read",
         "create": "webhooks:write",
         "destroy": "webhooks:write",
         "ping": "webhooks:write",
@@ -38,9 +36,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
     http_method_names = ["get", "head", "post", "delete"]
 
     def get_queryset(self) -> QuerySet[Webhook]:
-        return Webhook.objects.filter(account_id=self.request.auth.account_id, deleted_at=None).defer(
-            "secret", "previous_secret"
-        )
+        return _webhooks(self.request)
 
     @schema.describe(
         "Register a webhook",
@@ -58,12 +54,12 @@ class WebhookViewSet(viewsets.GenericViewSet):
     def list(self, request: Request) -> Response:
         """All of them, oldest first."""
         webhooks = self.get_queryset().order_by("created_at", "id")
-        return Response({"data": [serializers.webhook_body(webhook) for webhook in webhooks]})
+        return Response(serializers.WebhookListBody([serializers.webhook_body(webhook) for webhook in webhooks]))
 
     @schema.describe("Read a webhook", answers={200: serializers.WebhookAnswer}, errors=(404,))
     def retrieve(self, request: Request, id: UUID) -> Response:
         """Without its signing secret, which is shown only once."""
-        return Response({"data": serializers.webhook_body(self.get_queryset().get(id=id))})
+        return Response(serializers.WebhookAnswer(serializers.webhook_body(self.get_queryset().get(id=id))))
 
     @schema.describe("Delete a webhook", answers={204: None}, errors=(404,))
     def destroy(self, request: Request, id: UUID) -> Response:
@@ -75,53 +71,54 @@ class WebhookViewSet(viewsets.GenericViewSet):
     def ping(self, request: Request, id: UUID) -> Response:
         """A signed delivery of the event `ping`, tried once; the log says how it went."""
         delivery_id = events.ping(request.auth.account_id, id, at=timezone.now())
-        return Response({"delivery_id": delivery_id}, status.HTTP_202_ACCEPTED)
+        return Response(serializers.DeliveryIdBody(delivery_id), status.HTTP_202_ACCEPTED)
 
     @schema.describe("Rotate the signing secret", answers={200: serializers.WebhookSecretAnswer}, errors=(404,))
     def rotate_secret(self, request: Request, id: UUID) -> Response:
         """The new secret signs at once and is shown in this answer only; for 24 hours the old one signs too."""
         return _with_secret(*registry.rotate_secret(request.auth.account_id, id))
 
-    @schema.describe(
-        "List deliveries",
-        answers={200: serializers.DeliveryListBody},
-        errors=(404, 422),
-        filters=DeliveryFilter,
-        is_paged=True,
-    )
-    def deliveries(self, request: Request, id: UUID) -> Response:
+
+class DeliveryViewSet(viewsets.GenericViewSet):
+    scopes = {"list": "webhooks:read", "resend": "webhooks:write"}
+    http_method_names = ["get", "head", "post"]
+    filter_backends = [FilterBackend]
+    filterset_class = DeliveryFilter
+    pagination_class = Pages
+
+    def get_queryset(self) -> QuerySet[Delivery]:
+        return Delivery.objects.filter(webhook__account_id=self.request.auth.account_id, webhook__deleted_at=None)
+
+    @schema.describe("List deliveries", answers={200: serializers.DeliveryListBody}, errors=(404, 422))
+    def list(self, request: Request, id: UUID) -> Response:
         """The webhook's log, newest first, with every attempt."""
-        webhook = self.get_queryset().only("id").get(id=id)
-        page, filters = read_all(
-            lambda: Page(request),
-            lambda: DeliveryFilter.read(request.query_params, Delivery.objects.filter(webhook=webhook)),
-        )
-        total = filters.qs.count()
+        webhook = _webhooks(request).only("id").get(id=id)
         log = (
-            filters.qs.order_by("-created_at", "-id")
+            Delivery.objects.filter(webhook=webhook)
+            .order_by("-created_at", "-id")
             .select_related("event")
             .defer("event__body")
             .prefetch_related(Prefetch("attempts", Attempt.objects.order_by("number"), to_attr="log_attempts"))
         )
-        rows = page.rows(log, total)
-        return Response({"data": [serializers.delivery_body(row) for row in rows], "meta": page.meta(total)})
-
-
-class DeliveryViewSet(viewsets.GenericViewSet):
-    scopes = {"resend": "webhooks:write"}
-    http_method_names = ["post"]
+        page = self.paginate_queryset(self.filter_queryset(log))
+        entries = [serializers.delivery_body(delivery) for delivery in page]
+        return Response(serializers.DeliveryListBody(entries, self.paginator.meta()))
 
     @schema.describe("Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422))
     def resend(self, request: Request, id: UUID) -> Response:
         """One more attempt, now, with the same id and body; for a pending one its next attempt, now."""
-        of_account = Delivery.objects.filter(webhook__account_id=request.auth.account_id, webhook__deleted_at=None)
-        found = get_object_or_404(of_account.only("id", "attempt_count"), id=id)
+        found = self.get_queryset().only("id", "attempt_count").get(id=id)
         if not delivery.resend([found.id]):
             if found.attempt_count >= delivery.MOST_ATTEMPTS:
                 raise TooManyAttempts
             raise Delivery.DoesNotExist  # its webhook was deleted meanwhile
-        return Response({"delivery_id": found.id}, status.HTTP_202_ACCEPTED)
+        return Response(serializers.DeliveryIdBody(found.id), status.HTTP_202_ACCEPTED)
+
+
+def _webhooks(request: Request) -> QuerySet[Webhook]:
+    webhooks = Webhook.objects.filter(account_id=request.auth.account_id, deleted_at=None)
+    return webhooks.defer("secret", "previous_secret")
 
 
 def _with_secret(webhook: Webhook, secret: str, status_code: int = status.HTTP_200_OK) -> Response:
-    return Response({"data": serializers.webhook_body(webhook), "signing_secret": secret}, status_code)
+    return Response(serializers.WebhookSecretAnswer(serializers.webhook_body(webhook), secret), status_code)

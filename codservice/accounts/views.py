@@ -2,6 +2,7 @@ import logging
 from typing import Any
 from uuid import UUID
 
+from celery.exceptions import OperationalError
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import views as auth_views
@@ -16,7 +17,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods
 from django.views.generic import FormView, TemplateView
-from kombu.exceptions import OperationalError
 
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.forms import (

@@ -1,26 +1,55 @@
-"""What the lists' filters share: a value that cannot be used is refused, never replaced (contract, section 1)."""
+"""The filters of lists. A value that cannot be used is refused, never replaced (contract, section 1)."""
 
-from typing import Any, Self
+from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
+from rest_framework.filters import BaseFilterBackend
+from rest_framework.request import Request
 
+from codservice.api.error_answers import read_all
 from codservice.errors import Invalid
 from codservice.form_fields import MomentField, TextField
 
 
 class Filters(django_filters.FilterSet):
-    @classmethod
-    def read(cls, params: Any, queryset: QuerySet) -> Self:
-        """The filters in the query parameters `params`; raises Invalid with each that cannot be used."""
-        filters = cls(params, queryset=queryset)
-        errors = {name: [_("Must not be empty.")] for name in cls.base_filters if params.get(name, "-").strip() == ""}
-        for name, sentences in filters.form.errors.items():
+    def read(self) -> QuerySet:
+        """What passes the filters; raises Invalid with each parameter that cannot be used."""
+        errors = {name: [_("Must not be empty.")] for name in self.filters if self.data.get(name, "-").strip() == ""}
+        for name, sentences in self.form.errors.items():
             errors.setdefault(name, [str(sentence) for sentence in sentences])
         if errors:
             raise Invalid(errors)
-        return filters
+        return self.qs
+
+    def total(self) -> int:
+        """How many pass the filters, exactly."""
+        return self.qs.count()
+
+
+class FilterBackend(BaseFilterBackend):
+    """Filters a list by the `filterset_class` of its view, which finds the filters that were sent in its `filterset`.
+
+    The page is read here too: all that is wrong with a request's parameters is said at once.
+    """
+
+    def filter_queryset(self, request: Request, queryset: QuerySet, view: Any) -> QuerySet:
+        view.filterset = view.filterset_class(request.query_params, queryset=queryset, request=request)
+        _, filtered = read_all(lambda: view.paginator.read(request), view.filterset.read)
+        return filtered
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "in": "query", "description": str(item.label), "schema": _schema(item)}
+            for name, item in view.filterset_class.base_filters.items()
+        ]
+
+
+def _schema(item: django_filters.Filter) -> dict[str, Any]:
+    if choices := item.extra.get("choices"):
+        return {"type": "string", "enum": [value for value, _ in choices]}
+    return {"minLength": 1, **item.field.openapi}
 
 
 class TextFilter(django_filters.Filter):

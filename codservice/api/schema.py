@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from drf_spectacular.extensions import (
     OpenApiSerializerFieldExtension,
 )
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import ResolvedComponent, append_meta
+from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent, append_meta
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from codservice.api.error_answers import Error, ValidationFailed
@@ -39,10 +40,11 @@ _ALWAYS = (401, 403, 429, 500, 503)
 
 
 class Schema(AutoSchema):
-    """DRF's operations by their names in the API: `orders_list`, `orders_cancel`."""
+    """DRF's operations by their names in the API: `orders_list`, `orders_cancel`, `webhooks_rotate_secret`."""
 
     def get_operation_id(self) -> str:
-        return f"{self.path.removeprefix('/api/v1/').split('/')[0]}_{self.view.action}"
+        first, *others = [name for name in self.path.removeprefix("/api/v1/").split("/") if not name.startswith("{")]
+        return "_".join([first, *(others or [self.view.action])]).replace("-", "_")
 
     def _map_serializer(self, serializer: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
         schema = super()._map_serializer(serializer, direction, bypass_extensions)
@@ -50,11 +52,13 @@ class Schema(AutoSchema):
 
     def _map_serializer_field(self, field: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
         if hasattr(field, "openapi"):  # a strict field of ours, which says itself what it takes
-            return append_meta(dict(field.openapi), self._get_serializer_field_meta(field, direction))
+            # A copy down to the ground: where null is allowed it is added to the list under `anyOf`.
+            return append_meta(deepcopy(field.openapi), self._get_serializer_field_meta(field, direction))
         return super()._map_serializer_field(field, direction, bypass_extensions)
 
     def _is_list_view(self, serializer: Any = None) -> bool:
-        return False  # the list's own body says what it is
+        # Its filters and its page are asked for without a serializer; a list's own body says what it is.
+        return serializer is None and self.view.action == "list"
 
     def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:
         if not hasattr(field, "openapi"):  # the strict fields have said it all
@@ -71,9 +75,6 @@ def describe(
     request: Any = None,
     example: dict[str, Any] | None = None,
     errors: Iterable[int] = (),
-    filters: Any = None,
-    is_paged: bool = False,
-    max_per_page: int = 100,
     is_idempotent: bool = False,
     has_etag: bool = False,
 ) -> Callable:
@@ -85,24 +86,6 @@ def describe(
     if has_etag:
         responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
     parameters = _gate_headers(sorted(responses))
-    if filters is not None:
-        parameters += [
-            OpenApiParameter(name, _filter_schema(name, item), description=str(item.label))
-            for name, item in filters.base_filters.items()
-        ]
-    if is_paged:
-        parameters += [
-            OpenApiParameter(
-                "page",
-                {"type": "integer", "minimum": 1, "maximum": 1_000_000_000, "default": 1},
-                description="Which page, from 1 on; one past the end is empty.",
-            ),
-            OpenApiParameter(
-                "per_page",
-                {"type": "integer", "minimum": 1, "maximum": max_per_page, "default": 15},
-                description="How many a page holds.",
-            ),
-        ]
     if is_idempotent:
         parameters += [
             OpenApiParameter(
@@ -141,12 +124,6 @@ def _gate_headers(codes: list[int]) -> list[OpenApiParameter]:
     ]
 
 
-def _filter_schema(name: str, item: Any) -> dict[str, Any]:
-    if choices := item.extra.get("choices"):
-        return {"type": "string", "enum": [value for value, _ in choices]}
-    return {"minLength": 1, **item.field.openapi}
-
-
 _TAGS = {
     "deliveries": "The requests that we send to webhooks.",
     "inventory": "The products and their stock.",
@@ -183,40 +160,50 @@ class StructSchema(OpenApiSerializerExtension):
     def get_name(self, auto_schema: AutoSchema, direction: str) -> str:
         return self.target.__name__
 
+    def get_identity(self, auto_schema: AutoSchema, direction: str) -> ComponentIdentity:
+        return ComponentIdentity(struct_schema(self.target))
+
     def map_serializer(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
-        _, schemas = msgspec.json.schema_components([self.target], ref_template="#/components/schemas/{name}")
+        schemas = _schemas(self.target)
         for name, schema in schemas.items():
-            component = ResolvedComponent(name, ResolvedComponent.SCHEMA, _as_sent(schema), object=name)
-            auto_schema.registry.register_on_missing(component)
+            auto_schema.registry.register_on_missing(
+                ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, ComponentIdentity(schema))
+            )
         return schemas[self.target.__name__]
 
 
 def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of the object that `struct` goes out as."""
+    """The JSON Schema of the object that `struct` goes out as; those within it are named, not included."""
+    return _schemas(struct)[struct.__name__]
+
+
+def _schemas(struct: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
+    """The schemas of `struct` and of all within it, by their names."""
     _, schemas = msgspec.json.schema_components([struct], ref_template="#/components/schemas/{name}")
-    return _as_sent(schemas[struct.__name__])
+    for schema in schemas.values():
+        schema.pop("title", None)  # says the name again
+        _as_sent(schema)
+    return schemas
 
 
-def _as_sent(schema: Any) -> Any:
+def _as_sent(schema: Any) -> None:
     """msgspec takes a Decimal for a string; `dump_json` writes a number."""
-    if isinstance(schema, dict):
-        if schema.get("format") == "decimal":
-            schema |= {"type": "number"}
-            del schema["format"]
-        schema.pop("title", None)
+    if isinstance(schema, dict) and schema.get("format") == "decimal":
+        schema["type"] = "number"
+        del schema["format"]
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         _as_sent(part)
-    return schema
 
 
 class ListSchema(OpenApiSerializerFieldExtension):
     """Lists with their bounds, which drf-spectacular leaves out."""
 
     target_class = "rest_framework.serializers.ListSerializer"
+    match_subclasses = True
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
         schema = {"type": "array", "items": auto_schema._map_serializer_field(self.target.child, direction)}
-        if direction == "request" and not self.target.allow_empty:
+        if not self.target.allow_empty:
             schema["minItems"] = 1
         if self.target.max_length is not None:
             schema["maxItems"] = self.target.max_length

@@ -1,5 +1,8 @@
-"""The pages of /docs/ and the files beside them: public, in English and French."""
+"""The pages of /docs/ and the files beside them: public, in English and French. Only search needs the database."""
 
+import logging
+
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import translation
@@ -8,6 +11,8 @@ from django.views.decorators.http import conditional_page, require_safe
 
 from codservice.docs import library
 from codservice.docs import search as searching
+
+logger = logging.getLogger(__name__)
 
 
 @require_safe
@@ -30,12 +35,23 @@ def page(request: HttpRequest, name: str = "index", language: str = "en") -> Htt
 def search(request: HttpRequest, language: str = "en") -> HttpResponse:
     site = library.site()
     query = request.GET.get("q", "").replace("\0", "").strip()[: searching.MAX_QUERY]
-    results = searching.search(site, language, query)
-    return _answer(request, "docs/search.html", site, language, None, {"query": query, "results": results})
+    try:
+        results, status = searching.search(site, language, query), 200
+    except (OperationalError, InterfaceError) as error:
+        logger.warning("database: %s", error)
+        results, status = None, 503
+    context = {"query": query, "results": results}
+    return _answer(request, "docs/search.html", site, language, None, context, status)
 
 
 def _answer(
-    request: HttpRequest, template: str, site: library.Site, language: str, found: library.Page | None, context: dict
+    request: HttpRequest,
+    template: str,
+    site: library.Site,
+    language: str,
+    found: library.Page | None,
+    context: dict,
+    status: int = 200,
 ) -> HttpResponse:
     name = found.name if found else "index"
     others = [site.pages.get((code, name)) or site.pages.get((code, "index")) for code in library.LANGUAGES]
@@ -49,7 +65,7 @@ def _answer(
             "search_url": f"/docs/{'' if language == 'en' else f'{language}/'}search",
             "max_query": searching.MAX_QUERY,
         }
-        response = render(request, template, context)
+        response = render(request, template, context, status=status)
     response.headers["Content-Language"] = language
     patch_cache_control(response, private=True, no_cache=True)
     return response

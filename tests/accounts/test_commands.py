@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from codservice.accounts.models import Account, ApiKey, User
 from codservice.days import ALGIERS
-from tests.conftest import ApiClient
+from tests.harness.client import ApiClient
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from codservice.accounts import authentication
 from codservice.accounts.models import SCOPES, Account, ApiKey, digest_of, is_key, make_key
-from tests.conftest import ApiClient
 from tests.factories import make_order, order_body
+from tests.harness.client import ApiClient
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,7 @@ from codservice.days import ALGIERS
 from orders import lifecycle
 from orders.models import CallNote, Order
 from tests.factories import ProductFactory, make_order, order_line
-from tests.pages.browser import PASSWORD, Visit
+from tests.harness.browser import PASSWORD, Visit
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)

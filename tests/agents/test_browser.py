@@ -12,7 +12,7 @@ from codservice.accounts.models import Account, ApiKey, User
 from orders import lifecycle
 from orders.models import CallNote, Order
 from tests import factories
-from tests.pages.browser import Visit
+from tests.harness.browser import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

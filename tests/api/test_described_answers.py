@@ -10,8 +10,8 @@ from django.test import Client
 
 from codservice.accounts.models import Account
 from tests.api.test_openapi import Checker
-from tests.conftest import ApiClient
-from tests.drift import description
+from tests.harness.client import ApiClient
+from tests.harness.drift import description
 
 pytestmark = pytest.mark.django_db
 

@@ -14,8 +14,9 @@ from django.db import connection
 from codservice import logs
 from codservice.accounts import authentication
 from orders.models import Order
-from tests.api.conftest import database_url, new_key
 from tests.factories import AccountFactory, make_order, order_body
+from tests.harness.client import new_key
+from tests.harness.database import database_url
 
 ORDERS = "/api/v1/orders"
 NOBODYS = "0199d9a0-0000-7000-8000-000000000000"

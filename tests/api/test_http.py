@@ -5,8 +5,8 @@ import json
 import pytest
 
 from orders.models import Order
-from tests.api.conftest import new_key
 from tests.factories import AccountFactory, order_body
+from tests.harness.client import new_key
 
 ORDERS = "/api/v1/orders"
 BODY = json.dumps(order_body()).encode()

@@ -12,9 +12,9 @@ from codservice.api.models import IdempotencyRecord
 from codservice.api.tasks import forget_idempotency_keys
 from orders import importing
 from orders.models import Order, OrderItem
-from tests.at_once import at_once
-from tests.conftest import ApiClient
 from tests.factories import make_order, order_body
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db

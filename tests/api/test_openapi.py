@@ -18,8 +18,8 @@ from drf_spectacular.validation import validate_schema
 
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
-from tests.api.conftest import new_key
 from tests.factories import AccountFactory, ProductFactory, UserFactory, make_order, order_body
+from tests.harness.client import new_key
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -105,6 +105,13 @@ def closed(schema):
     if "properties" in schema and schema.get("type") == "object":
         schema.setdefault("additionalProperties", False)
     return schema
+
+
+def test_null_is_described_where_it_is_taken_and_nowhere_else(description):
+    order = description["components"]["schemas"]["OrderImportRequest"]["properties"]
+
+    assert {"type": "null"} not in order["total_amount"]["anyOf"]
+    assert order["shipping_fee"]["anyOf"].count({"type": "null"}) == 1
 
 
 def test_real_answers_are_as_described(description, alice, api, api_for, stranger, monkeypatch):

@@ -12,9 +12,8 @@ from django.conf import settings
 from django.core.cache import cache
 
 from codservice import ratelimit
-from tests.api.conftest import new_key
-from tests.conftest import ApiClient
 from tests.factories import AccountFactory, order_body
+from tests.harness.client import ApiClient, new_key
 
 ORDERS = "/api/v1/orders"
 NOBODYS = "0199d9a0-0000-7000-8000-000000000000"

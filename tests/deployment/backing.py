@@ -12,7 +12,8 @@ from codservice.data_folder import Layout, make_data_folder
 from codservice.onebox.postgres import postgres, server_user
 from codservice.onebox.process import Process, spawn
 from codservice.onebox.valkey import valkey
-from tests.run.conftest import CHECKOUT, eventually
+from tests.harness.background import eventually
+from tests.harness.processes import CHECKOUT
 
 OPERATIONS = CHECKOUT / "docs/operations"
 PROGRAM = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")

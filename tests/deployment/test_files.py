@@ -10,7 +10,7 @@ import pytest
 import yaml
 from cryptography.fernet import Fernet
 
-from tests.run.conftest import CHECKOUT
+from tests.harness.processes import CHECKOUT
 from tests.test_docs import OPERATORS
 
 OPERATIONS = CHECKOUT / "docs/operations"

@@ -19,7 +19,8 @@ import pytest
 from cryptography.fernet import Fernet
 
 from codservice.data_folder import Layout
-from tests.run.conftest import CHECKOUT, eventually, free_port
+from tests.harness.background import eventually
+from tests.harness.processes import CHECKOUT, free_port
 
 from . import backing
 from .dockerfile import Stage, build

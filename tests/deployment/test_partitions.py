@@ -14,7 +14,7 @@ import pytest
 from benchmarks.orders import PROGRAMS
 from codservice import data_folder
 from codservice.data_folder import Layout
-from tests.run.conftest import CHECKOUT
+from tests.harness.processes import CHECKOUT
 
 from . import backing
 
@@ -26,7 +26,7 @@ from django.utils import timezone
 from codservice.accounts.models import Account, User
 from webhooks import delivery, events, secrets
 from webhooks.models import Attempt, Delivery, Webhook
-from webhooks.sender import Outcome
+from webhooks.posts import Outcome
 
 holder, _ = User.objects.get_or_create(username="a@example.dz")
 account, _ = Account.objects.get_or_create(name="A", defaults={"holder": holder})

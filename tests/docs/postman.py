@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.drift import description
-from tests.npm import installed, program
+from tests.harness.drift import description
+from tests.harness.npm import installed, program
 
 TARGET = Path(__file__).resolve().parent.parent.parent / "docs/postman.json"
 PACKAGE = Path(__file__).with_name("description")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tests.drift import drift
+from tests.harness.drift import drift
 
 DESCRIPTION = {"paths": {"/api/v1/orders": {"get": {"responses": {"200": {}, "401": {}}}}}}
 
@@ -31,13 +31,13 @@ def test_what_only_one_of_them_knows_is_told() -> None:
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """A suite of two tests, each of which sees one answer."""
     (folder / "test_two.py").write_text(
-        "from tests import drift\n"
+        "from tests.harness import drift\n"
         "def test_one(): drift.SEEN.add(('GET', '/api/v1/orders', 200))\n"
         "def test_two(): drift.SEEN.add(('GET', '/api/v1/orders', 418))\n"
     )
     command = [
         *(sys.executable, "-m", "pytest", "--noconftest", f"--rootdir={settings.BASE_DIR}"),
-        *("-o", "addopts=-p tests.drift", "-p", "no:valkey", "-p", "no:cacheprovider", *options),
+        *("-o", "addopts=-p tests.harness.drift", "-p", "no:valkey", "-p", "no:cacheprovider", *options),
     ]
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     return subprocess.run(command, cwd=settings.BASE_DIR, env=outside, capture_output=True, text=True, check=False)

@@ -17,10 +17,9 @@ from codservice.accounts.models import Account, ApiKey
 from orders.regions import tables
 from tests import factories
 from tests.api.test_openapi import closed
-from tests.drift import description
-from tests.npm import program
+from tests.harness.drift import description
+from tests.harness.npm import program
 from tests.test_docs import run_as_written
-from tests.webhooks.conftest import names  # noqa: F401  (fixture)
 from tests.webhooks.test_verification import BODIES, SECRET, headers_of
 
 DOCS = settings.BASE_DIR / "docs"
@@ -52,7 +51,7 @@ WITH_BASH = [path for path in MERCHANTS_PAGES if path.exists() and blocks(path, 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("page", WITH_BASH, ids=name_of)
-def test_commands_work_word_for_word(page: Path, live_server: Any, alice: Account, names: Any) -> None:  # noqa: F811
+def test_commands_work_word_for_word(page: Path, live_server: Any, alice: Account, names: Any) -> None:
     _, key = ApiKey.issue(alice, name="guide")
     factories.ProductFactory(account=alice, sku="ROB-01")
     factories.ProductFactory(account=alice, sku="FOU-01", stock_quantity=9)

@@ -5,8 +5,8 @@ import json
 import jsonschema
 
 from tests.docs.postman import PACKAGE, TARGET, collection
-from tests.drift import description
-from tests.npm import installed
+from tests.harness.drift import description
+from tests.harness.npm import installed
 
 
 def test_the_collection_is_fresh() -> None:

@@ -24,10 +24,10 @@ from django.conf import settings
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
 from orders.models import Order
-from tests.api.conftest import Service, _service, new_key, service  # noqa: F401  (fixtures)
 from tests.factories import AccountFactory, make_order, order_body
-from tests.npm import program
-from tests.webhooks.engine.conftest import engine, make_engine  # noqa: F401  (fixtures)
+from tests.harness.client import new_key
+from tests.harness.npm import program
+from tests.harness.service import Service
 from webhooks import delivery, registry
 from webhooks.engine import Engine
 from webhooks.models import Delivery
@@ -88,7 +88,7 @@ class Front:
 
 
 @pytest.fixture
-def front(service: Service) -> Iterator[Callable[..., Front]]:  # noqa: F811
+def front(service: Service) -> Iterator[Callable[..., Front]]:
     made: list[Front] = []
 
     def make(*troubles: str) -> Front:
@@ -242,7 +242,7 @@ def signed(secret: str, body: bytes, delivery_id: str, sent_at: int) -> dict[str
 
 
 def test_a_delivery_is_kept_once_however_often_it_comes(
-    running: Running, secret_and_url: Any, engine: Engine  # noqa: F811
+    running: Running, secret_and_url: Any, engine: Engine
 ) -> None:  # fmt: skip
     webhook, _, _ = secret_and_url
     order = confirm_an_order(webhook.account)
@@ -266,7 +266,7 @@ def test_a_delivery_is_kept_once_however_often_it_comes(
 
 
 def test_both_secrets_are_accepted_after_a_rotation(
-    running: Running, secret_and_url: Any, engine: Engine  # noqa: F811
+    running: Running, secret_and_url: Any, engine: Engine
 ) -> None:  # fmt: skip
     webhook, _, _ = secret_and_url
     registry.rotate_secret(webhook.account_id, webhook.id)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.run.conftest import CHECKOUT
+from tests.harness.processes import CHECKOUT
 
 CLONE_NEWNET = 0x40000000
 NETWORKS = {"lan": "10.77.0", "internet": "10.78.0"}

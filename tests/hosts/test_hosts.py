@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.run.conftest import eventually
-from tests.webhooks.engine.conftest import Background
-from tests.webhooks.engine.receivers import Connection, Receiver, answer
+from tests.harness.background import Background, eventually
+from tests.harness.receivers import Connection, Receiver, answer
+from tests.hosts.deployment import Deployment
 
-from .conftest import Deployment
 from .traffic import Shop
 
 pytestmark = pytest.mark.hosts

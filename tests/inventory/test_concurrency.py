@@ -19,10 +19,10 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey
 from inventory import stock
 from inventory.models import Product
-from tests.at_once import at_once
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory, make_order, order_line
-from tests.inventory.conftest import INVENTORY, movements, stock_of, told
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient
+from tests.inventory.stock import INVENTORY, movements, stock_of, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -7,9 +7,9 @@ import yaml
 
 from codservice.accounts.models import Account
 from tests.api.test_openapi import Checker
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory
-from tests.inventory.conftest import INVENTORY
+from tests.harness.client import ApiClient
+from tests.inventory.stock import INVENTORY
 
 pytestmark = pytest.mark.django_db
 

@@ -15,9 +15,9 @@ from codservice.wire import dump_json, load_json
 from inventory import serializers, stock
 from inventory.models import Product, StockMovement
 from tests.api.test_bodies import BAD_JSON, GOOD_JSON
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory
-from tests.inventory.conftest import INVENTORY
+from tests.harness.client import ApiClient
+from tests.inventory.stock import INVENTORY
 from webhooks.models import Event
 
 IDS = [UUID(int=number) for number in range(1, 7)]

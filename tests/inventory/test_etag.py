@@ -11,9 +11,9 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from inventory import stock
 from inventory.models import Product
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory
-from tests.inventory.conftest import INVENTORY
+from tests.harness.client import ApiClient
+from tests.inventory.stock import INVENTORY
 
 # Real transactions: the tag is made of their numbers.
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -17,8 +17,8 @@ from codservice.files.tables import Table
 from inventory.management.commands import import_products
 from inventory.models import Product, StockMovement
 from tests.factories import ProductFactory
-from tests.inventory.conftest import movements, told
-from tests.inventory.sheets import write_xlsx
+from tests.harness.sheets import write_xlsx
+from tests.inventory.stock import movements, told
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db

@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
 from inventory.models import Product
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory
-from tests.inventory.conftest import INVENTORY
+from tests.harness.client import ApiClient
+from tests.inventory.stock import INVENTORY
 
 pytestmark = pytest.mark.django_db
 

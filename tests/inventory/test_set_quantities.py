@@ -13,9 +13,9 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from inventory import stock
 from inventory.models import Product, StockMovement
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory
-from tests.inventory.conftest import INVENTORY, movements, stock_of, told
+from tests.harness.client import ApiClient
+from tests.inventory.stock import INVENTORY, movements, stock_of, told
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db

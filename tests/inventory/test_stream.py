@@ -12,9 +12,9 @@ from django.db import OperationalError, connection
 from codservice.accounts.models import Account
 from inventory import views
 from inventory.models import Product
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory
-from tests.inventory.conftest import INVENTORY
+from tests.harness.client import ApiClient
+from tests.inventory.stock import INVENTORY
 
 
 def make_products(account: Account, count: int, *, prefix: str = "SKU") -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from orders import counts, lifecycle, retention
 from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from tests import factories
-from tests.at_once import at_once
+from tests.harness.background import at_once
 
 LONG = timedelta(days=731)
 PERSONAL = ("Nadia Cherif", "0661223344", "+213661223344", "7 rue Larbi", "WILAYA ALGER", "bab ezouar", "sonnette")

@@ -22,9 +22,11 @@ from codservice.onebox.alone import database_of
 from inventory import stock
 from orders import lifecycle
 from tests import factories
-from tests.run.conftest import CHECKOUT, Service, eventually, run  # noqa: F401
-from tests.webhooks.engine.conftest import environment
-from tests.webhooks.engine.receivers import Receiver
+from tests.harness.background import eventually
+from tests.harness.database import environment
+from tests.harness.onebox import OneBox
+from tests.harness.processes import CHECKOUT
+from tests.harness.receivers import Receiver
 from webhooks import registry
 from webhooks.models import Delivery
 
@@ -106,7 +108,7 @@ def new_data_folder(path, *, keys=True):
     return path
 
 
-def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, backup, receiver, tmp_path, run):  # noqa: F811
+def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, backup, receiver, tmp_path, run):
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as session:
         before = checksums(session)
     assert before["orders_order"][0] == 5
@@ -120,7 +122,7 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
         assert checksums(session) == before
 
     # It starts, all its parts are well, and what was due when it was backed up is sent, and that alone.
-    service: Service = run(data=data, module="codservice.onebox", WEBHOOK_ALLOW_PRIVATE="true").wait_until_up()
+    service: OneBox = run(data=data, module="codservice.onebox", WEBHOOK_ALLOW_PRIVATE="true").wait_until_up()
     expected = {str(deliveries[name].id) for name in ("due", "retry")}
     eventually(lambda: {request.delivery for request in receiver.requests} == expected)
     eventually(lambda: manage("check_service", DATA_DIR=str(data)).returncode == 0, 60)

@@ -22,7 +22,7 @@ from inventory.models import Product
 from orders import counts
 from orders.models import OrderCount
 from tests import factories
-from tests.at_once import at_once
+from tests.harness.background import at_once
 from webhooks.models import Webhook
 
 COMMAND = Actor.of_command("test")

@@ -17,7 +17,7 @@ from codservice.operations import duties, tasks
 from codservice.retention import SWEEPS, sweep
 from inventory.models import StockMovement
 from tests import factories
-from tests.at_once import at_once
+from tests.harness.background import at_once
 from webhooks import delivery, registry, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
 

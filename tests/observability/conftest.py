@@ -1,67 +1,23 @@
 """Web and worker as a production runs them, in processes of their own over the test's database."""
 
 import fcntl
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import settings
 
-from tests.api.conftest import Service, database_url
-from tests.run.conftest import free_port
-from tests.webhooks.engine.conftest import webhook_to  # noqa: F401  (a fixture)
-from tests.webhooks.engine.receivers import Receiver
+from tests.harness.background import eventually
+from tests.harness.database import database_url
+from tests.harness.processes import free_port
+
+from .part import Part
 
 KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 PRODUCTION = {"SECRET_KEY": "".join(map(chr, range(48, 110))), "ENCRYPTION_KEYS": KEY, "HTTPS": "false"}
-
-
-class Part(Service):
-    """One process of ours that listens, and what it has logged."""
-
-    def __init__(self, module: str, port: int, log: Path, environ: dict[str, str]) -> None:
-        super().__init__(port, log)
-        with log.open("wb") as output:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", module],
-                env=environ,
-                stdout=subprocess.DEVNULL,
-                stderr=output,
-                cwd=settings.BASE_DIR,
-            )
-
-    def lines(self) -> list[dict[str, Any]]:
-        """Every line that it has logged, each a JSON object."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
-
-    def is_up(self, path: str) -> bool:
-        assert self.popen.poll() is None, self.log.read_text()
-        try:
-            return self.send("GET", path).status == 200
-        except OSError:
-            return False
-
-    def metrics(self) -> dict[str, float]:
-        """What /metrics shows: series as text, with their labels → value."""
-        answer = self.send("GET", "/metrics")
-        assert answer.status == 200, answer.body
-        rows = (line.rpartition(" ") for line in answer.body.decode().splitlines() if not line.startswith("#"))
-        return {series: float(value) for series, _, value in rows}
-
-    def stop(self) -> None:
-        self.popen.send_signal(signal.SIGTERM)
-        try:
-            self.popen.wait(20)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
 
 
 @pytest.fixture(scope="session")
@@ -90,24 +46,9 @@ def start(_static_files: None, transactional_db: None, tmp_path: Path) -> Iterat
         } | environment  # fmt: skip
         log = tmp_path / f"{name}-{len(started)}.log"
         started.append(Part(f"codservice.run.{name}", port, log, environ))
-        eventually(lambda: started[-1].is_up("/healthz" if name == "web" else "/metrics"), 30)
+        eventually(lambda: started[-1].is_up("/healthz" if name == "web" else "/metrics"))
         return started[-1]
 
     yield make
     for part in started:
         part.stop()
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as running:
-        yield running
-
-
-def eventually(check: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """What `check` gives, once it gives something."""
-    deadline = time.monotonic() + seconds
-    while not (result := check()):
-        assert time.monotonic() < deadline, f"did not come true within {seconds} s"
-        time.sleep(0.05)
-    return result

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 
 from codservice import logs
-from tests.api.conftest import database_url, new_key
 from tests.factories import AccountFactory, UserFactory, order_body
-from tests.run.conftest import free_port
-from tests.webhooks.engine.receivers import answer
-
-from .conftest import eventually
+from tests.harness.background import eventually
+from tests.harness.client import new_key
+from tests.harness.database import database_url
+from tests.harness.processes import free_port
+from tests.harness.receivers import answer
 
 ORDERS = "/api/v1/orders"
 CUSTOMERS = [

@@ -19,14 +19,13 @@ from django.utils import timezone
 from codservice.operations import duties
 from orders import metrics as orders_metrics
 from orders.models import Order
-from tests.api.conftest import new_key
 from tests.factories import AccountFactory, make_order, order_body
-from tests.webhooks.engine.conftest import write
-from tests.webhooks.engine.receivers import answer, hang
+from tests.harness.background import eventually
+from tests.harness.client import new_key
+from tests.harness.deliveries import write
+from tests.harness.receivers import answer, hang
 from webhooks import queue
 from webhooks.models import Claim, Delivery, Webhook
-
-from .conftest import eventually
 
 ORDERS = "/api/v1/orders"
 OPERATIONS = django_settings.BASE_DIR / "docs/operations"

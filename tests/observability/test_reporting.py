@@ -11,11 +11,11 @@ import pytest
 from django.conf import settings
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.api.conftest import database_url, new_key
 from tests.factories import AccountFactory, order_body
+from tests.harness.background import eventually
+from tests.harness.client import new_key
+from tests.harness.database import database_url
 from tests.test_settings import manage
-
-from .conftest import eventually
 
 ORDERS = "/api/v1/orders"
 NAME, PHONE = "Yacine Bouzidi-Haddad", "0551 23 45 67"

@@ -9,9 +9,9 @@ import pytest
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
 from orders.models import Order, StatusChange
-from tests.at_once import at_once
-from tests.conftest import ApiClient
 from tests.factories import make_order
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient
 from webhooks.models import Event
 
 ORDERS = "/api/v1/orders"

@@ -10,8 +10,8 @@ from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
 from orders.models import Order, OrderCount, Status
 from orders.tasks import fold_order_counts
-from tests.at_once import at_once
 from tests.factories import AccountFactory, make_order
+from tests.harness.background import at_once
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db

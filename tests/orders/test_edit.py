@@ -9,8 +9,8 @@ from codservice.accounts.models import Account
 from codservice.errors import Invalid
 from orders import lifecycle
 from orders.models import Order, OrderEdit
-from tests.conftest import ApiClient
 from tests.factories import make_order, order_line
+from tests.harness.client import ApiClient
 
 SAMIRA = Actor(Role.AGENT, "Samira")
 

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from orders.models import Order, OrderItem, StatusChange
-from tests.at_once import at_once
-from tests.conftest import ApiClient
 from tests.factories import ProductFactory, make_order, order_body
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient
 from webhooks.models import Event
 
 ORDERS = "/api/v1/orders"

@@ -22,7 +22,7 @@ from django.db import connection, connections, transaction
 from codservice.accounts.models import Account
 from orders.models import Order, OrderItem, StatusChange
 from tests.factories import make_order
-from tests.inventory.sheets import write_xlsx
+from tests.harness.sheets import write_xlsx
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,7 +17,7 @@ from codservice.accounts.models import SCOPES, Account, ApiKey
 from orders import quick_start
 from orders.models import Order
 from tests.factories import UserFactory, make_order
-from tests.webhooks.written import write_delivery
+from tests.harness.deliveries import write_delivery
 from webhooks import registry
 from webhooks.models import Delivery, Webhook
 

@@ -19,7 +19,7 @@ from codservice.accounts.models import Account
 from orders.models import Order, StatusChange
 from orders.shipments import WORDS
 from tests.factories import make_order
-from tests.inventory.sheets import write_xlsx
+from tests.harness.sheets import write_xlsx
 from tests.orders.test_lifecycle import order_in
 
 ROOT = Path(__file__).resolve().parents[2]

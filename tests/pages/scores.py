@@ -19,8 +19,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tests import npm
-from tests.pages.browser import SWITCHES, chromium_path
+from tests.harness import npm
+from tests.harness.browser import SWITCHES, chromium_path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

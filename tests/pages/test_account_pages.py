@@ -11,8 +11,8 @@ from codservice.accounts.models import Account, ApiKey, User
 from orders import lifecycle
 from orders.models import CallNote, Order, OrderEdit
 from tests import factories
-from tests.pages.browser import Visit
-from tests.webhooks.written import write_delivery
+from tests.harness.browser import Visit
+from tests.harness.deliveries import write_delivery
 from webhooks import registry
 from webhooks.models import Attempt, Event, Webhook
 

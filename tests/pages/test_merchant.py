@@ -22,16 +22,15 @@ from codservice.accounts.models import Account, ApiKey
 from orders import lifecycle
 from orders.models import Order
 from tests import factories
-from tests.pages.browser import Visit
-from tests.webhooks.engine.conftest import make_engine  # noqa: F401
-from tests.webhooks.engine.receivers import Receiver, answer
+from tests.harness.browser import Visit
+from tests.harness.receivers import Receiver, answer
 from webhooks.models import Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def worker(settings: Any, make_engine: Callable[..., Any]) -> Iterator[None]:  # noqa: F811
+def worker(settings: Any, make_engine: Callable[..., Any]) -> Iterator[None]:
     """Sends what is due, to private addresses too."""
     settings.WEBHOOK_ALLOW_PRIVATE = True
     engine, stopping = make_engine(), threading.Event()

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import CHECKOUT, eventually, free_port
+from tests.harness.background import eventually
+from tests.harness.processes import CHECKOUT, free_port
 
 
 @pytest.fixture(scope="module")

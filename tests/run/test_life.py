@@ -18,8 +18,8 @@ import pytest
 import redis
 
 from codservice import data_folder
-
-from .conftest import CHECKOUT, descendants, eventually, free_port, is_alive
+from tests.harness.background import eventually
+from tests.harness.processes import CHECKOUT, descendants, free_port, is_alive
 
 PACKAGES = sysconfig.get_paths()["platlib"]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import descendants, eventually, is_alive
+from tests.harness.background import eventually
+from tests.harness.processes import descendants, is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

@@ -7,7 +7,8 @@ import sys
 import textwrap
 import time
 
-from .conftest import CHECKOUT, descendants, eventually
+from tests.harness.background import eventually
+from tests.harness.processes import CHECKOUT, descendants
 
 NOTED = """
 import signal, sys, time

@@ -10,8 +10,8 @@ from django.db import connections
 from django.utils import timezone
 
 from codservice.accounts.models import ApiKey
-from tests.at_once import at_once
-from tests.conftest import ApiClient
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient
 from webhooks import registry, secrets
 from webhooks.models import Delivery, Webhook
 

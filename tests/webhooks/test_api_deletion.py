@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from tests.webhooks.engine.receivers import Receiver, answer, hang
+from tests.harness.receivers import Receiver, answer, hang
 from webhooks import delivery, events, registry, tasks
 from webhooks.models import Attempt, Claim, Delivery, Event
 

@@ -12,7 +12,7 @@ from codservice.accounts.actor import Actor, Role
 from inventory import stock
 from orders import lifecycle
 from tests.factories import ProductFactory, make_order
-from webhooks import events, sender
+from webhooks import events, posts
 from webhooks.models import Event
 
 
@@ -43,8 +43,8 @@ def test_every_event_that_is_written_fits_its_description(description, alice, re
 
 def test_every_header_that_is_sent_is_described(description, delivery_of, alice, register):
     delivery = delivery_of(register(alice))
-    post = sender.Post(delivery.id, "https://shop.example/", "ping", b"{}", ["whsec_YQ==", "whsec_Yg=="], 1)
-    sent = {line.partition(":")[0] for line in sender.headers(post, 0)} - {
+    post = posts.Post(delivery.id, "https://shop.example/", "ping", b"{}", ["whsec_YQ==", "whsec_Yg=="], 1)
+    sent = {line.partition(":")[0] for line in posts.headers(post, 0)} - {
         "Content-Type",
         "User-Agent",
         "Accept",

@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.utils import timezone
 
-from tests.at_once import at_once
-from webhooks import queue, registry, secrets, sender
+from tests.harness.background import at_once
+from webhooks import posts, queue, registry, secrets
 from webhooks.management.commands import resend_deliveries
 from webhooks.models import Delivery, Webhook
 
@@ -247,8 +247,8 @@ class Sink:
 def post(url, body, secret):
     from uuid import uuid4
 
-    one = sender.Post(uuid4(), url, "order.confirmed", body, [secret], 1)
-    headers = dict(line.split(": ", 1) for line in sender.headers(one, time.time()) if ": " in line)
+    one = posts.Post(uuid4(), url, "order.confirmed", body, [secret], 1)
+    headers = dict(line.split(": ", 1) for line in posts.headers(one, time.time()) if ": " in line)
     with urlopen(Request(url, body, headers)) as answer:
         return answer.status
 

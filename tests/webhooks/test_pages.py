@@ -12,8 +12,8 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from codservice.accounts.models import Account
-from tests.webhooks.written import write_delivery
-from webhooks import delivery, pages, registry, secrets
+from tests.harness.deliveries import write_delivery
+from webhooks import account_pages, delivery, registry, secrets
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import REASONS
 
@@ -202,10 +202,10 @@ def test_each_reason_is_a_sentence(failure: str, browser: Client, webhook: Webho
 
 
 def test_the_reasons_are_those_of_the_sender() -> None:
-    from webhooks import sender
+    from webhooks import posts
 
-    known = {sender.TIMEOUT, sender.UNREACHABLE, sender.BLOCKED, sender.TLS, sender.BAD_ANSWER, sender.STATUS,
-             sender.NO_SECRET}  # fmt: skip
+    known = {posts.TIMEOUT, posts.UNREACHABLE, posts.BLOCKED, posts.TLS, posts.BAD_ANSWER, posts.STATUS,
+             posts.NO_SECRET}  # fmt: skip
     assert set(REASONS) == known
 
 
@@ -256,7 +256,7 @@ def test_all_failed_ones_of_some_days_are_counted_then_sent(
 def test_more_than_a_click_sends_are_sent_oldest_first(
     browser: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "MOST_RESENT", 2)
+    monkeypatch.setattr(account_pages, "MOST_RESENT", 2)
     now = timezone.now()
     rows = [write_delivery(webhook, "failed", attempts=4, created_at=now - timedelta(hours=n)) for n in range(3)]
     assert "More than 2 deliveries have failed." in page(browser, at(webhook, "/resend"))

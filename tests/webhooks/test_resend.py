@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from tests.at_once import at_once
+from tests.harness.background import at_once
 from webhooks import delivery as engine
 from webhooks import registry
 from webhooks.models import Delivery, Event, Webhook

@@ -12,9 +12,9 @@ from django.urls import reverse
 
 from codservice.onebox import binaries
 from tests.factories import UserFactory
+from tests.harness.receivers import Receiver
 from tests.test_settings import manage
-from tests.webhooks.engine.receivers import Receiver
-from webhooks import secrets, sender
+from webhooks import posts, secrets
 from webhooks.models import Webhook
 
 
@@ -61,10 +61,10 @@ def test_keys_of_the_wrong_form_stop_the_start_with_a_sentence(value):
 
 def test_a_post_does_not_tell_its_secrets():
     secret = secrets.make_secret()
-    post = sender.Post(None, "https://shop.example/", "ping", b"", [secret], 1)
+    post = posts.Post(None, "https://shop.example/", "ping", b"", [secret], 1)
 
     assert secret not in repr(post)
-    assert secret not in repr(sender.Outcome(post, "", 200, 1, b""))
+    assert secret not in repr(posts.Outcome(post, "", 200, 1, b""))
 
 
 @pytest.mark.django_db(transaction=True)

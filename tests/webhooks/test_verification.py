@@ -19,9 +19,9 @@ import standardwebhooks
 
 from codservice.accounts.models import Account, ApiKey
 from codservice.wire import dump_json
-from tests.npm import installed, program
+from tests.harness.npm import installed, program
 from tests.test_docs import blocks, run_as_written
-from webhooks import secrets, sender
+from webhooks import posts, secrets
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GUIDE = (ROOT / "docs/webhooks.md").read_text(encoding="utf-8")
@@ -44,8 +44,8 @@ BODIES = [
 
 def headers_of(body: bytes, *used: str, now: float | None = None, delivery_id: UUID | None = None) -> dict[str, str]:
     """The headers of a delivery as it is sent, signed with the secrets in `used`."""
-    post = sender.Post(delivery_id or uuid4(), "https://shop.example/", "order.confirmed", body, used or (SECRET,), 1)
-    lines = sender.headers(post, time.time() if now is None else now)
+    post = posts.Post(delivery_id or uuid4(), "https://shop.example/", "order.confirmed", body, used or (SECRET,), 1)
+    lines = posts.headers(post, time.time() if now is None else now)
     return dict(line.split(": ", 1) for line in lines if ": " in line)
 
 

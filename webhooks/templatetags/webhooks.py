@@ -20,7 +20,7 @@ KINDS = {
     Event.Kind.INVENTORY_UPDATED: _("stock changed"),
     Event.PING: _("test event"),
 }
-# By the words of `webhooks.sender`.
+# By the words of `webhooks.posts`.
 REASONS = {
     "timeout": _("No answer within 3 seconds."),
     "unreachable": _("The address could not be reached."),

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+from tests.harness.processes import CHECKOUT
+
 SECRET = "whsec_" + "A" * 43 + "="
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.processes import CHECKOUT
+
 from .certificates import Authority
 from .namespace import ALIASES, NAMES, PUBLIC
-from .posting import CHECKOUT
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/sys/class/net").exists(),

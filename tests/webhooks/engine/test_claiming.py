@@ -11,14 +11,14 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from tests.at_once import at_once
+from tests.harness.background import Background, at_once
+from tests.harness.database import one, wait_for_lock
+from tests.harness.deliveries import pass_time, write
+from tests.harness.receivers import answer, hang
 from webhooks import delivery
 from webhooks.engine import WINDOW
 from webhooks.models import Attempt, Claim, Delivery
-from webhooks.sender import Outcome
-
-from .conftest import Background, one, pass_time, wait_for_lock, write
-from .receivers import answer, hang
+from webhooks.posts import Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OK = answer()
@@ -325,7 +325,7 @@ def test_a_forked_process_claims_in_its_own_name(engine, receiver, webhook_to):
 
 
 def test_open_connections_and_handles_are_bounded(make_engine, webhook_to):
-    from .receivers import Receiver
+    from tests.harness.receivers import Receiver
 
     def open_files():
         return len(os.listdir("/proc/self/fd"))

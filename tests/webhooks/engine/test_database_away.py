@@ -6,11 +6,12 @@ from collections import Counter
 import pytest
 from django.db import connection, connections, transaction
 
+from tests.harness.background import Background
+from tests.harness.database import end_sessions, session, wait_for_lock
+from tests.harness.deliveries import pass_time, write
+from tests.harness.receivers import answer
 from webhooks import delivery
 from webhooks.models import Attempt, Claim, Delivery
-
-from .conftest import Background, end_sessions, pass_time, session, wait_for_lock, write
-from .receivers import answer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from .posting import post_all
-from .receivers import Behaviour, Connection, Receiver, answer, hang
+from tests.harness.receivers import Behaviour, Connection, Receiver, answer, hang
+from tests.webhooks.engine.posting import post_all
 
 LATEST = 3.3  # seconds
 MEGABYTES = 20.0

@@ -25,11 +25,11 @@ import pytest
 
 from codservice import data_folder
 from tests.factories import order_body
-from tests.run.conftest import Service, descendants, eventually
+from tests.harness.background import Background, eventually
+from tests.harness.onebox import OneBox
+from tests.harness.processes import descendants
+from tests.harness.receivers import Connection, Receiver, answer
 from webhooks.models import Event
-
-from .conftest import Background
-from .receivers import Connection, Receiver, answer
 
 SEED = int(os.environ.get("KILL_SEED", "20260117"))
 STEPS = 200  # each an order that is imported and cancelled, or two products' new stock
@@ -43,7 +43,7 @@ SUBSCRIBED = {ALL: Event.Kind.values, CANCELLED: ["order.cancelled"], STOCK: ["i
 class Merchant:
     """Sends requests until they are answered, as a shop would; notes the answers."""
 
-    def __init__(self, service: Service, key: str) -> None:
+    def __init__(self, service: OneBox, key: str) -> None:
         self.port, self.key = int(service.port), key
         self.cancelled: list[str] = []
         self.stock_changes = 0
@@ -93,8 +93,8 @@ class Merchant:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    running = Service(
+def service(tmp_path: Path) -> Iterator[OneBox]:
+    running = OneBox(
         tmp_path / "data", tmp_path / "output", "codservice.onebox", [], sys.executable, WEBHOOK_ALLOW_PRIVATE="true"
     )
     try:
@@ -111,7 +111,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
                     os.kill(pid, signal.SIGKILL)
 
 
-def manage(service: Service, *arguments: str) -> str:
+def manage(service: OneBox, *arguments: str) -> str:
     environ = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
@@ -125,7 +125,7 @@ def manage(service: Service, *arguments: str) -> str:
 class Killer:
     """Kills processes of a service, and counts the attempts that were under way then."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: OneBox) -> None:
         self.service = service
         self.in_flight = 0
         self.did: list[tuple[str, int]] = []
@@ -172,7 +172,7 @@ def _name(pid: int) -> str:
     return ""
 
 
-def rows(service: Service, sql: str) -> list[Any]:
+def rows(service: OneBox, sql: str) -> list[Any]:
     with psycopg.connect(data_folder.database_url(service.data)) as connection:
         return connection.execute(sql).fetchall()
 
@@ -223,7 +223,7 @@ def test_every_committed_change_arrives_whatever_is_killed_when(service, tmp_pat
         check(service, merchant, receiver, killer)
 
 
-def check(service: Service, merchant: Merchant, receiver: Receiver, killer: Killer) -> None:
+def check(service: OneBox, merchant: Merchant, receiver: Receiver, killer: Killer) -> None:
     # No change without its event, no event without its change.
     canceled = {str(id_) for (id_,) in rows(service, "SELECT id FROM orders_order WHERE status = 'canceled'")}
     written = rows(service, "SELECT id, kind, body FROM webhooks_event")

@@ -6,11 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from tests.harness.deliveries import pass_time, write
+from tests.harness.receivers import answer, hang
 from webhooks import delivery, retries, secrets
 from webhooks.models import Attempt, Delivery
-
-from .conftest import pass_time, write
-from .receivers import answer, hang
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAITS = [timedelta(minutes=10), timedelta(hours=2), timedelta(hours=12)]
@@ -39,7 +38,7 @@ def wait_as_long_as_scheduled(engine, id_, wait):
 
 
 def now_in_database():
-    from .conftest import one
+    from tests.harness.database import one
 
     return one("SELECT now()")
 

@@ -9,11 +9,12 @@ from collections import Counter
 import pytest
 from django.db import connection, transaction
 
+from tests.harness.background import Background
+from tests.harness.database import environment, wait_for_lock
+from tests.harness.deliveries import write
+from tests.harness.processes import CHECKOUT
+from tests.harness.receivers import answer, hang
 from webhooks.models import Attempt, Claim, Delivery
-
-from .conftest import Background, environment, wait_for_lock, write
-from .posting import CHECKOUT
-from .receivers import answer, hang
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.harness.receivers import Connection, Receiver
+from tests.webhooks.engine.posting import post_all
+
 from .certificates import Authority
-from .posting import post_all
-from .receivers import Connection, Receiver
 
 # Of each receiver: its host in the URL, and what becomes of the attempt.
 EXPECTED = {

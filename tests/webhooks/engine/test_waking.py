@@ -15,12 +15,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from codservice.celery import app
+from tests.harness.database import environment
+from tests.harness.deliveries import write
+from tests.harness.processes import CHECKOUT
+from tests.harness.receivers import answer, hang
 from webhooks import events, tasks, wakeup
 from webhooks.models import Delivery, Event
-
-from .conftest import environment, write
-from .posting import CHECKOUT
-from .receivers import answer, hang
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -173,7 +173,7 @@ def test_a_commit_is_followed_while_other_posts_hang(receiver, webhook_to, alice
 
 
 def test_the_task_returns_at_once_when_another_thread_drains(engine, receiver, webhook_to, monkeypatch):
-    from .conftest import Background
+    from tests.harness.background import Background
 
     monkeypatch.setattr(tasks, "engine", engine)
     receiver.default = answer(after=0.6)

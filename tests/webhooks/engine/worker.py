@@ -4,9 +4,53 @@ Says `ready`, waits for a line, drains until the next line, and says how many it
 """
 
 import os
+import subprocess
 import sys
 import threading
 import time
+
+from tests.harness.background import PATIENCE
+from tests.harness.database import environment
+from tests.harness.processes import CHECKOUT
+
+
+class Worker:
+    """An engine in a process of its own, that drains until it is told to stop."""
+
+    def __init__(self, window: int) -> None:
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "tests.webhooks.engine.worker", str(window)],
+            cwd=CHECKOUT,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_until_ready(self) -> "Worker":
+        assert self.popen.stdout is not None
+        assert self.popen.stdout.readline() == "ready\n"
+        return self
+
+    def start(self) -> None:
+        self.tell("go\n")
+
+    def tell(self, line: str) -> None:
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(line)
+        self.popen.stdin.flush()
+
+    def stop(self) -> int:
+        """How many it has sent."""
+        self.tell("stop\n")
+        assert self.popen.stdout is not None
+        sent = int(self.popen.stdout.readline())
+        assert self.popen.wait(PATIENCE) == 0
+        return sent
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
 
 
 def main() -> None:

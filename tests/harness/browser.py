@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests import npm
+from tests.harness import npm
 
 HERE = Path(__file__).parent
 PASSWORD = "correct horse"

@@ -1,14 +1,27 @@
-"""Deliveries and attempts in any state, written straight into the tables."""
+"""Deliveries and attempts in any state, written straight into the tables; and the clock that they are compared with."""
 
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import connection
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
+_WRITE = """
+WITH event AS (
+    INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
+    SELECT gen_random_uuid(), %(account)s, 'order.confirmed',
+        '{"event":"order.confirmed","timestamp":"2026-01-01T00:00:00Z","data":{"name":"أمين","n":' || n || '}}', now()
+    FROM generate_series(1, %(count)s) AS n RETURNING id
+)
+INSERT INTO webhooks_delivery
+    (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
+SELECT gen_random_uuid(), %(account)s, %(webhook)s, id, 'pending', %(attempts)s, 3 - %(attempts)s, now() - %(age)s,
+    now() FROM event RETURNING id
+"""
 _FINISHED = ("delivered", "failed", "dropped")
 
 
@@ -55,3 +68,26 @@ def write_delivery(webhook: Webhook, status: str = "pending", *, attempts: int =
 
 def _uuid7_of(at: datetime) -> UUID:
     return UUID(int=(int(at.timestamp() * 1000) << 80) | (uuid7().int & ((1 << 80) - 1)))
+
+
+def write(webhook: Webhook, count: int = 1, *, attempts: int = 0, age: float = 0.0) -> list[UUID]:
+    """Write deliveries that are due for `age` seconds and have had `attempts`; their ids."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _WRITE,
+            {
+                "account": webhook.account_id,
+                "webhook": webhook.id,
+                "count": count,
+                "attempts": attempts,
+                "age": timedelta(seconds=age),
+            },
+        )
+        return [id_ for (id_,) in cursor.fetchall()]
+
+
+def pass_time(**interval: float) -> None:
+    """Move the clock on: all that the queue compares with it moves back."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE webhooks_delivery SET next_attempt_at = next_attempt_at - %s", [timedelta(**interval)])
+        cursor.execute("UPDATE webhooks_claim SET until = until - %s", [timedelta(**interval)])

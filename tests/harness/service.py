@@ -6,17 +6,14 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import pytest
-from django.conf import settings
-from django.db import connection
-
-from codservice.accounts.models import Account, ApiKey
-from tests.factories import AccountFactory
+from .background import PATIENCE, eventually
+from .database import database_url
+from .processes import CHECKOUT, free_port
 
 
 class Answer:
@@ -50,7 +47,7 @@ class Service:
         headers = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
         if isinstance(body, dict):
             body, headers = json.dumps(body).encode(), {"Content-Type": "application/json", **headers}
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             client.request(method, path, body, headers, **kwargs)
             return Answer(client.getresponse())
@@ -69,23 +66,19 @@ class Service:
                 pass
             return received
 
-
-def database_url() -> str:
-    """The test's database, as the service takes it."""
-    s = connection.settings_dict
-    user = quote(s["USER"], "") + (f":{quote(s['PASSWORD'], '')}" if s["PASSWORD"] else "")
-    port = f":{s['PORT']}" if s["PORT"] else ""
-    return f"postgresql://{user}@{quote(s['HOST'] or 'localhost', '')}{port}/{quote(s['NAME'], '')}"
+    def is_up(self, path: str = "/healthz") -> bool:
+        try:
+            return self.send("GET", path).status == 200
+        except OSError:
+            return False
 
 
-@pytest.fixture(scope="session")
-def _service(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: Any) -> Iterator[Service]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    log = tmp_path_factory.mktemp("service") / "log"
+@contextmanager
+def running_service(log: Path) -> Iterator[Service]:
+    """Two processes of two threads each, until the block ends."""
+    port = free_port()
     environ = os.environ | {
         "DATABASE_URL": database_url(),
-        "REDIS_URL": settings.REDIS_URL,
         "HOST": "127.0.0.1",
         "PORT": str(port),
         "WEB_WORKERS": "2",
@@ -93,43 +86,17 @@ def _service(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: An
     }
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "codservice.run.web"],
-            env=environ,
-            stdout=output,
-            stderr=output,
-            cwd=settings.BASE_DIR,
+            [sys.executable, "-m", "codservice.run.web"], env=environ, stdout=output, stderr=output, cwd=CHECKOUT
         )
     service = Service(port, log)
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            if service.send("GET", "/healthz").status == 200:
-                break
-        except OSError:
-            pass
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-    yield service
-    process.terminate()
     try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-@pytest.fixture
-def service(transactional_db: None, _service: Service) -> Service:
-    """The running service, for requests that have to go over a socket or through several processes."""
-    return _service
-
-
-def new_key(account: Account | None = None, **kwargs: Any) -> str:
-    return ApiKey.issue(account or AccountFactory(), name="Test", **kwargs)[1]
-
-
-@pytest.fixture
-def key(transactional_db: None) -> str:
-    """A key with a limit that no test reaches, for the running service."""
-    return new_key(AccountFactory(rate_limit=1_000_000))
+        eventually(lambda: service.is_up() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
+        yield service
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -26,7 +26,9 @@ from codservice.secret_file import secrets
 
 # Database 0 is for a run without xdist.
 REDIS_DATABASES = 64
-START_SECONDS = 30.0
+START_SECONDS = 90.0
+# A crash of the machine loses the test's rows, and nobody minds: services that tests start of their own keep these on.
+NOT_DURABLE = [word for name in ("fsync", "synchronous_commit", "full_page_writes") for word in ("-c", f"{name}=off")]
 
 
 class _Services:
@@ -46,7 +48,8 @@ class _Services:
             os.environ.pop(name, None)
         secrets(layout.data)
         if not os.environ.get("DATABASE_URL"):
-            self._run(postgres(layout))
+            database = postgres(layout)
+            self._run(replace(database, command=[*database.command, *NOT_DURABLE]))
             os.environ["DATABASE_URL"] = data_folder.database_url(layout.data)
         if not os.environ.get("REDIS_URL"):
             self._run(valkey(layout, databases=REDIS_DATABASES))

@@ -1,0 +1,70 @@
+"""Calls in threads of their own, each with a database connection of its own, and waiting for what others do.
+
+Who waits says for what; `PATIENCE` is only what a busy machine may need for it.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from django.db import connections
+
+T = TypeVar("T")
+
+PATIENCE = 90.0  # seconds
+
+
+def at_once(count: int, call: Callable[[int], T]) -> list[T]:
+    """The results of `call(0)` to `call(count - 1)`, which start at the same moment."""
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> T:
+        try:
+            barrier.wait(PATIENCE)
+            return call(number)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+def eventually(check: Callable[[], T], seconds: float = PATIENCE) -> T:
+    """What `check` gives, once it gives something."""
+    deadline = time.monotonic() + seconds
+    while not (result := check()):
+        assert time.monotonic() < deadline, f"did not come true within {seconds} s"
+        time.sleep(0.05)
+    return result
+
+
+class Background:
+    """A call in a thread of its own."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+        finally:
+            connections.close_all()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
+
+    def result(self, seconds: float = PATIENCE) -> Any:
+        self._thread.join(seconds)
+        assert self.is_over, f"still at it after {seconds} s"
+        if self._error:
+            raise self._error
+        return self._result

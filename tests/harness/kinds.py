@@ -1,0 +1,96 @@
+"""What kind each test is of, found out rather than written down, so that `make check` forgets none.
+
+`browser` is a test that asks for Chromium. `process` is one that starts a process: it, one of its fixtures, or what
+they name of `tests` in turn, names `subprocess`. Any other test that starts a process fails.
+"""
+
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from functools import cache
+from inspect import unwrap
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+from codservice.onebox.process import spawn
+
+KINDS = ("browser", "process", "hosts")
+# Of ours beside `tests`: it knows how to start things.
+ROOMS = ("tests.", "codservice.onebox.")
+
+
+@pytest.hookimpl(tryfirst=True)  # before those are left out that nobody asked for
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+        elif any(map(_starts_processes, _functions(item))):
+            item.add_marker("process")
+
+
+def _functions(item: pytest.Item) -> Iterator[Any]:
+    """The test's own and its fixtures'."""
+    if isinstance(item, pytest.Function):
+        yield item.function
+        for definitions in item._fixtureinfo.name2fixturedefs.values():
+            yield from (definition.func for definition in definitions)
+
+
+@cache
+def _starts_processes(function: FunctionType) -> bool:
+    seen: set[int] = set()
+    waiting: list[Any] = [function]
+    while waiting:
+        thing = waiting.pop()
+        if thing is subprocess or thing is spawn:
+            return True
+        if id(thing) not in seen:
+            seen.add(id(thing))
+            waiting += _named_by(thing)
+    return False
+
+
+def _named_by(thing: Any) -> list[Any]:
+    """What a function or a class of ours names that stands in its module, or in one of `tests` that it names."""
+    if not str(getattr(thing, "__module__", "")).startswith(ROOMS):
+        return []
+    if isinstance(thing, type):
+        return [*thing.__bases__, *(getattr(each, "fget", each) for each in vars(thing).values())]
+    if not isinstance(thing := unwrap(thing), FunctionType):
+        return []
+    names = set(_names_in(thing.__code__))
+    found = [thing.__globals__[name] for name in names if name in thing.__globals__]
+    modules = [each for each in found if isinstance(each, ModuleType) and each.__name__.startswith(ROOMS)]
+    return found + [vars(module)[name] for module in modules for name in names if name in vars(module)]
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names_in(each)
+
+
+# --- Nobody is forgotten -------------------------------------------------------------------------------------------
+
+_unmarked = ""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    global _unmarked
+    _unmarked = "" if any(item.get_closest_marker(kind) for kind in KINDS) else item.nodeid
+    try:
+        return (yield)
+    finally:
+        _unmarked = ""
+
+
+def _refuse(event: str, arguments: Any) -> None:
+    if _unmarked and event in ("subprocess.Popen", "os.fork", "os.posix_spawn"):
+        pytest.fail(f"{_unmarked} starts a process: give it the mark `process`, as none was found that it names")
+
+
+sys.addaudithook(_refuse)

@@ -1,0 +1,62 @@
+"""The whole service on one machine, as `make run` starts it."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psycopg
+
+from codservice import data_folder
+
+from .background import PATIENCE, eventually
+from .processes import CHECKOUT, free_port
+
+
+class OneBox:
+    """One `python -m ...` of the supervisor over a data folder."""
+
+    def __init__(
+        self, data: Path, output: Path, module: str, prefix: list[str], python: str, **environment: str
+    ) -> None:
+        self.data = data
+        self.output = output
+        self.port = environment.pop("PORT", "") or str(free_port())
+        # Nothing of the test session's own databases.
+        inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        with self.output.open("wb") as file:
+            self.popen = subprocess.Popen(
+                [*prefix, python, "-B", "-m", module],
+                cwd=CHECKOUT,
+                env={**inherited, "DATA_DIR": str(data), "PORT": self.port, **environment},
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def said(self) -> str:
+        return self.output.read_text()
+
+    def wait_until_up(self) -> "OneBox":
+        eventually(lambda: "is up" in self.said() or self.popen.poll() is not None)
+        assert self.popen.poll() is None, self.said()
+        return self
+
+    def wait(self) -> int:
+        return self.popen.wait(PATIENCE)
+
+    def stop(self) -> int:
+        self.popen.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def find(self, words: str) -> int:
+        """The id of the one direct child whose command line has `words`."""
+        children = [
+            int(pid) for pid in Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text().split()
+        ]
+        (pid,) = [pid for pid in children if words in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")]
+        return pid
+
+    def query(self, sql: str) -> object:
+        with psycopg.connect(data_folder.database_url(self.data)) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchone()[0] if cursor.description else None

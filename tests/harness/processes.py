@@ -1,0 +1,33 @@
+"""Processes of this machine, and where they are started."""
+
+import contextlib
+import socket
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        # A zombie that nobody collects has ended all the same.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Process ids below `pid`, with their command lines."""
+    found: dict[int, str] = {}
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it may end while we look
+            for child in map(int, task.read_text().split()):
+                if is_alive(child):
+                    found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+                    found |= descendants(child)
+    return found

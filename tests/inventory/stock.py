@@ -1,0 +1,28 @@
+"""What can be read back of a product's stock."""
+
+import json
+
+from inventory.models import Product, StockMovement
+from webhooks.models import Event
+
+INVENTORY = "/api/v1/inventory"
+
+
+def movements(product: Product) -> list[tuple[int, int]]:
+    """The product's chain: old and new numbers in their order."""
+    chain = StockMovement.objects.filter(product=product).order_by("id")
+    return list(chain.values_list("old_quantity", "new_quantity"))
+
+
+def told(product: Product) -> list[tuple[int, int]]:
+    """The same as the events say it."""
+    bodies = [json.loads(event.body) for event in Event.objects.order_by("id")]
+    return [
+        (body["data"]["old_quantity"], body["data"]["new_quantity"])
+        for body in bodies
+        if body["event"] == "inventory.updated" and body["data"]["product_id"] == str(product.id)
+    ]
+
+
+def stock_of(product: Product) -> int:
+    return Product.objects.values_list("stock_quantity", flat=True).get(id=product.id)

@@ -1,0 +1,50 @@
+"""A process of ours as a production runs it, which logs and counts."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.harness.background import PATIENCE
+from tests.harness.processes import CHECKOUT
+from tests.harness.service import Service
+
+
+class Part(Service):
+    """One process of ours that listens, and what it has logged."""
+
+    def __init__(self, module: str, port: int, log: Path, environ: dict[str, str]) -> None:
+        super().__init__(port, log)
+        with log.open("wb") as output:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", module],
+                env=environ,
+                stdout=subprocess.DEVNULL,
+                stderr=output,
+                cwd=CHECKOUT,
+            )
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every line that it has logged, each a JSON object."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def is_up(self, path: str = "/healthz") -> bool:
+        assert self.popen.poll() is None, self.log.read_text()
+        return super().is_up(path)
+
+    def metrics(self) -> dict[str, float]:
+        """What /metrics shows: series as text, with their labels → value."""
+        answer = self.send("GET", "/metrics")
+        assert answer.status == 200, answer.body
+        rows = (line.rpartition(" ") for line in answer.body.decode().splitlines() if not line.startswith("#"))
+        return {series: float(value) for series, _, value in rows}
+
+    def stop(self) -> None:
+        self.popen.send_signal(signal.SIGTERM)
+        try:
+            self.popen.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()

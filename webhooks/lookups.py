@@ -1,0 +1,79 @@
+"""Attempts that wait for their name, and what libcurl is told of names that are known."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from webhooks.names import KEPT, Names
+from webhooks.transfer import Transfer
+
+MANY_NAMES = 10_000
+
+
+class Lookups:
+    """Holds attempts until their name is known or their time is over. `ring` is called when a name has become known."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._names = Names(ring)
+        self._held: dict[int, Transfer] = {}  # in the order in which their time is over
+        self._by_name: dict[str, list[Transfer]] = {}
+        self._told: dict[tuple[str, int], float] = {}  # when libcurl was told a name's addresses
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, transfer: Transfer) -> bool:
+        """Whether its name has to be looked up first; it is then held. ValueError for a URL that cannot be read."""
+        name, _ = _name_and_port(transfer.post.url)
+        if not name or self._names.known(name):
+            return False
+        self._held[id(transfer)] = transfer
+        self._by_name.setdefault(name, []).append(transfer)
+        self._names.ask(name)
+        return True
+
+    def answered(self) -> Iterator[tuple[Transfer, list[str]]]:
+        """Attempts whose name has been looked up, with its addresses; they are no longer held."""
+        for name, addresses in self._names.answers():
+            for transfer in self._by_name.pop(name):
+                if self._held.pop(id(transfer), None) is not None:  # else its time was over
+                    yield transfer, addresses
+
+    def late(self) -> Iterator[Transfer]:
+        """Attempts whose time is over; they are no longer held."""
+        while self._held and (first := next(iter(self._held.values()))).deadline <= time.monotonic():
+            del self._held[id(first)]
+            yield first
+
+    def next_deadline(self, until: float) -> float:
+        """When the time of the next attempt is over, or `until` when that is sooner."""
+        return min(until, next(iter(self._held.values())).deadline) if self._held else until
+
+    def addresses_to_tell(self, url: str) -> str:
+        """A name's addresses as libcurl takes them; empty when it has them already or `url` holds no name."""
+        name, port = _name_and_port(url)
+        if not name or not (answer := self._names.known(name)):
+            return ""
+        looked_up, addresses = answer
+        now, told = time.monotonic(), self._told.get((name, port), 0.0)
+        if told < looked_up:
+            if len(self._told) >= MANY_NAMES:
+                self._told = {key: at for key, at in self._told.items() if now - at < KEPT}
+            self._told[name, port] = now
+        elif now - told > 1.0:  # by then the first post has begun
+            return ""
+        return f"+{name}:{port}:" + ",".join(f"[{each}]" if ":" in each else each for each in addresses)
+
+
+@lru_cache(maxsize=10_000)
+def _name_and_port(url: str) -> tuple[str, int]:
+    """The name that has to be looked up for `url`, empty when it is an address, and the port."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        ip_address(host)
+    except ValueError:
+        return host, port
+    return "", port

@@ -1,0 +1,143 @@
+"""One attempt in libcurl's hands: what its handle is told, what is read of the answer, and what it came to."""
+
+import re
+import socket
+import ssl
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pycurl
+
+from webhooks.addresses import is_public
+from webhooks.names import KEPT as NAMES_KEPT
+from webhooks.posts import BAD_ANSWER, BLOCKED, STATUS, TIMEOUT, TLS, UNREACHABLE, Outcome, Post, headers
+
+DEADLINE = 3000  # milliseconds for an attempt, all in all (contract, section 9)
+MAX_READ = 16 * 1024  # bytes of an answer, its head included
+KEPT = 2048  # bytes of its body for the log
+
+_FAILURES = {
+    pycurl.E_OPERATION_TIMEDOUT: TIMEOUT,
+    pycurl.E_SSL_CONNECT_ERROR: TLS,
+    pycurl.E_PEER_FAILED_VERIFICATION: TLS,
+    pycurl.E_SSL_CERTPROBLEM: TLS,
+    pycurl.E_SSL_CIPHER: TLS,
+    pycurl.E_SSL_ISSUER_ERROR: TLS,
+    pycurl.E_FTP_WEIRD_SERVER_REPLY: BAD_ANSWER,  # of HTTP servers too
+    pycurl.E_UNSUPPORTED_PROTOCOL: BAD_ANSWER,
+    pycurl.E_WRITE_ERROR: BAD_ANSWER,
+    100: BAD_ANSWER,  # CURLE_TOO_LARGE: a line of the head without end
+    pycurl.E_OUT_OF_MEMORY: BAD_ANSWER,  # the same in other releases
+    pycurl.E_GOT_NOTHING: BAD_ANSWER,
+    pycurl.E_RECV_ERROR: BAD_ANSWER,
+    pycurl.E_PARTIAL_FILE: BAD_ANSWER,
+}
+_STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl takes 2000 for 200
+
+
+@dataclass(slots=True)
+class Transfer:
+    """A post from its start to its outcome. Its time runs while its name is looked up too."""
+
+    post: Post
+    started: float  # by time.monotonic
+    is_blocked: bool = False
+    is_no_http: bool = False
+    read: int = 0
+    response: bytearray = field(default_factory=bytearray)
+
+    @property
+    def deadline(self) -> float:
+        return self.started + DEADLINE / 1000
+
+    def load(self, curl: Any, addresses: str, *, allow_private: bool) -> None:
+        """Tell a handle from `new_handle` all of this attempt; `addresses` as `Lookups.addresses_to_tell` has them."""
+        post = self.post
+        if addresses:
+            curl.setopt(pycurl.RESOLVE, [addresses])
+        curl.setopt(pycurl.TIMEOUT_MS, max(DEADLINE - self.milliseconds(), 1))
+        curl.setopt(pycurl.URL, post.url)
+        curl.setopt(pycurl.HTTPHEADER, headers(post, time.time()))
+        curl.setopt(pycurl.POSTFIELDS, post.body)
+        curl.setopt(pycurl.HEADERFUNCTION, self.on_header)
+        curl.setopt(pycurl.WRITEFUNCTION, self.on_body)
+        if not allow_private:
+            curl.setopt(pycurl.OPENSOCKETFUNCTION, self.open_socket)
+
+    def on_header(self, line: bytes) -> int | None:
+        self.read += len(line)
+        if line.startswith(b"HTTP/") and not _STATUS_LINE.match(line):
+            self.is_no_http = True
+            return -1
+        return None if self.read <= MAX_READ else -1
+
+    def on_body(self, data: bytes) -> int | None:
+        self.response += data[: KEPT - len(self.response)]
+        self.read += len(data)
+        return None if self.read <= MAX_READ else -1
+
+    def open_socket(self, _purpose: int, address: Any) -> Any:
+        """libcurl's question before it dials: a socket for `address`, or no. One bad address ends the attempt."""
+        family, kind, protocol, peer = address
+        if self.is_blocked or not is_public(peer[0]):
+            self.is_blocked = True
+            return pycurl.SOCKET_BAD
+        return socket.socket(family, kind, protocol)
+
+    def milliseconds(self) -> int:
+        return round((time.monotonic() - self.started) * 1000)
+
+    def unsent(self, failure: str) -> Outcome:
+        """What it came to without libcurl."""
+        return Outcome(self.post, failure, None, self.milliseconds(), b"")
+
+    def outcome(self, curl: Any, error: int) -> Outcome:
+        """What it came to when its handle has ended, with libcurl's error or 0."""
+        code = curl.getinfo(pycurl.RESPONSE_CODE)  # 0 when there was none
+        if self.is_blocked:
+            failure, code = BLOCKED, 0
+        elif self.is_no_http:
+            failure, code = BAD_ANSWER, 0
+        elif 200 <= code < 300:
+            failure = ""  # the status line was in time; what came after it does not matter
+        elif error and code < 200:
+            failure = _FAILURES.get(error, UNREACHABLE)
+        else:
+            failure = STATUS
+        return Outcome(self.post, failure, code or None, self.milliseconds(), bytes(self.response))
+
+
+def new_handle(roots: str, *, allow_private: bool) -> Any:
+    """A handle for attempts, one after the other; `roots` is a file of certificates."""
+    curl = pycurl.Curl()
+    curl.setopt(pycurl.POST, 1)
+    curl.setopt(pycurl.NOSIGNAL, 1)
+    curl.setopt(pycurl.CONNECTTIMEOUT_MS, DEADLINE)
+    curl.setopt(pycurl.DNS_CACHE_TIMEOUT, 2 * round(NAMES_KEPT))  # it is told anew before that
+    curl.setopt(pycurl.FOLLOWLOCATION, 0)
+    curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+    curl.setopt(pycurl.BUFFERSIZE, MAX_READ)
+    curl.setopt(pycurl.PROXY, "")  # none, whatever the environment says
+    curl.setopt(pycurl.NETRC, 0)
+    curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTPS | (pycurl.PROTO_HTTP if allow_private else 0))
+    curl.setopt(pycurl.CAINFO, roots)
+    curl.setopt(pycurl.SSL_VERIFYPEER, 1)
+    curl.setopt(pycurl.SSL_VERIFYHOST, 2)
+    curl.setopt(pycurl.TCP_NODELAY, 1)
+    return curl
+
+
+def trusted_roots(ca_file: str | None) -> Any:
+    """An open file that has a name: the system's certificates, and those of `ca_file` besides."""
+    system = open(ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt", "rb")  # noqa: SIM115
+    if ca_file is None:
+        return system
+    # libcurl takes one file of them, and folders only in OpenSSL's own form.
+    both = tempfile.NamedTemporaryFile(prefix="codservice-roots-", suffix=".pem")  # noqa: SIM115
+    with system:
+        both.write(system.read() + b"\n" + Path(ca_file).read_bytes())
+    both.flush()
+    return both
