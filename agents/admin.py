@@ -11,17 +11,18 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from agents import customer, desk, search, telling
+from agents import order_search
+from agents.console import show
+from agents.desk import claims, customer, telling
 from agents.filters import FormFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
-from agents.supervision import claims, moves
+from agents.supervision import moves
 from codservice.accounts.actor import Actor
 from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
@@ -79,8 +80,8 @@ class OrderAdmin(admin.ModelAdmin):
     list_per_page = 50
     list_max_show_all = 0
     list_select_related = ("account",)
-    search_fields = ("phone_e164",)  # there is a search box; `search` says what it finds
-    search_help_text = search.HINT
+    search_fields = ("phone_e164",)  # there is a search box; `order_search` says what it finds
+    search_help_text = order_search.HINT
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     paginator = BoundedPaginator
@@ -137,7 +138,7 @@ class OrderAdmin(admin.ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Order], search_term: str
     ) -> tuple[QuerySet[Order], bool]:
-        return search.search(queryset, search_term), False
+        return order_search.search(queryset, search_term), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         context = {"title": _("Orders"), "most": BoundedPaginator.MOST, **(extra_context or {})}
@@ -160,21 +161,22 @@ class OrderAdmin(admin.ModelAdmin):
         role = Actor.of_user(request.user).role
         is_pending = order.status == Status.PENDING
         offered = {name for (status, name), move in Order.MOVES.items() if status == order.status and role in move.by}
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "title": order.customer_name,
-            "order": order,
-            "whole": customer.whole(order),
-            "moves": offered if is_worker and not is_pending else (),
-            "move_form": MoveForm(order=order),
-            "cancel_form": bound if isinstance(bound, CancelForm) else CancelForm(order=order),
-            "note_form": bound if isinstance(bound, CallNoteForm) else CallNoteForm(order=order),
-            "is_worker": is_worker,
-            "is_pending": is_pending,
-            "claim": desk.holder(order.phone_e164) if is_pending else None,
-        }
-        return TemplateResponse(request, "agents/order.html", context, status=422 if bound else 200)
+        return show(
+            request,
+            "agents/order.html",
+            opts=self.opts,
+            title=order.customer_name,
+            order=order,
+            whole=customer.whole(order),
+            moves=offered if is_worker and not is_pending else (),
+            move_form=MoveForm(order=order),
+            cancel_form=bound if isinstance(bound, CancelForm) else CancelForm(order=order),
+            note_form=bound if isinstance(bound, CallNoteForm) else CallNoteForm(order=order),
+            is_worker=is_worker,
+            is_pending=is_pending,
+            claim=claims.holder(order.phone_e164) if is_pending else None,
+            status=422 if bound else 200,
+        )
 
     def add_note(self, request: HttpRequest, order_id: UUID) -> HttpResponse:
         """A call note is true whatever became of the order meanwhile: it is kept, and the agent is told."""

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
+from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import path
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -36,10 +39,12 @@ class Console(AdminSite):
 
     def get_urls(self) -> list[Any]:
         # Imported here: this module is loaded before the models are.
-        from agents import calls
+        from agents import own_codes
+        from agents.desk import urls as desk
         from agents.supervision import urls as supervision
 
-        return [*calls.urls(self), *supervision.urls(self), *super().get_urls()]
+        codes = path("codes/", self.admin_view(own_codes.page), name="codes")
+        return [*desk.urls(self), *supervision.urls(self), codes, *super().get_urls()]
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.user.has_perm("orders.work_order") and not request.user.is_superuser:
@@ -60,3 +65,8 @@ class Console(AdminSite):
         from django.contrib.auth.views import LogoutView
 
         return LogoutView.as_view(next_page="admin:login")(request)
+
+
+def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
+    """A page of the console."""
+    return TemplateResponse(request, template, {**admin.site.each_context(request), **context}, status=status)

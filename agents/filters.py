@@ -1,6 +1,5 @@
 """The filters of the console's list of orders, beside its tabs of statuses: one form for all."""
 
-from datetime import datetime, time, timedelta
 from typing import Any
 
 from django import forms
@@ -11,9 +10,9 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from agents.supervision import claims
+from agents.models import Claim
+from codservice import days
 from codservice.accounts.models import Account, User
-from codservice.days import ALGIERS
 from orders import regions
 from orders.models import CallState, Order, Status
 from orders.templatetags.orders import wilaya
@@ -62,14 +61,13 @@ class FilterForm(forms.Form):
         if data["wilaya"]:
             orders = orders.filter(wilaya_code=data["wilaya"])
         if data["first"]:
-            orders = orders.filter(created_at__gte=datetime.combine(data["first"], time(), ALGIERS))
+            orders = orders.filter(created_at__gte=days.start_of(data["first"]))
         if data["last"]:
-            end = datetime.combine(data["last"] + timedelta(days=1), time(), ALGIERS)
-            orders = orders.filter(created_at__lt=end)
+            orders = orders.filter(created_at__lt=days.end_of(data["last"]))
         if data["call"]:
             orders = orders.filter(status=Status.PENDING, call_state=data["call"])
         if data["holder"]:
-            held = claims.live()
+            held = Claim.objects.live()
             if data["holder"] != ANYBODY:
                 held = held.filter(agent=data["holder"])
             orders = orders.filter(status=Status.PENDING, phone_e164__in=held.values("phone_e164"))

@@ -6,10 +6,20 @@ from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account, User
+
+
+class ClaimQuerySet(models.QuerySet["Claim"]):
+    def live(self) -> "ClaimQuerySet":
+        """Those that bind somebody now, by the database's clock."""
+        return self.filter(expires_at__gt=Now())
+
+    def expired(self) -> "ClaimQuerySet":
+        return self.filter(expires_at__lte=Now())
 
 
 class Claim(models.Model):
@@ -23,6 +33,8 @@ class Claim(models.Model):
     agent = models.ForeignKey(User, on_delete=models.CASCADE, related_name="claims")
     claimed_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+
+    objects = ClaimQuerySet.as_manager()
 
     def __str__(self) -> str:
         return str(self.id)

@@ -13,8 +13,12 @@ def today() -> date:
     return datetime.now(ALGIERS).date()
 
 
+def at(day: date, clock: time) -> datetime:
+    return datetime.combine(day, clock, ALGIERS)
+
+
 def start_of(day: date) -> datetime:
-    return datetime.combine(day, time(), ALGIERS)
+    return at(day, time())
 
 
 def end_of(day: date) -> datetime:

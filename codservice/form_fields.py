@@ -1,6 +1,7 @@
-"""Fields of Django's forms over `codservice.values`, for filters of the API and for pages."""
+"""Fields of Django's forms over `codservice.values`: those of the API's filters, then those in which people write."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -57,3 +58,42 @@ class MomentField(forms.Field):
             raise forms.ValidationError(
                 _("Must be a date, or a time with a UTC offset, as ISO 8601 has them.")
             ) from None
+
+
+class Words(forms.CharField):
+    """Text that somebody writes: what is wrong with it is said in their language."""
+
+    is_free = False  # free text may have line breaks
+
+    def to_python(self, value: str | None) -> str:
+        text = super().to_python(value and value.replace("\r\n", "\n"))
+        try:
+            return values.text(text, free=self.is_free, may_be_blank=not self.required) if text else ""
+        except ValueError:
+            raise forms.ValidationError(
+                _("This text has signs that cannot be kept. Write it in another way.")
+            ) from None
+
+
+class FreeText(Words):
+    widget = forms.Textarea
+    is_free = True
+
+
+class AmountField(forms.CharField):
+    """A comma is as good as a point, and spaces may part the digits."""
+
+    def clean(self, value: str | None) -> Decimal:
+        text = "".join(super().clean(value).split()).replace(",", ".")
+        try:
+            return values.amount(text)
+        except ValueError:
+            raise forms.ValidationError(_("Write an amount such as 400 or 400.50.")) from None
+
+
+class QuantityField(forms.IntegerField):
+    def to_python(self, value: str | None) -> int | None:
+        try:
+            return values.digits(value, 0, 99_999) if value else None
+        except ValueError:
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None

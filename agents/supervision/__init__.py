@@ -5,10 +5,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.views.decorators.http import require_http_methods
 
 View = Callable[..., HttpResponse]
@@ -30,8 +28,3 @@ def needs(permission: str) -> Callable[[View], View]:
 
 
 for_supervisors = needs("orders.supervise_order")
-
-
-def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
-    """A page of the console."""
-    return TemplateResponse(request, template, {**admin.site.each_context(request), **context}, status=status)

@@ -8,15 +8,15 @@ from uuid import UUID
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
-from django.utils import formats, timezone
+from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from agents import charts, figures
-from agents.figures import DIMENSIONS, MOST_DAYS, Figures
-from agents.supervision import for_supervisors, show
+from agents.console import show
+from agents.supervision import charts, for_supervisors, performance
+from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures
+from codservice import days
 from codservice.accounts.models import Account, User
-from codservice.days import ALGIERS
 from codservice.files.tables import BOM, SafeWriter
 from orders.templatetags.orders import wilaya
 
@@ -80,7 +80,7 @@ class PeriodForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
-        today = timezone.localdate(timezone=ALGIERS)
+        today = days.today()
         last = data["last"] = data.get("last") or today
         first = data["first"] = data.get("first") or last - timedelta(days=6)
         data["by"], data["show"] = data.get("by") or "day", data.get("show") or "confirmation_rate"
@@ -100,7 +100,7 @@ def page(request: HttpRequest) -> HttpResponse:
         context = {"form": form, "presets": _presets(), "divisions": DIVISIONS}
         return show(request, "agents/supervision/figures.html", title=_("Figures"), status=422, **context)
     chosen = form.cleaned_data
-    everything, rows = figures.read(chosen["first"], chosen["last"], chosen["by"])
+    everything, rows = performance.read(chosen["first"], chosen["last"], chosen["by"])
     names = _names(rows, chosen["by"])
     column = next(column for column in COLUMNS if column.name == chosen["show"])
     return show(
@@ -128,7 +128,7 @@ def as_csv(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return page(request)
     chosen = form.cleaned_data
-    everything, rows = figures.read(chosen["first"], chosen["last"], chosen["by"])
+    everything, rows = performance.read(chosen["first"], chosen["last"], chosen["by"])
     names = _names(rows, chosen["by"])
     file = StringIO()
     file.write(BOM)
@@ -143,10 +143,10 @@ def as_csv(request: HttpRequest) -> HttpResponse:
 
 
 def _presets() -> list[tuple[str, date, date]]:
-    today = timezone.localdate(timezone=ALGIERS)
+    today = days.today()
     return [
-        (label, today - timedelta(days=days - 1), today)
-        for days, label in ((1, _("Today")), (7, _("7 days")), (30, _("30 days")))
+        (label, today - timedelta(days=count - 1), today)
+        for count, label in ((1, _("Today")), (7, _("7 days")), (30, _("30 days")))
     ]
 
 
@@ -168,9 +168,9 @@ def _chart(column: Column, rows: list[Figures], names: dict[str, str], chosen: d
     if chosen["by"] != "day":
         return charts.lying([charts.Point(names[row.key], _value(row, column), _text(row, column)) for row in rows])
     by_day = {row.key: row for row in rows}
-    days = [chosen["first"] + timedelta(days=n) for n in range((chosen["last"] - chosen["first"]).days + 1)]
     points = []
-    for day in days:
+    for number in range((chosen["last"] - chosen["first"]).days + 1):
+        day = chosen["first"] + timedelta(days=number)
         row = by_day.get(day.isoformat(), Figures(day.isoformat()))
         points.append(charts.Point(f"{day:%d.%m}", _value(row, column), _text(row, column)))
     return charts.standing(points, unit={"percent": " %", "time": " min"}.get(column.kind, ""))

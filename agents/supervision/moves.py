@@ -12,7 +12,8 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from agents.supervision import for_supervisors, show
+from agents.console import show
+from agents.supervision import for_supervisors
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused

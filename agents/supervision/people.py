@@ -1,6 +1,5 @@
 """Agents' accounts: who there is and what they are at, and one page each for what a supervisor can do for them."""
 
-from datetime import datetime, time
 from typing import Any
 from uuid import UUID
 
@@ -10,18 +9,18 @@ from django.core.exceptions import ValidationError
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
-from agents import staff
-from agents.figures import CALLS
-from agents.supervision import claims, for_supervisors, show
+from agents.console import show
+from agents.models import Claim
+from agents.supervision import for_supervisors, minding
+from agents.supervision.performance import CALLS
+from codservice import days
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, SUPERVISORS, make
-from codservice.days import ALGIERS
 from orders.models import CallNote
 
 MOST = 500  # people on the page
@@ -49,12 +48,11 @@ class PersonForm(forms.ModelForm):
 
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
-    people = list(staff.minded_by(request.user).order_by("-is_active", "first_name", "username")[:MOST])
-    held = {claim.agent_id: claim for claim in claims.live().order_by("-claimed_at")}
-    today = datetime.combine(timezone.localdate(timezone=ALGIERS), time(), ALGIERS)
+    people = list(minding.minded_by(request.user).order_by("-is_active", "first_name", "username")[:MOST])
+    held = {claim.agent_id: claim for claim in Claim.objects.live().order_by("-claimed_at")}
     # Along call_note_by_time.
     calls = dict(
-        CallNote.objects.filter(created_at__gte=today, outcome__in=CALLS, agent__in=people)
+        CallNote.objects.filter(created_at__gte=days.start_of(days.today()), outcome__in=CALLS, agent__in=people)
         .values_list("agent")
         .annotate(Count("id"))
     )
@@ -84,20 +82,20 @@ def new(request: HttpRequest) -> HttpResponse:
 @sensitive_variables("password")
 def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
     """Whom the supervisor does not mind is not found, like somebody who does not exist."""
-    person = get_object_or_404(staff.minded_by(request.user), pk=user_id)
+    person = get_object_or_404(minding.minded_by(request.user), pk=user_id)
     action = request.POST.get("action") if request.method == "POST" else None
     name = {"name": person.display_name}
     match action:
         case "password":
-            return _tell(request, person, staff.renew_password(person))
+            return _tell(request, person, minding.renew_password(person))
         case "reactivate":
-            return _tell(request, person, staff.reactivate(person))
+            return _tell(request, person, minding.reactivate(person))
         case "deactivate":
-            staff.deactivate(person)
+            minding.deactivate(person)
             messages.success(request, _("%(name)s is signed out and cannot sign in any more.") % name)
             return redirect("admin:person", user_id)
         case "codes":
-            staff.forget_codes(person)
+            minding.forget_codes(person)
             messages.success(request, _("%(name)s signs in by password alone now.") % name)
             return redirect("admin:person", user_id)
     return show(

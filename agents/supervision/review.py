@@ -10,8 +10,9 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from agents import desk
-from agents.supervision import claims, for_supervisors, show
+from agents.console import show
+from agents.desk import claims, decisions
+from agents.supervision import for_supervisors
 from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote, CallState, Order, Status
@@ -44,7 +45,7 @@ def waiting() -> QuerySet[Order]:
 
 def _take(request: HttpRequest) -> HttpResponse:
     try:
-        claim_id = desk.take(UUID(request.POST["take"]), agent=request.user)
+        claim_id = claims.take(UUID(request.POST["take"]), agent=request.user)
     except ValueError:
         return redirect("admin:review")
     except Refused as refused:
@@ -63,7 +64,7 @@ def _requeue(request: HttpRequest) -> HttpResponse:
     if not order_ids:
         messages.warning(request, _("Choose at least one order."))
         return redirect("admin:review")
-    count = desk.requeue(order_ids, supervisor=request.user)
+    count = decisions.requeue(order_ids, supervisor=request.user)
     text = ngettext("%(count)d order is back in the queue.", "%(count)d orders are back in the queue.", count)
     messages.success(request, text % {"count": count})
     return redirect("admin:review")

@@ -12,8 +12,9 @@ from django.utils.dates import WEEKDAYS
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents.console import show
 from agents.models import CallingRules
-from agents.supervision import for_supervisors, show
+from agents.supervision import for_supervisors
 from codservice.accounts.models import Account
 from codservice.long_lists import BoundedPaginator
 

@@ -1,14 +1,13 @@
-"""Where the supervisors' pages are, and each person's own one-time codes."""
+"""Where the supervisors' pages are."""
 
 from django.contrib.admin import AdminSite
 from django.urls import URLPattern, path
 
-from agents import codes
-from agents.supervision import claims, figures, moves, people, review, rules
+from agents.supervision import figures, holders, moves, people, review, rules
 
 PAGES = [
     ("review/", review.page, "review"),
-    ("claims/", claims.page, "claims"),
+    ("claims/", holders.page, "claims"),
     ("moves/", moves.page, "moves"),
     ("people/", people.page, "people"),
     ("people/new/", people.new, "person_new"),
@@ -17,7 +16,6 @@ PAGES = [
     ("rules/<uuid:account_id>/", rules.edit, "rules_of"),
     ("figures/", figures.page, "figures"),
     ("figures/csv/", figures.as_csv, "figures_csv"),
-    ("codes/", codes.page, "codes"),
 ]
 
 

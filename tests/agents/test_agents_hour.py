@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from agents import desk
+from agents.desk import claims
 from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
@@ -353,7 +353,7 @@ def test_a_supervisor_sets_a_customer_free(visit: Visits, alice: Account, agent:
     customers(alice, 1)
     page = visit().sign_in("samira")
     call_next(page)
-    desk.release(Claim.objects.get().id)
+    claims.release(Claim.objects.get().id)
     warned(page, "a supervisor has set the customer free")
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
 
@@ -453,7 +453,7 @@ def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) 
     lifecycle.edit(order.id, lifecycle.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_user(colleague))
     waiting = make_order(alice, customer_name="Lynda Aït", phone="0770123456")
     Order.objects.filter(id=waiting.id).update(call_state="callback", callback_agent=agent, call_due_at=Now())
-    desk.take(make_order(alice, customer_name="Omar Toumi", phone="0770123457").id, agent=colleague)
+    claims.take(make_order(alice, customer_name="Omar Toumi", phone="0770123457").id, agent=colleague)
     return order
 
 

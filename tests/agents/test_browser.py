@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from playwright.sync_api import expect
 
-from agents import desk
+from agents.desk import claims
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from orders import lifecycle
@@ -166,7 +166,7 @@ def test_pages_fit_a_phone_and_a_finger(
 ) -> None:
     """At 360 pixels nothing runs out of the page, and whatever is pressed is 44 pixels high."""
     order = factories.make_order(alice, customer_name="محمد الأمين بن عبد الرحمان " * 3, notes="x" * 300)
-    claim = desk.take(order.id, agent=supervisor)
+    claim = claims.take(order.id, agent=supervisor)
     ApiKey.issue(alice, name="W" * 100)
     orders, call = "/console/orders/order/", f"/console/desk/{claim}/"
     pressed = "main :is(button, select, summary, input:not([type=hidden], [type=checkbox], [type=radio])), .tabs a,"

@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents import desk
+from agents.desk import claims, overview
 from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -54,7 +54,7 @@ def test_the_desk_counts_what_waits(
     waits(make_order(alice, phone="0550000003"), CallState.REVIEW, 0)
     counted = re.findall(r"<strong>([0-9+]+)</strong>", browser.get(DESK).content.decode())
     assert (counted[0], counted[2], counted[3]) == ("2", "1", "1")
-    monkeypatch.setattr(desk, "COUNTED_TO", 2)
+    monkeypatch.setattr(overview, "COUNTED_TO", 2)
     assert "<strong>1+</strong>" in browser.get(DESK).content.decode()
 
 
@@ -82,8 +82,8 @@ def test_the_desk_shows_promises_and_who_holds_whom(
         make_order(alice, customer_name="Meriem Cherif", phone="0550000003"), CallState.CALLBACK, -1, agent
     )
     waits(make_order(alice, customer_name="Omar Toumi", phone="0550000004"), CallState.CALLBACK, 24 * 60, agent)
-    claim_id = desk.take(mine.id, agent=agent)
-    desk.take(hers.id, agent=colleague)
+    claim_id = claims.take(mine.id, agent=agent)
+    claims.take(hers.id, agent=colleague)
     text = browser.get(DESK).content.decode()
     assert f'href="{DESK}{claim_id}/"' in text
     assert f'action="{DESK}take/{promised.id}/"' in text
@@ -93,7 +93,7 @@ def test_the_desk_shows_promises_and_who_holds_whom(
 
 
 def test_who_leaves_no_sign_is_no_longer_listed(order: Order, colleague: User, browser: Client) -> None:
-    desk.take(order.id, agent=colleague)
+    claims.take(order.id, agent=colleague)
     Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
     assert "Nadia" not in browser.get(DESK).content.decode()
 
@@ -281,13 +281,25 @@ def test_the_screen_learns_that_the_customer_is_gone(
     )
     assert f"{DESK}take/{order.id}/" in browser.get(screen.address).content.decode()
 
-    desk.take(order.id, agent=colleague)
+    claims.take(order.id, agent=colleague)
     assert screen.state()["says"] == ["Nadia is calling this customer now."]
-    desk.release(Claim.objects.get().id)
+    claims.release(Claim.objects.get().id)
     assert screen.state()["says"] == ["The call has been finished, or a supervisor has set the customer free."]
     response = screen.press("confirm", note="Livrer le matin")
     assert (response.status_code, CallNote.objects.count()) == (409, 0)
     assert "Livrer le matin" in response.content.decode()
+
+
+def test_the_clock_of_a_web_host_decides_about_no_lease(
+    order: Order, colleague: User, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = timezone.now() + timedelta(minutes=20)
+    monkeypatch.setattr(timezone, "now", lambda: late)
+    state = screen.state()
+    assert (state["held"], state["lease"] > 500) == (True, True)
+    claims.release(screen.claim_id)
+    claims.take(order.id, agent=colleague)
+    assert screen.state()["says"] == ["Nadia is calling this customer now."]
 
 
 def test_signs_of_life_renew_the_lease_and_looking_does_not(order: Order, browser: Client, screen: Screen) -> None:
@@ -486,7 +498,7 @@ def test_pages_of_the_desk_cost_the_same_whatever_waits(
         for row in range(1 + 4 * number):
             crowded(alice, charlie, colleague, f"055012{number}{row}00", 1 + number)
             waits(make_order(alice, phone=f"066012{number}{row}00"), CallState.CALLBACK, -1, agent)
-            desk.take(make_order(alice, phone=f"077012{number}{row}00").id, agent=AgentFactory())
+            claims.take(make_order(alice, phone=f"077012{number}{row}00").id, agent=AgentFactory())
         with CaptureQueriesContext(connection) as queries:
             assert browser.get(DESK).status_code == 200
         counts.append(len(queries))

@@ -96,10 +96,10 @@ def test_agents_change_nothing_of_the_supervisors(
     alice: Account, order: Order, agent: User, colleague: User, browser_of: Any
 ) -> None:
     """With ids that exist."""
-    from agents import desk
+    from agents.desk import claims
 
     browser = browser_of(agent)
-    claim = desk.take(order.id, agent=colleague)
+    claim = claims.take(order.id, agent=colleague)
     for path, data in (
         ("claims/", {"claim": str(claim)}),
         ("review/", {"order": str(order.id), "requeue": "1"}),

@@ -7,14 +7,16 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connections, transaction
+from django.db import connection, connections, transaction
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents import customer, desk
+from agents.desk import claims, customer, decisions, overview, planning
 from agents.models import CallingRules, Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
+from codservice.days import ALGIERS
 from codservice.errors import Refused
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
@@ -35,7 +37,7 @@ def waits(order: Order, state: CallState, minutes: int = 0, agent: User | None =
 
 def next_order(agent: User) -> Order | None:
     """The first pending order of the customer whom the agent is served."""
-    claim_id = desk.next_customer(agent)
+    claim_id = claims.next_customer(agent)
     return claim_id and Order.objects.filter(phone_e164=Claim.objects.get(id=claim_id).phone_e164).earliest("id")
 
 
@@ -43,12 +45,15 @@ def expire(claim_id: Any) -> None:
     Claim.objects.filter(id=claim_id).update(expires_at=Now() - timedelta(seconds=1))
 
 
-def decision(order: Order, **changes: Any) -> desk.Decision:
-    return desk.Decision(order.id, seen_version=1, **changes)
+def decision(order: Order, **changes: Any) -> decisions.Decision:
+    return decisions.Decision(order.id, seen_version=1, **changes)
 
 
-def call(outcome: CallNote.Outcome, *orders: Order, **changes: Any) -> desk.Call:
-    return desk.Call(outcome, seen={order.id: 1 for order in orders}, **changes)
+def note(
+    claim_id: Any, outcome: CallNote.Outcome, *orders: Order, agent: User, to: User | None = None, **call: Any
+) -> None:
+    seen = {order.id: 1 for order in orders}
+    decisions.note_call(claim_id, lifecycle.Call(agent, outcome, **call), seen=seen, to=to)
 
 
 # --- Who is served whom ------------------------------------------------------------------------------------------
@@ -76,7 +81,7 @@ def test_the_order_of_service(alice: Account, agent: User, colleague: User) -> N
 def test_the_customer_in_hand_comes_before_the_next(alice: Account, agent: User) -> None:
     make_order(alice, phone="0550000001")
     make_order(alice, phone="0550000002")
-    assert desk.next_customer(agent) == desk.next_customer(agent)
+    assert claims.next_customer(agent) == claims.next_customer(agent)
     assert Claim.objects.count() == 1
 
 
@@ -84,57 +89,57 @@ def test_a_claim_takes_every_order_of_the_customer(
     alice: Account, charlie: Account, agent: User, colleague: User
 ) -> None:
     first, second = make_order(alice), make_order(charlie, phone="+213 550 12 34 56")
-    claim_id = desk.next_customer(agent)
+    claim_id = claims.next_customer(agent)
 
-    assert desk.next_customer(colleague) is None
+    assert claims.next_customer(colleague) is None
     held = customer.read(claim_id, agent=agent)
     assert held
     assert [entry.order for entry in held.pending] == [first, second]
     for order in (first, second):
-        with pytest.raises(desk.HeldByAnother, match="Samira is calling this customer"):
-            desk.take(order.id, agent=colleague)
+        with pytest.raises(claims.HeldByAnother, match="Samira is calling this customer"):
+            claims.take(order.id, agent=colleague)
 
 
 def test_a_lease_ends_and_activity_renews_it(alice: Account, agent: User, colleague: User) -> None:
     order = make_order(alice)
-    claim_id = desk.next_customer(agent)
+    claim_id = claims.next_customer(agent)
     before = Claim.objects.get().expires_at
-    assert desk.keep(claim_id, agent=agent)
+    assert claims.keep(claim_id, agent=agent)
     assert Claim.objects.get().expires_at > before
-    assert not desk.keep(claim_id, agent=colleague)
+    assert not claims.keep(claim_id, agent=colleague)
 
     expire(claim_id)
 
-    assert not desk.keep(claim_id, agent=agent)
+    assert not claims.keep(claim_id, agent=agent)
     assert customer.read(claim_id, agent=agent) is None
-    taken = desk.next_customer(colleague)
+    taken = claims.next_customer(colleague)
     assert taken not in (None, claim_id)
     for act in (
-        lambda: desk.confirm(claim_id, decision(order), agent=agent),
-        lambda: desk.note_call(claim_id, call(Outcome.BUSY, order), agent=agent),
-        lambda: desk.edit(claim_id, order.id, lifecycle.Edit(customer_name="X"), agent=agent, seen_version=1),
-        lambda: desk.confirm(taken, decision(order), agent=agent),
+        lambda: decisions.confirm(claim_id, decision(order), agent=agent),
+        lambda: note(claim_id, Outcome.BUSY, order, agent=agent),
+        lambda: decisions.edit(claim_id, order.id, lifecycle.Edit(customer_name="X"), agent=agent, seen_version=1),
+        lambda: decisions.confirm(taken, decision(order), agent=agent),
     ):
-        with pytest.raises(desk.NotHeld):
+        with pytest.raises(decisions.NotHeld):
             act()
     assert not CallNote.objects.exists()
 
 
 def test_a_supervisors_release_frees_the_customer(alice: Account, agent: User, colleague: User) -> None:
     make_order(alice)
-    claim_id = desk.next_customer(agent)
-    assert desk.release(claim_id)
-    assert not desk.release(claim_id)
-    assert desk.next_customer(colleague)
+    claim_id = claims.next_customer(agent)
+    assert claims.release(claim_id)
+    assert not claims.release(claim_id)
+    assert claims.next_customer(colleague)
 
 
 def test_a_customer_who_calls_is_taken_by_whoever_answers(alice: Account, agent: User) -> None:
     order = waits(make_order(alice), CallState.REVIEW)
-    claim_id = desk.take(order.id, agent=agent)
-    assert desk.take(order.id, agent=agent) == claim_id
+    claim_id = claims.take(order.id, agent=agent)
+    assert claims.take(order.id, agent=agent) == claim_id
     lifecycle.confirm(order.id, actor=Actor.of_user(agent))
-    with pytest.raises(desk.NothingToCallFor):
-        desk.take(order.id, agent=agent)
+    with pytest.raises(claims.NothingToCallFor):
+        claims.take(order.id, agent=agent)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -146,10 +151,10 @@ def test_fifty_agents_at_once_get_fifty_customers(alice: Account) -> None:
         if number % 3 == 0:
             make_order(alice, phone=f"05500{number:05}")
 
-    claims = at_once(50, lambda number: desk.next_customer(agents[number]))
+    served = at_once(50, lambda number: claims.next_customer(agents[number]))
 
-    assert len(set(claims)) == 50
-    assert None not in claims
+    assert len(set(served)) == 50
+    assert None not in served
     assert Claim.objects.count() == 50
     phones = Claim.objects.order_by("phone_e164").values_list("phone_e164", flat=True)
     assert list(phones) == [f"+2135500{number:05}" for number in range(50)]
@@ -171,8 +176,8 @@ def test_counters(alice: Account, agent: User, colleague: User) -> None:
     ):
         waits(make_order(alice, phone=f"05500{number:05}"), CallState(state), minutes, agent)
     waits(make_order(alice, phone="0660000000"), CallState.CALLBACK, -1, colleague)
-    counted = desk.counters(agent)
-    late = timezone.localtime(timezone=desk.ALGIERS).time() >= datetime(2000, 1, 1, 23, 59).time()
+    counted = overview.counters(agent)
+    late = timezone.localtime(timezone=ALGIERS).time() >= datetime(2000, 1, 1, 23, 59).time()
     assert counted == {"due": 4, "later": 0 if late else 1, "mine": 2, "review": 1}
 
 
@@ -181,21 +186,21 @@ def test_counters(alice: Account, agent: User, colleague: User) -> None:
 
 def test_confirm_notes_the_call_and_lets_the_customer_go(alice: Account, agent: User) -> None:
     order = make_order(alice)
-    claim_id = desk.next_customer(agent)
-    desk.confirm(claim_id, decision(order, note="Livrer samedi"), agent=agent)
+    claim_id = claims.next_customer(agent)
+    decisions.confirm(claim_id, decision(order, note="Livrer samedi"), agent=agent)
 
     order.refresh_from_db()
-    note = order.call_notes.get()
-    assert (order.status, note.outcome, note.note) == (Status.CONFIRMED, Outcome.ANSWERED, "Livrer samedi")
+    written = order.call_notes.get()
+    assert (order.status, written.outcome, written.note) == (Status.CONFIRMED, Outcome.ANSWERED, "Livrer samedi")
     assert Event.objects.get().kind == Event.Kind.ORDER_CONFIRMED
     assert not Claim.objects.exists()
 
 
 def test_the_customer_stays_until_all_orders_are_decided(alice: Account, agent: User) -> None:
     first, second = make_order(alice), make_order(alice)
-    claim_id = desk.next_customer(agent)
-    desk.confirm(claim_id, decision(first), agent=agent)
-    desk.cancel(claim_id, decision(second), desk.CancelReason.DUPLICATE, details="W-1", agent=agent)
+    claim_id = claims.next_customer(agent)
+    decisions.confirm(claim_id, decision(first), agent=agent)
+    decisions.cancel(claim_id, decision(second), decisions.CancelReason.DUPLICATE, details="W-1", agent=agent)
 
     second.refresh_from_db()
     assert (second.status, second.cancel_reason) == (Status.CANCELED, "Duplicate: W-1")
@@ -205,23 +210,23 @@ def test_the_customer_stays_until_all_orders_are_decided(alice: Account, agent: 
 @pytest.mark.parametrize(
     ("why", "outcome"),
     [
-        (desk.CancelReason.REFUSED, Outcome.ANSWERED),
-        (desk.CancelReason.UNREACHABLE, Outcome.NO_ANSWER),
-        (desk.CancelReason.WRONG_NUMBER, Outcome.WRONG_NUMBER),
-        (desk.CancelReason.OUT_OF_STOCK, Outcome.NOTE),
+        (decisions.CancelReason.REFUSED, Outcome.ANSWERED),
+        (decisions.CancelReason.UNREACHABLE, Outcome.NO_ANSWER),
+        (decisions.CancelReason.WRONG_NUMBER, Outcome.WRONG_NUMBER),
+        (decisions.CancelReason.OUT_OF_STOCK, Outcome.NOTE),
     ],
 )
 def test_a_cancellation_says_what_the_call_came_to(why: Any, outcome: str, alice: Account, agent: User) -> None:
     order = make_order(alice)
-    desk.cancel(desk.next_customer(agent), decision(order), why, agent=agent)
+    decisions.cancel(claims.next_customer(agent), decision(order), why, agent=agent)
     assert order.call_notes.get().outcome == outcome
 
 
-@pytest.mark.parametrize("outcome", desk.SILENT)
+@pytest.mark.parametrize("outcome", planning.SILENT)
 def test_silence_brings_the_order_back_later(outcome: Any, alice: Account, charlie: Account, agent: User) -> None:
     CallingRules.objects.create(account=alice, most_attempts=1)
     last, first = make_order(alice), make_order(charlie)
-    desk.note_call(desk.next_customer(agent), call(outcome, last, first), agent=agent)
+    note(claims.next_customer(agent), outcome, last, first, agent=agent)
 
     last.refresh_from_db()
     first.refresh_from_db()
@@ -229,44 +234,43 @@ def test_silence_brings_the_order_back_later(outcome: Any, alice: Account, charl
     assert first.call_due_at >= first.call_notes.get().created_at + timedelta(minutes=119)
     assert (last.status, last.call_state, last.call_attempts) == (Status.PENDING, CallState.REVIEW, 1)
     assert not Claim.objects.exists()
-    assert desk.next_customer(agent) is None
+    assert claims.next_customer(agent) is None
 
 
 def test_a_promise_is_kept_by_who_made_it(alice: Account, agent: User, colleague: User) -> None:
     order = make_order(alice)
     at = timezone.now() + timedelta(hours=3)
-    desk.note_call(desk.next_customer(agent), call(Outcome.CALLBACK, order, callback_at=at), agent=agent)
+    note(claims.next_customer(agent), Outcome.CALLBACK, order, callback_at=at, agent=agent)
 
     order.refresh_from_db()
     assert (order.call_state, order.call_due_at, order.callback_agent) == (CallState.CALLBACK, at, agent)
     assert order.call_notes.get().callback_at == at
     waits(order, CallState.CALLBACK, -1, agent)
-    assert desk.next_customer(colleague) is None
+    assert claims.next_customer(colleague) is None
     assert next_order(agent) == order
 
 
 def test_a_wrong_number_is_a_supervisors_to_decide(alice: Account, agent: User) -> None:
     order = make_order(alice)
-    desk.note_call(desk.next_customer(agent), call(Outcome.WRONG_NUMBER, order), agent=agent)
+    note(claims.next_customer(agent), Outcome.WRONG_NUMBER, order, agent=agent)
     order.refresh_from_db()
     assert (order.status, order.call_state) == (Status.PENDING, CallState.REVIEW)
 
 
 def test_hand_over_to_a_colleague_or_a_supervisor(alice: Account, agent: User, colleague: User) -> None:
     order = make_order(alice)
-    handed = call(Outcome.HANDED_OVER, order, note="Parle kabyle", to=colleague)
-    desk.note_call(desk.next_customer(agent), handed, agent=agent)
-    assert desk.next_customer(agent) is None
+    handed = Outcome.HANDED_OVER
+    note(claims.next_customer(agent), handed, order, note="Parle kabyle", to=colleague, agent=agent)
+    assert claims.next_customer(agent) is None
 
-    handed = call(Outcome.HANDED_OVER, order, note="Menace")
-    desk.note_call(desk.next_customer(colleague), handed, agent=colleague)
+    note(claims.next_customer(colleague), handed, order, note="Menace", agent=colleague)
     order.refresh_from_db()
     assert order.call_state == CallState.REVIEW
 
 
 def test_a_skipped_customer_comes_back_after_the_others(alice: Account, agent: User) -> None:
     first, second = make_order(alice, phone="0550000001"), make_order(alice, phone="0550000002")
-    desk.note_call(desk.next_customer(agent), call(Outcome.SKIPPED, first, note="Bruit"), agent=agent)
+    note(claims.next_customer(agent), Outcome.SKIPPED, first, note="Bruit", agent=agent)
     assert next_order(agent) == second
     first.refresh_from_db()
     assert (first.call_state, first.call_attempts) == (CallState.NEW, 0)
@@ -276,8 +280,8 @@ def test_a_skipped_customer_comes_back_after_the_others(alice: Account, agent: U
 def test_the_review_list_gives_orders_back(alice: Account, agent: User, supervisor: User) -> None:
     order = waits(make_order(alice), CallState.REVIEW)
     Order.objects.update(call_attempts=6)
-    assert desk.requeue([order.id, uuid4()], supervisor=supervisor) == 1
-    assert desk.requeue([order.id], supervisor=supervisor) == 0
+    assert decisions.requeue([order.id, uuid4()], supervisor=supervisor) == 1
+    assert decisions.requeue([order.id], supervisor=supervisor) == 0
     order.refresh_from_db()
     assert (order.call_state, order.call_attempts) == (CallState.RETRY, 0)
     assert next_order(agent) == order
@@ -288,44 +292,44 @@ def test_the_review_list_gives_orders_back(alice: Account, agent: User, supervis
 
 def test_what_the_merchant_canceled_is_refused_in_words(alice: Account, agent: User, api: ApiClient) -> None:
     order, other = make_order(alice), make_order(alice)
-    claim_id = desk.next_customer(agent)
+    claim_id = claims.next_customer(agent)
     assert customer.versions(claim_id, agent=agent) == {order.id: 1, other.id: 1}
     api.post(f"/api/v1/orders/{order.id}/cancel")
 
     assert customer.versions(claim_id, agent=agent) == {other.id: 1}
     with pytest.raises(lifecycle.AlreadyDecided, match="Already canceled by API key Test"):
-        desk.confirm(claim_id, decision(order, note_id=uuid4()), agent=agent)
+        decisions.confirm(claim_id, decision(order, note_id=uuid4()), agent=agent)
     with pytest.raises(lifecycle.Changed):
-        desk.note_call(claim_id, call(Outcome.BUSY, order, other), agent=agent)
+        note(claim_id, Outcome.BUSY, order, other, agent=agent)
     assert not CallNote.objects.exists()
-    desk.note_call(claim_id, call(Outcome.BUSY, other), agent=agent)
+    note(claim_id, Outcome.BUSY, other, agent=agent)
 
 
 def test_a_changed_order_is_read_again_before_it_is_decided(alice: Account, agent: User) -> None:
     order = make_order(alice)
-    claim_id = desk.next_customer(agent)
-    desk.edit(claim_id, order.id, lifecycle.Edit(customer_name="Amine B."), agent=agent, seen_version=1)
+    claim_id = claims.next_customer(agent)
+    decisions.edit(claim_id, order.id, lifecycle.Edit(customer_name="Amine B."), agent=agent, seen_version=1)
     with pytest.raises(lifecycle.Changed):
-        desk.confirm(claim_id, decision(order), agent=agent)
-    desk.confirm(claim_id, desk.Decision(order.id, seen_version=2), agent=agent)
+        decisions.confirm(claim_id, decision(order), agent=agent)
+    decisions.confirm(claim_id, decisions.Decision(order.id, seen_version=2), agent=agent)
 
 
 def test_a_claim_decides_no_other_customers_order(alice: Account, agent: User) -> None:
     make_order(alice, phone="0550000001")
     other = make_order(alice, phone="0550000002")
-    claim_id = desk.next_customer(agent)
+    claim_id = claims.next_customer(agent)
     for act in (
-        lambda: desk.confirm(claim_id, decision(other), agent=agent),
-        lambda: desk.edit(claim_id, other.id, lifecycle.Edit(customer_name="X"), agent=agent, seen_version=1),
+        lambda: decisions.confirm(claim_id, decision(other), agent=agent),
+        lambda: decisions.edit(claim_id, other.id, lifecycle.Edit(customer_name="X"), agent=agent, seen_version=1),
     ):
-        with pytest.raises(desk.NotHeld):
+        with pytest.raises(decisions.NotHeld):
             act()
 
 
 @pytest.mark.parametrize("outcome", ["confirm", "cancel", "busy"])
 def test_a_form_sent_twice_writes_once(outcome: str, alice: Account, agent: User) -> None:
     order, second = make_order(alice), make_order(alice)
-    claim_id, note_id = desk.next_customer(agent), uuid4()
+    claim_id, note_id = claims.next_customer(agent), uuid4()
     for _ in range(2):
         act(outcome, claim_id, order, second, note_id, agent)
     assert CallNote.objects.count() == (2 if outcome == "busy" else 1)
@@ -335,7 +339,7 @@ def test_a_form_sent_twice_writes_once(outcome: str, alice: Account, agent: User
 @pytest.mark.parametrize("outcome", ["confirm", "cancel", "busy"])
 def test_a_form_sent_many_times_at_once_writes_once(outcome: str, alice: Account, agent: User) -> None:
     order = make_order(alice)
-    claim_id, note_id = desk.next_customer(agent), uuid4()
+    claim_id, note_id = claims.next_customer(agent), uuid4()
 
     at_once(8, lambda _: act(outcome, claim_id, order, None, note_id, agent))
 
@@ -345,11 +349,11 @@ def test_a_form_sent_many_times_at_once_writes_once(outcome: str, alice: Account
 
 def act(outcome: str, claim_id: Any, order: Order, second: Order | None, note_id: Any, agent: User) -> None:
     if outcome == "busy":
-        desk.note_call(claim_id, call(Outcome.BUSY, *filter(None, (order, second)), note_id=note_id), agent=agent)
+        note(claim_id, Outcome.BUSY, *filter(None, (order, second)), note_id=note_id, agent=agent)
     elif outcome == "confirm":
-        desk.confirm(claim_id, decision(order, note_id=note_id), agent=agent)
+        decisions.confirm(claim_id, decision(order, note_id=note_id), agent=agent)
     else:
-        desk.cancel(claim_id, decision(order, note_id=note_id), desk.CancelReason.FAKE, agent=agent)
+        decisions.cancel(claim_id, decision(order, note_id=note_id), decisions.CancelReason.FAKE, agent=agent)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -360,7 +364,7 @@ def test_one_winner_among_agent_and_merchant(alice: Account, agent: User, api: A
 
     def confirm(order: Order) -> None:
         try:
-            desk.confirm(desk.take(order.id, agent=agent), decision(order), agent=agent)
+            decisions.confirm(claims.take(order.id, agent=agent), decision(order), agent=agent)
         except Refused as refused:
             refusals.append(refused)
 
@@ -389,7 +393,7 @@ def test_the_screen_has_all_that_belongs_to_the_customer(alice: Account, agent: 
         move(delivered.id, actor=boss)
     order = make_order(alice, items=[order_line(quantity=2, product_id=product.id)])
     lifecycle.add_call_note(order.id, agent=agent, outcome=Outcome.BUSY, note="Occupé")
-    held = customer.read(desk.take(order.id, agent=agent), agent=agent)
+    held = customer.read(claims.take(order.id, agent=agent), agent=agent)
 
     assert held
     (entry,) = held.pending
@@ -415,7 +419,7 @@ def test_possible_duplicates_are_flagged_with_the_other_order(alice: Account, ch
     old = make_order(alice, items=named("Robe kabyle"))
     Order.objects.filter(id=old.id).update(created_at=Now() - timedelta(hours=25), status=Status.CANCELED)
 
-    held = customer.read(desk.take(order.id, agent=agent), agent=agent)
+    held = customer.read(claims.take(order.id, agent=agent), agent=agent)
 
     assert held
     found = held.pending[0].duplicates
@@ -430,7 +434,7 @@ def test_the_screen_reads_a_constant_number_of_statements(
 ) -> None:
     product = ProductFactory(account=alice)
     order = make_order(alice, items=[order_line(quantity=2, product_id=product.id)])
-    claim_id = desk.take(order.id, agent=agent)
+    claim_id = claims.take(order.id, agent=agent)
     with django_assert_num_queries(5):
         customer.read(claim_id, agent=agent)
     for _ in range(5):
@@ -438,4 +442,17 @@ def test_the_screen_reads_a_constant_number_of_statements(
     with django_assert_num_queries(5):
         customer.read(claim_id, agent=agent)
     with django_assert_num_queries(1):
-        desk.next_customer(agent)
+        claims.next_customer(agent)
+
+
+def test_a_decision_locks_its_order_once_and_looks_its_note_up_once(alice: Account, agent: User) -> None:
+    order, other = make_order(alice), make_order(alice)
+    claim_id = claims.next_customer(agent)
+    with CaptureQueriesContext(connection) as confirming:
+        decisions.confirm(claim_id, decision(order, note_id=uuid4()), agent=agent)
+    with CaptureQueriesContext(connection) as noting:
+        note(claim_id, Outcome.BUSY, other, note_id=uuid4(), agent=agent)
+    for written in (confirming, noting):
+        statements = [query["sql"] for query in written]
+        assert len([sql for sql in statements if "FOR UPDATE" in sql and "orders_order" in sql]) == 1
+        assert len([sql for sql in statements if sql.startswith("SELECT 1") and "orders_callnote" in sql]) == 1

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents import charts, figures
+from agents.supervision import charts, performance
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from orders.models import CallNote, Order, StatusChange
@@ -48,8 +48,8 @@ def change(order: Order, user: User | None, when: datetime, to: str, came: str =
     )
 
 
-def monday(by: str = "day") -> figures.Figures:
-    return figures.read(MONDAY, MONDAY, by)[0]
+def monday(by: str = "day") -> performance.Figures:
+    return performance.read(MONDAY, MONDAY, by)[0]
 
 
 def test_a_day_counted_by_hand(order_at: Any, agent: User, colleague: User) -> None:
@@ -123,7 +123,7 @@ def test_a_promise_that_was_overtaken_is_none(order_at: Any, agent: User, superv
 def test_a_promise_counts_once_its_time_is_over(order_at: Any, agent: User) -> None:
     now = datetime.now(ALGIERS)
     call(order_at(now - timedelta(hours=2)), agent, now - timedelta(hours=1), "callback", callback_at=now)
-    assert figures.read(now.date(), now.date(), "day")[0].promises == 0
+    assert performance.read(now.date(), now.date(), "day")[0].promises == 0
 
 
 def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: User, supervisor: User) -> None:
@@ -132,7 +132,7 @@ def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: 
         change(order, agent if number else colleague, at(9, day=-9), "confirmed")
         change(order, supervisor, at(9, day=-8), "shipped", came="confirmed")
         change(order, supervisor, at(9), "returned" if number == 1 else "delivered", came="shipped")
-    total, rows = figures.read(MONDAY, MONDAY, "agent")
+    total, rows = performance.read(MONDAY, MONDAY, "agent")
     assert (total.delivered, total.returned, total.return_rate) == (3, 1, 0.25)
     by = {row.key: row.return_rate for row in rows}
     assert by == {str(agent.id): pytest.approx(1 / 3), str(colleague.id): 0.0}
@@ -143,7 +143,7 @@ def test_days_are_algerias(order_at: Any, agent: User) -> None:
     order = order_at(at(8))
     call(order, agent, at(23, 59), "answered")
     call(order, agent, at(24, 1), "answered")
-    rows = figures.read(MONDAY, MONDAY + timedelta(days=1), "day")[1]
+    rows = performance.read(MONDAY, MONDAY + timedelta(days=1), "day")[1]
     assert [(row.key, row.calls) for row in rows] == [("2026-03-02", 1), ("2026-03-03", 1)]
 
 
@@ -152,8 +152,8 @@ def test_every_division_adds_up(order_at: Any, agent: User, colleague: User, cha
         order = order_at(at(8), customer_wilaya=code, **({"account": charlie} if number == 2 else {}))
         call(order, person, at(9), "answered")
         change(order, person, at(9), "confirmed")
-    found = {by: {row.key: (row.calls, row.confirmed) for row in figures.read(MONDAY, MONDAY, by)[1]}
-             for by in figures.DIMENSIONS}  # fmt: skip
+    found = {by: {row.key: (row.calls, row.confirmed) for row in performance.read(MONDAY, MONDAY, by)[1]}
+             for by in performance.DIMENSIONS}  # fmt: skip
     assert found["day"] == {"2026-03-02": (3, 3)}
     assert found["agent"] == {str(agent.id): (2, 2), str(colleague.id): (1, 1)}
     assert sorted(found["merchant"].values()) == [(1, 1), (2, 2)]
@@ -163,7 +163,7 @@ def test_every_division_adds_up(order_at: Any, agent: User, colleague: User, cha
 # --- The page ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by", figures.DIMENSIONS)
+@pytest.mark.parametrize("by", performance.DIMENSIONS)
 def test_the_page_shows_names_numbers_and_a_chart(
     by: str, order_at: Any, agent: User, supervisor: User, browser_of: Any
 ) -> None:

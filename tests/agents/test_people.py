@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from agents import desk
+from agents.desk import claims
 from agents.models import Claim
 from codservice.accounts.models import Account, User
 from orders import lifecycle
@@ -33,7 +33,7 @@ def browser(supervisor: User, browser_of: Any) -> Client:
 
 
 def test_the_list_says_what_each_agent_is_at(agent: User, colleague: User, order: Order, browser: Client) -> None:
-    desk.take(order.id, agent=agent)
+    claims.take(order.id, agent=agent)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="no call")
     response = browser.get(PEOPLE)
@@ -87,12 +87,12 @@ def test_a_deactivated_agent_is_refused_at_the_next_click(
 ) -> None:
     theirs = browser_of(agent)
     assert theirs.get("/console/desk/").status_code == 200
-    claim = desk.take(order.id, agent=agent)
+    claim = claims.take(order.id, agent=agent)
     assert browser.post(page_of(agent), {"action": "deactivate"}).status_code == 302
     assert theirs.get("/console/desk/").url.startswith("/console/login/")
     assert theirs.post(f"/console/desk/{claim}/outcome/", {}).url.startswith("/console/login/")
     assert not Claim.objects.exists()
-    assert desk.next_customer(colleague)
+    assert claims.next_customer(colleague)
     assert theirs.post("/console/login/", {"username": "samira", "password": "correct horse"}).status_code == 200
 
 
@@ -101,7 +101,7 @@ def test_promised_calls_of_who_left_are_made_by_others(
 ) -> None:
     Order.objects.update(call_state=CallState.CALLBACK, callback_agent=agent, call_due_at="2026-01-01T09:00Z")
     browser.post(page_of(agent), {"action": "deactivate"})
-    assert desk.next_customer(colleague)
+    assert claims.next_customer(colleague)
 
 
 def test_a_session_from_before_does_not_come_back_to_life(agent: User, browser: Client, browser_of: Any) -> None:

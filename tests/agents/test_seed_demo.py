@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db.models import Count
 from django.db.models.functions import Now
 
-from agents import customer, desk
+from agents.desk import claims, customer
 from agents.models import Claim
 from codservice.accounts.models import Account
 from orders.models import CallNote, CallState, Order, OrderEdit, Status
@@ -61,7 +61,7 @@ def test_some_customers_have_ordered_twice(django_user_model: Any) -> None:
 
     agent = django_user_model.objects.get(username="samira1")
     theirs = [
-        customer.read(desk.take(order.id, agent=agent), agent=agent)
+        customer.read(claims.take(order.id, agent=agent), agent=agent)
         for order in Order.objects.filter(external_id__in=["DEMO-1-7", "DEMO-1-17"]).order_by("id")
     ]
     assert [len(found.pending) for found in theirs] == [2, 2]

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents import desk
+from agents.desk import claims
 from agents.models import CallingRules, Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -53,7 +53,7 @@ def test_a_supervisor_calls_from_the_review_list(for_review: Order, supervisor: 
 
 
 def test_who_is_being_called_is_not_taken_away(for_review: Order, agent: User, browser: Any) -> None:
-    desk.take(for_review.id, agent=agent)
+    claims.take(for_review.id, agent=agent)
     assert b"Samira is calling" in browser.get(REVIEW).content
     assert "Samira is calling this customer." in said(browser.post(REVIEW, {"take": str(for_review.id)}, follow=True))
     assert Claim.objects.get().agent == agent
@@ -66,7 +66,7 @@ def test_orders_go_back_to_the_agents_one_or_many(for_review: Order, alice: Acco
     response = browser.post(REVIEW, {"order": ids, "requeue": "1"}, follow=True)
     assert said(response) == ["2 orders are back in the queue."]
     assert set(Order.objects.values_list("call_state", "call_attempts")) == {("retry", 0)}
-    assert desk.next_customer(agent)
+    assert claims.next_customer(agent)
     assert said(browser.post(REVIEW, {"requeue": "1"}, follow=True)) == ["Choose at least one order."]
 
 
@@ -81,7 +81,7 @@ def test_odd_reviews_are_no_crash(data: dict[str, str], browser: Any) -> None:
 def test_everybody_sees_who_holds_whom_and_supervisors_release(
     order: Order, agent: User, colleague: User, browser: Any, browser_of: Any
 ) -> None:
-    claim = desk.take(order.id, agent=agent)
+    claim = claims.take(order.id, agent=agent)
     for page in (browser_of(colleague).get(CLAIMS), browser.get(CLAIMS)):
         text = page.content.decode()
         assert "Amine Benali" in text
@@ -95,7 +95,7 @@ def test_everybody_sees_who_holds_whom_and_supervisors_release(
 
 
 def test_claims_that_ran_out_are_not_shown(order: Order, agent: User, browser: Any) -> None:
-    desk.take(order.id, agent=agent)
+    claims.take(order.id, agent=agent)
     Claim.objects.update(expires_at="2020-01-01T00:00Z")
     assert b"Nobody is calling anybody now." in browser.get(CLAIMS).content
     assert b"is calling" not in browser.get(LIST).content
@@ -134,13 +134,13 @@ def test_filters(
     ):  # fmt: skip
         Order.objects.filter(customer_name=name).update(created_at=created_at)
     Order.objects.filter(customer_name="First").update(call_state=CallState.CALLBACK)
-    desk.take(second.id, agent=agent)
+    claims.take(second.id, agent=agent)
     response = browser.get(LIST, query)
     assert [order.customer_name for order in response.context["cl"].result_list] == names
 
 
 def test_the_holder_can_be_one_agent(order: Order, agent: User, colleague: User, browser: Any) -> None:
-    desk.take(order.id, agent=agent)
+    claims.take(order.id, agent=agent)
     for holder, count in ((agent, 1), (colleague, 0)):
         assert browser.get(LIST, {"holder": str(holder.id)}).context["cl"].result_count == count
 

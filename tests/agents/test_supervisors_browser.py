@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from agents import desk
+from agents.desk import claims
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
@@ -26,7 +26,7 @@ def pages(alice: Account, agent: User, supervisor: User) -> list[str]:
     for order, outcome in zip(orders, ("no_answer", "answered", "busy"), strict=True):
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome(outcome), note="x" * 150)
     lifecycle.confirm(orders[1].id, actor=Actor.of_user(agent))
-    desk.take(orders[2].id, agent=agent)
+    claims.take(orders[2].id, agent=agent)
     Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW, call_attempts=6)
     lists = ["orders/order/?status=all&wilaya=16", "review/", "claims/", "moves/", "people/", "rules/", "codes/"]
     figures = ["figures/", "figures/?by=agent&show=calls", "figures/?first=x"]
@@ -93,7 +93,7 @@ def test_orders_are_moved_with_the_keyboard_alone(
 def test_a_supervisor_sets_a_customer_free_and_calls_from_the_review_list(
     visit: Callable[..., Any], order: Order, agent: User, supervisor: User
 ) -> None:
-    desk.take(order.id, agent=agent)
+    claims.take(order.id, agent=agent)
     Order.objects.update(call_state=CallState.REVIEW, call_attempts=6)
     page = visit().sign_in(supervisor.username)
     page.get_by_role("link", name="Review").click()

@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.background import eventually
-from tests.harness.processes import CHECKOUT, free_port
-
-from .conftest import CHECKOUT, descendants, eventually, free_port
+from tests.harness.processes import CHECKOUT, descendants, free_port
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from django.core.management.base import CommandError
 from django.db import connection, transaction
 from django.utils import timezone
 
-from agents import desk
-from agents.desk import CancelReason
+from agents.desk import claims, decisions
+from agents.desk.decisions import CancelReason
 from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -70,7 +70,7 @@ class Command(commands.Command):
                 for order in account.orders.filter(external_id__in=numbers - twins).order_by("id"):
                     self.live(order, chance, agents)
             for agent in agents:
-                desk.release_all(agent)
+                claims.release_all(agent)
             self.spread_over_time(account)
         users = [user.username for user in agents]
         if options["json"]:
@@ -115,9 +115,9 @@ class Command(commands.Command):
         if fate == "silent":
             return
         if chance.random() < 0.2:
-            claim_id = desk.take(order.id, agent=agent)
+            claim_id = claims.take(order.id, agent=agent)
             address = lifecycle.Edit(customer_address=f"{order.customer_address}, 2e étage")
-            order = desk.edit(claim_id, order.id, address, agent=agent, seen_version=order.version)
+            order = decisions.edit(claim_id, order.id, address, agent=agent, seen_version=order.version)
         if fate == "promised":
             self.call(order, Outcome.CALLBACK, agent, chance)
         elif fate == "review":
@@ -127,19 +127,19 @@ class Command(commands.Command):
 
     def call(self, order: Order, outcome: CallNote.Outcome, agent: User, chance: Random) -> None:
         """A call that decides nothing."""
-        claim_id = desk.take(order.id, agent=agent)
+        claim_id = claims.take(order.id, agent=agent)
         later = timezone.now() + timedelta(minutes=chance.randrange(30, 900))
         callback_at = later if outcome == Outcome.CALLBACK else None
-        call = desk.Call(outcome, {order.id: order.version}, chance.choice(REMARKS), callback_at=callback_at)
-        desk.note_call(claim_id, call, agent=agent)
+        call = lifecycle.Call(agent, outcome, chance.choice(REMARKS), callback_at=callback_at)
+        decisions.note_call(claim_id, call, seen={order.id: order.version})
 
     def decide(self, order: Order, fate: str, agent: User, supervisor: Actor, chance: Random) -> None:
-        claim_id = desk.take(order.id, agent=agent)
-        decision = desk.Decision(order.id, order.version, chance.choice(REMARKS))
+        claim_id = claims.take(order.id, agent=agent)
+        decision = decisions.Decision(order.id, order.version, chance.choice(REMARKS))
         if fate == "canceled":
-            desk.cancel(claim_id, decision, chance.choice(REASONS), agent=agent)
+            decisions.cancel(claim_id, decision, chance.choice(REASONS), agent=agent)
             return
-        desk.confirm(claim_id, decision, agent=agent)
+        decisions.confirm(claim_id, decision, agent=agent)
         if fate != "confirmed":
             lifecycle.ship(order.id, actor=supervisor)
         if fate == "delivered":

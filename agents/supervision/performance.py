@@ -5,12 +5,12 @@ merchants cancel themselves is no decision of the call center. `None` is a figur
 """
 
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from django.db import connection
 
-from codservice.days import ALGIERS
+from codservice import days
 from orders.models import CallNote
 
 DIMENSIONS = ("day", "agent", "merchant", "wilaya")
@@ -149,8 +149,8 @@ def read(first_day: date, last_day: date, by: str) -> tuple[Figures, list[Figure
         confirmed_by=_CONFIRMED_BY if by == "agent" else "",
     )
     values: dict[str, Any] = {
-        "start": datetime.combine(first_day, time(), ALGIERS),
-        "end": datetime.combine(last_day + timedelta(days=1), time(), ALGIERS),
+        "start": days.start_of(first_day),
+        "end": days.end_of(last_day),
         "calls": [outcome.value for outcome in CALLS],
         "reached": [outcome.value for outcome in REACHED],
         "punctual": PUNCTUAL,

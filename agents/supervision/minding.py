@@ -7,7 +7,7 @@ given more than the two groups give. So no way leads from here to more than a su
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 
-from agents import desk
+from agents.desk import claims
 from codservice.accounts import one_time_codes, staff
 from codservice.accounts.models import User
 
@@ -33,7 +33,7 @@ def deactivate(user: User) -> None:
     with transaction.atomic():
         user.is_active = False
         user.save(update_fields=["is_active"])
-        desk.release_all(user)
+        claims.release_all(user)
 
 
 def reactivate(user: User) -> str:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from agents.calling import next_try, presets
+from agents.desk.planning import next_try, presets
 from agents.models import CallingRules
 from codservice.days import ALGIERS
 

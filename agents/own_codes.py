@@ -16,7 +16,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django.views.decorators.http import require_http_methods
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from agents.supervision import show
+from agents.console import show
 from codservice import ratelimit
 from codservice.accounts import one_time_codes
 from codservice.accounts.forms import LOGIN_RATE, TooManyTries

@@ -1,19 +1,18 @@
 """Who holds which customer at this moment. Everybody sees it; supervisors set customers free."""
 
-from collections.abc import Iterable
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import OuterRef, QuerySet, Subquery
-from django.db.models.functions import Now
+from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 
-from agents import desk
+from agents.console import show
+from agents.desk import claims
 from agents.models import Claim
-from agents.supervision import needs, show
+from agents.supervision import needs
 from orders.models import Order
 
 MOST = 200  # claims on the page; a call center holds one or two for each agent
@@ -27,32 +26,22 @@ def page(request: HttpRequest) -> HttpResponse:
             raise PermissionDenied
         return _release(request)
     newest = Order.objects.filter(phone_e164=OuterRef("phone_e164")).order_by("-created_at")
-    claims = live().annotate(
+    held = Claim.objects.live().select_related("agent")
+    held = held.annotate(
         customer_name=Subquery(newest.values("customer_name")[:1]), order_id=Subquery(newest.values("id")[:1])
     )
     return show(
         request,
         "agents/supervision/claims.html",
         title=_("Who holds whom"),
-        claims=claims.order_by("claimed_at")[:MOST],
+        claims=held.order_by("claimed_at")[:MOST],
         may_release=may_release,
     )
 
 
-def live() -> QuerySet[Claim]:
-    """The claims that bind somebody now, with their agents."""
-    return Claim.objects.filter(expires_at__gt=Now()).select_related("agent")
-
-
-def holders(phones: Iterable[str]) -> dict[str, str]:
-    """Phone number → who holds that customer now, in one statement."""
-    rows = live().filter(phone_e164__in=set(phones))
-    return {claim.phone_e164: claim.agent.display_name for claim in rows}
-
-
 def _release(request: HttpRequest) -> HttpResponse:
     try:
-        was_held = desk.release(UUID(request.POST.get("claim", "")))
+        was_held = claims.release(UUID(request.POST.get("claim", "")))
     except ValueError:
         was_held = False
     if was_held:

@@ -1,24 +1,19 @@
-"""An agent's day: the desk, and the screen for the call to one customer. What is done there is `agents.desk`'s."""
+"""The desk, and the screen for the call to one customer. Each view that changes something makes one call of a rule."""
 
-from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
-from django.contrib import admin, messages
-from django.contrib.admin import AdminSite
-from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models.functions import Now
+from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from agents import calling, customer, desk, overview, telling
-from agents.forms import EditForm, OutcomeForm, SeenField
+from agents.console import show
+from agents.desk import claims, customer, decisions, overview, planning, telling
+from agents.desk.decisions import CancelReason
+from agents.desk.forms import EditForm, OutcomeForm, SeenField
 from agents.models import Claim
 from codservice.accounts.models import User
 from codservice.errors import Invalid, Refused
@@ -27,70 +22,28 @@ from orders.models import CallNote, Order, Status
 
 POLLED_EVERY = 4  # seconds between two looks at what has changed under an agent's hands
 KEPT_EVERY = 60  # seconds between two signs of life at the most
-_WATCHED = {"lease": int(desk.LEASE.total_seconds()), "polled_every": POLLED_EVERY, "kept_every": KEPT_EVERY}
+_WATCHED = {"lease": int(claims.LEASE.total_seconds()), "polled_every": POLLED_EVERY, "kept_every": KEPT_EVERY}
 MOST_PLACES = 12
-
-
-def urls(site: AdminSite) -> list[URLPattern]:
-    """The pages of those who work on orders."""
-
-    def page(route: str, view: Callable[..., HttpResponse], name: str, *, method: Any = require_safe) -> URLPattern:
-        return path(f"desk/{route}", method(_for_workers(site, view)), name=name)
-
-    return [
-        page("", desk_page, "desk"),
-        page("next/", next_customer, "desk_next", method=require_POST),
-        page("take/<uuid:order_id>/", take, "desk_take", method=require_POST),
-        page("<uuid:claim_id>/", call_screen, "call"),
-        page("<uuid:claim_id>/outcome/", outcome, "call_outcome", method=require_POST),
-        page("<uuid:claim_id>/state/", state, "call_state"),
-        page("<uuid:claim_id>/keep/", keep, "call_keep", method=require_POST),
-        page("<uuid:claim_id>/edit/<uuid:order_id>/", edit, "call_edit", method=require_http_methods(["GET", "POST"])),
-        path("regions/", require_safe(_for_workers(site, places)), name="regions"),
-    ]
-
-
-def _for_workers(site: AdminSite, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """A view for who may work on orders. Who must sign in first comes back to the page, and to no address of a form."""
-    inner = site.admin_view(view)
-
-    def at_door(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        if not site.has_permission(request):
-            claim_id = kwargs.get("claim_id")
-            back = reverse("admin:call", args=[claim_id]) if claim_id else reverse("admin:desk")
-            return redirect_to_login(
-                back if request.method == "POST" else request.get_full_path(), reverse("admin:login")
-            )
-        if not request.user.has_perm("orders.work_order"):
-            raise PermissionDenied
-        return inner(request, **kwargs)
-
-    return at_door
-
-
-def _show(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    return TemplateResponse(
-        request, f"agents/{template}", {**admin.site.each_context(request), **context}, status=status
-    )
 
 
 # --- The desk ----------------------------------------------------------------------------------------------------
 
 
 def desk_page(request: HttpRequest) -> HttpResponse:
-    counters = desk.counters(request.user)
-    claims = list(overview.claims(request.user))
-    context = {
-        "title": _("Desk"),
-        "counters": counters,
-        "most": desk.COUNTED_TO - 1,
-        "mine": [claim for claim in claims if claim.agent_id == request.user.pk],
-        "others": [claim for claim in claims if claim.agent_id != request.user.pk],
-        "promises": list(overview.promises(request.user)),
-        "next_due": None if counters["due"] else overview.next_due(request.user),
-        "now": timezone.now(),
-    }
-    return _show(request, "desk.html", context)
+    counters = overview.counters(request.user)
+    held = list(overview.held(request.user))
+    return show(
+        request,
+        "agents/desk.html",
+        title=_("Desk"),
+        counters=counters,
+        most=overview.COUNTED_TO - 1,
+        mine=[claim for claim in held if claim.agent_id == request.user.pk],
+        others=[claim for claim in held if claim.agent_id != request.user.pk],
+        promises=list(overview.promises(request.user)),
+        next_due=None if counters["due"] else overview.next_due(request.user),
+        now=timezone.now(),
+    )
 
 
 def next_customer(request: HttpRequest) -> HttpResponse:
@@ -99,14 +52,14 @@ def next_customer(request: HttpRequest) -> HttpResponse:
 
 def take(request: HttpRequest, order_id: UUID) -> HttpResponse:
     try:
-        return redirect("admin:call", desk.take(order_id, agent=request.user))
+        return redirect("admin:call", claims.take(order_id, agent=request.user))
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect("admin:orders_order_change", order_id)
 
 
 def _to_next(request: HttpRequest) -> HttpResponse:
-    claim_id = desk.next_customer(request.user)
+    claim_id = claims.next_customer(request.user)
     if claim_id is None:
         due_at = overview.next_due(request.user)
         said = _("Nobody is due, and no call is planned.")
@@ -130,21 +83,22 @@ def call_screen(
     if found is None or not found.pending:
         return _gone(request, claim_id, form, [] if found is None else refused or [], status)
     first = found.pending[0].order
-    chosen = _chosen(request, form, found)
-    context = {
-        "title": first.customer_name,
-        "customer": found,
-        "first": first,
-        "chosen": chosen,
-        "form": form or OutcomeForm(agent=request.user),
-        "sent": form.data.get("outcome", "") if form else "",
-        "presets": calling.presets(timezone.now()),
-        "refused": refused or [],
-        "whatsapp": first.phone_e164.removeprefix("+") if first.phone_e164[4:5] in "567" else "",
-        "counted": [(status.label, found.history[status], status) for status in Status if status in found.history],
+    return show(
+        request,
+        "agents/call.html",
+        title=first.customer_name,
+        customer=found,
+        first=first,
+        chosen=_chosen(request, form, found),
+        form=form or OutcomeForm(agent=request.user),
+        sent=form.data.get("outcome", "") if form else "",
+        presets=planning.presets(timezone.now()),
+        refused=refused or [],
+        whatsapp=first.phone_e164.removeprefix("+") if first.phone_e164[4:5] in "567" else "",
+        counted=[(each.label, found.history[each], each) for each in Status if each in found.history],
+        status=status,
         **_WATCHED,
-    }
-    return _show(request, "call.html", context, status)
+    )
 
 
 def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
@@ -152,7 +106,7 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     if not form.is_valid():
         return call_screen(request, claim_id, form=form)
     try:
-        form.write(claim_id, agent=request.user)
+        _write(claim_id, form, request.user)
     except Refused as refused:
         return call_screen(request, claim_id, form=form, refused=_why_refused(claim_id, form, refused, request.user))
     # The tag tells the page whose draft of a note is no longer needed.
@@ -170,28 +124,27 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
         seen = SeenField(required=False).clean(request.GET.getlist("seen"))
     except ValidationError:
         seen = {}
-    held = Claim.objects.filter(id=claim_id, agent=request.user, expires_at__gt=Now()).first()
+    left = claims.time_left(claim_id, agent=request.user)
     now = customer.versions(claim_id, agent=request.user)
-    if held is None or now is None:
+    if left is None or now is None:
         says = [telling.why_gone(claim_id, request.user, seen)]
         return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says})
     changes = telling.changes(seen, now)
     says = [sentence for _order_id, sentence in changes]
     if now.keys() - seen.keys():
         says.append(_("This customer has another order that is not on this page yet."))
-    lease = int((held.expires_at - timezone.now()).total_seconds())
     changed = [order_id for order_id, _sentence in changes]
-    return JsonResponse({"held": True, "lease": lease, "changed": changed, "says": says})
+    return JsonResponse({"held": True, "lease": int(left.total_seconds()), "changed": changed, "says": says})
 
 
 def keep(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     """The agent is at work."""
-    is_held = desk.keep(claim_id, agent=request.user)
-    return JsonResponse({"held": is_held, "lease": int(desk.LEASE.total_seconds()) if is_held else 0})
+    is_held = claims.keep(claim_id, agent=request.user) is not None
+    return JsonResponse({"held": is_held, "lease": _WATCHED["lease"] if is_held else 0})
 
 
 def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
-    held = Claim.objects.filter(id=claim_id, agent=request.user, expires_at__gt=Now()).values("phone_e164")
+    held = claims.held(claim_id, agent=request.user).values("phone_e164")
     orders = Order.objects.filter(id=order_id, status=Status.PENDING, phone_e164__in=held).select_related("account")
     order = orders.first()
     if order is None:
@@ -200,7 +153,7 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
     if form.is_valid():
         seen = form.cleaned_data["version"]
         try:
-            desk.edit(claim_id, order_id, form.changes(), agent=request.user, seen_version=seen)
+            decisions.edit(claim_id, order_id, form.changes(), agent=request.user, seen_version=seen)
         except Invalid as invalid:
             form.add_error(None, [sentence for sentences in invalid.errors.values() for sentence in sentences])
         except Refused as refused:
@@ -209,9 +162,9 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
         else:
             messages.success(request, _("The changes are saved."))
             return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
-    desk.keep(claim_id, agent=request.user)
+    claims.keep(claim_id, agent=request.user)
     context = {"title": _("Edit the order"), "claim_id": claim_id, "order": order, "form": form, **_WATCHED}
-    return _show(request, "edit.html", context, 422 if form.is_bound else 200)
+    return show(request, "agents/edit.html", status=422 if form.is_bound else 200, **context)
 
 
 def places(request: HttpRequest) -> HttpResponse:
@@ -227,6 +180,17 @@ def places(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"places": [{"name": place.name, "name_ar": place.name_ar} for place in found]})
 
 
+def _write(claim_id: UUID, form: OutcomeForm, agent: User) -> None:
+    match form.cleaned_data["outcome"]:
+        case form.CONFIRM:
+            decisions.confirm(claim_id, form.decision(), agent=agent)
+        case form.CANCEL:
+            why, details = CancelReason(form.cleaned_data["why"]), form.cleaned_data["details"]
+            decisions.cancel(claim_id, form.decision(), why, details=details, agent=agent)
+        case _:
+            decisions.note_call(claim_id, form.call(), seen=form.seen_versions, to=form.cleaned_data["to"])
+
+
 def _gone(request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: list[str], status: int) -> HttpResponse:
     """The customer is not the agent's, or has nothing left to decide: why, and the note that was typed."""
     seen = form.seen_versions if form else {}
@@ -234,7 +198,7 @@ def _gone(request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: 
     pending = Order.objects.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
     if not says:
-        is_held = again is None and mine.filter(expires_at__gt=Now()).exists()
+        is_held = again is None and mine.live().exists()
         says = [_("Nothing is left to decide.") if is_held else telling.why_gone(claim_id, request.user, seen)]
     context = {
         "title": _("This customer is not yours now"),
@@ -243,7 +207,7 @@ def _gone(request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: 
         "note": form.data.get("note", "") if form else "",
         "again": again,
     }
-    return _show(request, "call_gone.html", context, status)
+    return show(request, "agents/call_gone.html", status=status, **context)
 
 
 def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Customer) -> str:

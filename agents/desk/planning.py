@@ -1,14 +1,44 @@
-"""When a customer is called again: pure functions of the time, a merchant's rules and the calls so far."""
+"""When a customer is called again: pure functions of the call, the merchant's rules and the calls so far."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 
 from agents.models import CallingRules
+from codservice import days
+from codservice.accounts.models import User
 from codservice.days import ALGIERS
+from orders.lifecycle import Call, CallPlan
+from orders.models import CallNote, CallState, Order
 
+Outcome = CallNote.Outcome
+SILENT = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF)
+SKIPPED_FOR = timedelta(minutes=15)  # before a skipped customer is served again
 # Morning, afternoon, evening: who does not answer at work may answer at home.
 AFTERNOON, EVENING = time(12, 30), time(17)
 EVENING_CALL, MORNING_CALL = time(18), time(10)  # what customers mean by “this evening” and “tomorrow”
+
+
+def after(call: Call, order: Order, rules: CallingRules, *, tried: Sequence[datetime], to: User | None) -> CallPlan:
+    """What a locked order waits for after a call that decided nothing; `tried` are its silent calls before.
+
+    After the last try it waits for a supervisor, as does one with a wrong number or one that is handed over to nobody.
+    """
+    attempts, now = order.call_attempts, order.now
+    match call.outcome:
+        case Outcome.CALLBACK:
+            assert call.callback_at is not None  # noqa: S101  (the form asks for it)
+            return CallPlan(CallState.CALLBACK, call.callback_at, attempts=0, agent_id=call.agent.id)
+        case Outcome.HANDED_OVER if to is not None:
+            return CallPlan(CallState.CALLBACK, now, attempts=attempts, agent_id=to.id)
+        case Outcome.WRONG_NUMBER | Outcome.HANDED_OVER:
+            return CallPlan(CallState.REVIEW, now, attempts=attempts)
+        case Outcome.SKIPPED:
+            state = CallState(order.call_state)
+            return CallPlan(state, now + SKIPPED_FOR, attempts=attempts, agent_id=order.callback_agent_id)
+    attempts += 1
+    if attempts >= rules.most_attempts:
+        return CallPlan(CallState.REVIEW, now, attempts=attempts)
+    return CallPlan(CallState.RETRY, next_try(now, rules, [*tried, now]), attempts=attempts)
 
 
 def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime]) -> datetime:
@@ -28,11 +58,11 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime]) -> d
 def presets(now: datetime) -> dict[str, datetime]:
     """The times that customers ask for most; the evening only while it lies ahead."""
     here = now.astimezone(ALGIERS)
-    evening = datetime.combine(here, EVENING_CALL, ALGIERS)
+    evening = days.at(here, EVENING_CALL)
     return {
         "hour": now + timedelta(hours=1),
         **({"evening": evening} if evening > now + timedelta(minutes=30) else {}),
-        "tomorrow": datetime.combine(here + timedelta(days=1), MORNING_CALL, ALGIERS),
+        "tomorrow": days.at(here + timedelta(days=1), MORNING_CALL),
     }
 
 
@@ -54,7 +84,7 @@ def _first_moment(earliest: datetime, part: Part, days_off: list[int]) -> dateti
     """The first moment from `earliest` on that lies in this part of a working day."""
     day: date = earliest.date()
     while True:
-        start, end = (datetime.combine(day, edge, ALGIERS) for edge in part)
+        start, end = (days.at(day, edge) for edge in part)
         if day.isoweekday() not in days_off and earliest < end:
             return max(earliest, start)
         day += timedelta(days=1)

@@ -57,14 +57,13 @@ def changes(seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> list[tuple[UUI
 
 def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
     """Why the agent no longer holds the customer."""
-    claim = Claim.objects.filter(id=claim_id, agent=agent).first()
-    if claim is not None and claim.expires_at <= timezone.now():
+    if Claim.objects.expired().filter(id=claim_id, agent=agent).exists():
         return _("You did nothing here for ten minutes, so the customer was set free.")
     orders = Order.objects.filter(id__in=list(seen)[:1])
-    other = Claim.objects.filter(phone_e164__in=orders.values("phone_e164"), expires_at__gt=timezone.now())
-    held = other.exclude(agent=agent).select_related("agent").first()
-    if held is not None:
-        return _("%(name)s is calling this customer now.") % {"name": held.agent.display_name}
+    others = Claim.objects.live().exclude(agent=agent).filter(phone_e164__in=orders.values("phone_e164"))
+    other = others.select_related("agent").first()
+    if other is not None:
+        return _("%(name)s is calling this customer now.") % {"name": other.agent.display_name}
     return _("The call has been finished, or a supervisor has set the customer free.")
 
 

@@ -1,4 +1,4 @@
-"""What Django's admin gives its own templates alone: `{% load console %}`."""
+"""What Django's admin gives its own templates alone: `{% load console_tags %}`."""
 
 from collections.abc import Iterator
 from typing import Any

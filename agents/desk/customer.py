@@ -9,10 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models.functions import Now
 
-from agents.desk import LEASE, MOST_ORDERS
-from agents.models import Claim
+from agents.desk import claims
 from codservice.accounts.models import User
 from inventory.models import Product
 from orders.models import CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
@@ -50,46 +48,32 @@ class Customer:
     """A claimed customer. `earlier` are the latest decided orders, `history` how many of them have which status."""
 
     claim_id: UUID
-    expires_at: datetime
     pending: list[WholeOrder]
     earlier: list[Order]
     history: dict[str, int]
 
 
-_READ = """
-UPDATE agents_claim SET expires_at = statement_timestamp() + %s
-WHERE id = %s AND agent_id = %s AND expires_at > statement_timestamp()
-RETURNING phone_e164, expires_at
-"""
-
-
 def read(claim_id: UUID, *, agent: User) -> Customer | None:
     """The customer that the agent holds, whose lease begins anew; None when they do not."""
-    values: list[Any] = [LEASE, claim_id, agent.id]
-    with connection.cursor() as cursor:
-        cursor.execute(_READ, values)
-        held = cursor.fetchone()
-    if held is None:
+    phone = claims.keep(claim_id, agent=agent)
+    if phone is None:
         return None
-    phone, expires_at = held
     theirs = Order.objects.filter(phone_e164=phone).select_related("account")
-    pending = [
-        whole(order) for order in theirs.filter(status=Status.PENDING).with_detail().order_by("id")[:MOST_ORDERS]
-    ]
+    waiting = theirs.filter(status=Status.PENDING).with_detail().order_by("id")
+    pending = [whole(order) for order in waiting[: claims.MOST_ORDERS]]
     earlier = list(theirs.exclude(status=Status.PENDING).order_by("-created_at")[:MOST_EARLIER])
     _add_stock(pending)
     _add_duplicates(pending)
     history = Counter(order.status for order in earlier)
-    return Customer(claim_id, expires_at, pending, earlier, dict(history))
+    return Customer(claim_id, pending, earlier, dict(history))
 
 
 def versions(claim_id: UUID, *, agent: User) -> dict[UUID, int] | None:
     """The versions of the customer's pending orders as they are now; None when the agent does not hold them."""
-    held = Claim.objects.filter(id=claim_id, agent=agent, expires_at__gt=Now())
-    phone = held.values_list("phone_e164", flat=True).first()
+    phone = claims.held(claim_id, agent=agent).values_list("phone_e164", flat=True).first()
     if phone is None:
         return None
-    orders = Order.objects.filter(phone_e164=phone, status=Status.PENDING).order_by("id")[:MOST_ORDERS]
+    orders = Order.objects.filter(phone_e164=phone, status=Status.PENDING).order_by("id")[: claims.MOST_ORDERS]
     return dict(orders.values_list("id", "version"))
 
 

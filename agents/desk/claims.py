@@ -1,0 +1,168 @@
+"""Who calls whom: a claim puts one customer, by phone number, into the hands of one agent, with every pending order of
+whatever merchant. Each function is one statement or two; `decisions` says what only a claim's holder may do.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils.translation import gettext as _
+from uuid_utils.compat import uuid7
+
+from agents.models import Claim, ClaimQuerySet
+from codservice.accounts.models import User
+from codservice.errors import Refused
+from orders.models import Order, Status
+
+LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity
+OVERDUE = timedelta(minutes=15)  # after which another agent keeps somebody's promise
+MOST_ORDERS = 20  # of one customer at once; further ones are served when these are decided
+
+
+class HeldByAnother(Refused):
+    """Another agent has this customer."""
+
+    code, status = "customer_held", 409
+
+
+class NothingToCallFor(Refused):
+    """The customer has no pending order (any more)."""
+
+    code, status = "nothing_to_call_for", 409
+
+
+# `Claim.objects.live()` where a statement is written by hand. The clock is the statement's, like Django's Now: what a
+# transaction has written is due in it.
+_LIVE = "c.expires_at > statement_timestamp()"
+# The status is written out and no parameter, so that the partial index serves prepared statements too.
+_FREE = """
+    SELECT o.id FROM orders_order o
+    WHERE o.status = 'pending_confirmation' AND {due}
+      AND NOT EXISTS (SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND {live})
+    ORDER BY o.call_due_at, o.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+"""
+# In the order of service: promises of one's own, promises that others have not kept, new orders, tries that are due.
+_SERVED = (
+    "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() AND o.callback_agent_id = %(agent)s",
+    "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() - %(overdue)s::interval",
+    "o.call_state = 'new' AND o.call_due_at <= statement_timestamp()",
+    "o.call_state = 'retry' AND o.call_due_at <= statement_timestamp()",
+)
+_NEXT = """
+WITH held AS (
+    UPDATE agents_claim SET expires_at = statement_timestamp() + %(lease)s::interval WHERE id = (
+        SELECT c.id FROM agents_claim c
+        WHERE c.agent_id = %(agent)s AND {live} AND EXISTS (
+            SELECT FROM orders_order o WHERE o.phone_e164 = c.phone_e164 AND o.status = 'pending_confirmation'
+        ) ORDER BY c.claimed_at LIMIT 1
+    ) RETURNING id
+), free AS MATERIALIZED (
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM held) THEN COALESCE({served}) END AS order_id
+), claimed AS (
+    INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
+    SELECT %(claim)s, o.phone_e164, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval
+    FROM orders_order o JOIN free ON free.order_id = o.id
+    ON CONFLICT (phone_e164) DO UPDATE SET id = EXCLUDED.id, agent_id = EXCLUDED.agent_id,
+        claimed_at = EXCLUDED.claimed_at, expires_at = EXCLUDED.expires_at
+    WHERE NOT {live}
+    RETURNING id
+)
+SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.order_id FROM free
+""".format(  # noqa: S608  (our own conditions)
+    live=_LIVE, served=", ".join(f"({_FREE.format(due=due, live=_LIVE)})" for due in _SERVED)
+)
+_TAKE = f"""
+INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
+VALUES (%(claim)s, %(phone)s, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval)
+ON CONFLICT (phone_e164) DO UPDATE SET expires_at = EXCLUDED.expires_at, agent_id = EXCLUDED.agent_id,
+    id = CASE WHEN {_LIVE} THEN c.id ELSE EXCLUDED.id END,
+    claimed_at = CASE WHEN {_LIVE} THEN c.claimed_at ELSE EXCLUDED.claimed_at END
+WHERE NOT {_LIVE} OR c.agent_id = EXCLUDED.agent_id
+RETURNING id
+"""  # noqa: S608  (our own condition)
+_KEEP = f"""
+UPDATE agents_claim c SET expires_at = statement_timestamp() + %(lease)s::interval
+WHERE id = %(claim)s AND agent_id = %(agent)s AND {_LIVE}
+RETURNING phone_e164
+"""  # noqa: S608  (our own condition)
+
+
+def next_customer(agent: User) -> UUID | None:
+    """The id of the agent's claim on the next customer to call, or None when nobody is due.
+
+    A customer whom the agent holds already comes first. Any number of agents may ask at once: orders that another one
+    is just claiming are passed over, and whoever loses a customer with two orders to somebody else asks again.
+    """
+    values: dict[str, Any] = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "overdue": OVERDUE}
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(_NEXT, values)
+            claim_id, order_id = cursor.fetchone()
+        if claim_id is not None or order_id is None:
+            return claim_id
+
+
+def take(order_id: UUID, *, agent: User) -> UUID:
+    """Claim the customer of a pending order; the claim's id. Raises HeldByAnother, NothingToCallFor."""
+    phone = Order.objects.filter(id=order_id, status=Status.PENDING).values_list("phone_e164", flat=True).first()
+    if phone is None:
+        raise NothingToCallFor(_("This order has been decided: there is nothing to call for."))
+    values: dict[str, Any] = {"claim": uuid7(), "phone": phone, "agent": agent.id, "lease": LEASE}
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE, values)
+        row = cursor.fetchone()
+    if row is None:
+        name = holders([phone]).get(phone, "?")
+        raise HeldByAnother(_("%(name)s is calling this customer.") % {"name": name})
+    return row[0]
+
+
+def keep(claim_id: UUID, *, agent: User) -> str | None:
+    """The agent is at work: the lease begins anew. The customer's phone, or None when they are no longer theirs."""
+    values: dict[str, Any] = {"claim": claim_id, "agent": agent.id, "lease": LEASE}
+    with connection.cursor() as cursor:
+        cursor.execute(_KEEP, values)
+        row = cursor.fetchone()
+    return row and row[0]
+
+
+def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:
+    """The claim while it is the agent's; nothing otherwise."""
+    return Claim.objects.live().filter(id=claim_id, agent=agent)
+
+
+def time_left(claim_id: UUID, *, agent: User) -> timedelta | None:
+    """Until the claim runs out, by the database's clock; None when it is no longer the agent's."""
+    left = held(claim_id, agent=agent).annotate(left=F("expires_at") - Now())
+    return left.values_list("left", flat=True).first()
+
+
+def holder(phone_e164: str) -> Claim | None:
+    """The claim on this customer, with its agent; None when they are free."""
+    return Claim.objects.live().filter(phone_e164=phone_e164).select_related("agent").first()
+
+
+def holders(phones: Iterable[str]) -> dict[str, str]:
+    """Phone number → who holds that customer now, in one statement."""
+    held = Claim.objects.live().filter(phone_e164__in=set(phones)).select_related("agent")
+    return {claim.phone_e164: claim.agent.display_name for claim in held}
+
+
+def let_go(claim_id: UUID, *, agent: User) -> None:
+    """The agent is done with this customer. What is left of their older claims goes too."""
+    mine = Claim.objects.filter(agent=agent)
+    (mine.filter(id=claim_id) | mine.expired()).delete()
+
+
+def release(claim_id: UUID) -> bool:
+    """A supervisor sets the customer free; False when nobody held them any more."""
+    return bool(Claim.objects.filter(id=claim_id).delete()[0])
+
+
+def release_all(agent: User) -> None:
+    """An agent has left: their customers are free. The calls they promised are kept by others, as soon as overdue."""
+    Claim.objects.filter(agent=agent).delete()
