@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, TypeVar
@@ -14,7 +14,6 @@ from django.db import OperationalError
 from tqdm import tqdm
 
 from codservice import days
-from codservice.accounts.models import Account
 
 T = TypeVar("T")
 
@@ -59,27 +58,6 @@ class Command(BaseCommand):
                 percent = count * 100 // total // 5 * 5
                 self.say(f"{percent} %: {count} of {total} {unit}")
                 percent += 5
-
-
-# --- Accounts ----------------------------------------------------------------------------------------------------
-
-
-def add_account_argument(parser: ArgumentParser, *, required: bool = True) -> None:
-    whose = "the account" if required else "this account's only"
-    parser.add_argument(
-        "--account", required=required, metavar="EMAIL", help=f"{whose}, by its holder's e-mail address"
-    )
-
-
-def find_account(email: str) -> Account:
-    """The account of the holder with this address; CommandError when there is none."""
-    account = Account.objects.filter(holder__email__iexact=email).first()
-    if account is None:
-        raise CommandError(f"No account's holder has the address {email}. create_account makes one.")
-    return account
-
-
-# --- Filters -----------------------------------------------------------------------------------------------------
 
 
 def read_words(text: str, option: str, known: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from codservice import commands
+from codservice.accounts.account_argument import find_account
 from webhooks.filters import EVENTS
 from webhooks.models import Delivery
 
@@ -35,7 +36,7 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
     if options["webhook"]:
         deliveries = deliveries.filter(webhook_id=options["webhook"])
     if options["account"]:
-        deliveries = deliveries.filter(webhook__account_id=commands.find_account(options["account"]).id)
+        deliveries = deliveries.filter(webhook__account_id=find_account(options["account"]).id)
     if options["since"]:
         deliveries = deliveries.filter(created_at__gte=commands.read_moment(options["since"], "from"))
     if options["until"]:

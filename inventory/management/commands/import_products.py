@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-from codservice import commands
+from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.files.file_command import Entry, Errors, FileCommand, Taken
@@ -30,7 +30,7 @@ kept, with --atomic only when there is no bad one. Exit status 1 when a row was 
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        commands.add_account_argument(parser)
+        add_account_argument(parser)
         parser.add_argument(
             "--atomic",
             action="store_true",
@@ -38,7 +38,7 @@ kept, with --atomic only when there is no bad one. Exit status 1 when a row was 
         )
 
     def begin(self, options: dict[str, Any]) -> None:
-        self.account_id = commands.find_account(options["account"]).id
+        self.account_id = find_account(options["account"]).id
         self.lines: dict[str, int] = {}  # of each SKU
 
     def hold(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from codservice import commands
+from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.days import ALGIERS
 from codservice.files.tables import BOM, SafeWriter
 from codservice.wire import dump_json
@@ -35,7 +36,7 @@ Runs in constant memory beside the service: each order is written as it is at th
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        commands.add_account_argument(parser)
+        add_account_argument(parser)
         known = ", ".join(Status.values)
         parser.add_argument("--status", default="", help=f"one or several, comma separated, of {known}")
         parser.add_argument("--from", dest="since", metavar="TIME", help="made at or after this time or date")
@@ -44,7 +45,7 @@ Runs in constant memory beside the service: each order is written as it is at th
         parser.add_argument("--json", action="store_true", help="print an object per line instead of CSV")
 
     def handle(self, *, delimiter: str, **options: Any) -> None:
-        orders = Order.objects.filter(account_id=commands.find_account(options["account"]).id)
+        orders = Order.objects.filter(account_id=find_account(options["account"]).id)
         if options["status"]:
             orders = orders.filter(status__in=commands.read_words(options["status"], "status", Status.values))
         if options["since"]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from codservice import commands
+from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.files.file_command import Entry, Errors, FileCommand, Taken
@@ -40,11 +40,11 @@ with --report all its rows are written to a file; mend that and import it. Exit 
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        commands.add_account_argument(parser)
+        add_account_argument(parser)
         parser.add_argument("--atomic", action="store_true", help="import all or, if one order is refused, nothing")
 
     def begin(self, options: dict[str, Any]) -> None:
-        self.account_id = commands.find_account(options["account"]).id
+        self.account_id = find_account(options["account"]).id
         self.lines: dict[str, int] = {}  # of each external_id
         self.unnamed = 0
 

@@ -3,7 +3,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from codservice import commands
+from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.files.file_command import Entry, Errors, FileCommand, Taken
@@ -31,10 +31,10 @@ with its line, and with --report its row is written to a file. Exit status 1 whe
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        commands.add_account_argument(parser, required=False)
+        add_account_argument(parser, required=False)
 
     def begin(self, options: dict[str, Any]) -> None:
-        self.account_id = commands.find_account(options["account"]).id if options["account"] else None
+        self.account_id = find_account(options["account"]).id if options["account"] else None
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         read: list[tuple[Entry, shipments.Shipment]] = []

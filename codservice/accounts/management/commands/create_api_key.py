@@ -5,6 +5,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from codservice import commands, values
+from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.models import SCOPES, ApiKey
 
 
@@ -17,7 +18,7 @@ class Command(commands.Command):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        commands.add_account_argument(parser)
+        add_account_argument(parser)
         parser.add_argument("--name", default="API key", help="what it is for")
         parser.add_argument("--scopes", nargs="+", choices=SCOPES, metavar="SCOPE", help="; ".join(SCOPES))
         parser.add_argument("--expires", metavar="DATE", help="the last day, in Algeria's time, on which it works")
@@ -30,5 +31,5 @@ class Command(commands.Command):
         expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
         if expires_at is not None and expires_at <= timezone.now():
             raise CommandError(f"--expires: {expires} is over already.")
-        _, key = ApiKey.issue(commands.find_account(account), name=name, scopes=scopes, expires_at=expires_at)
+        _, key = ApiKey.issue(find_account(account), name=name, scopes=scopes, expires_at=expires_at)
         self.stdout.write(key)

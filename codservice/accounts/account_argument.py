@@ -1,0 +1,22 @@
+"""`--account` of management commands."""
+
+from argparse import ArgumentParser
+
+from django.core.management.base import CommandError
+
+from codservice.accounts.models import Account
+
+
+def add_account_argument(parser: ArgumentParser, *, required: bool = True) -> None:
+    whose = "the account" if required else "this account's only"
+    parser.add_argument(
+        "--account", required=required, metavar="EMAIL", help=f"{whose}, by its holder's e-mail address"
+    )
+
+
+def find_account(email: str) -> Account:
+    """The account of the holder with this address; CommandError when there is none."""
+    account = Account.objects.filter(holder__email__iexact=email).first()
+    if account is None:
+        raise CommandError(f"No account's holder has the address {email}. create_account makes one.")
+    return account
