@@ -1,5 +1,6 @@
 """GET /api/v1/orders: pages, order and filters, against what a loop over all orders would give."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode
 from uuid import UUID
@@ -371,5 +372,5 @@ def test_the_last_page_is_read_from_the_end(alice, api, django_assert_max_num_qu
         api.get(f"{ORDERS}?per_page=2&page=5")
     page = captured.captured_queries[-1]["sql"]
     assert "OFFSET" not in page
-    assert '"created_at" ASC' in page
+    assert re.search(r"ORDER BY \S+ ASC, \S+ ASC LIMIT 2$", page)
     assert connection.vendor == "postgresql"
