@@ -94,6 +94,8 @@ class Body(serializers.Serializer):
 
 
 class OrderItemImport(Body):
+    """A line of an order. With a product, its name and price may be left to the catalog."""
+
     product_id = CanonicalUUID(allow_null=True, default=None)
     product_name = Text(max_length=255, allow_null=True, default=None)
     quantity = Integer(min_value=1, max_value=10_000)
@@ -121,6 +123,8 @@ class OrderItemImport(Body):
 
 
 class OrderImport(Body):
+    """An order as a shop took it. For a field that may be left out, null is the same."""
+
     customer_name = Text(max_length=255)
     customer_phone = PhoneField(max_length=phones.MAX_LENGTH)
     customer_address = Text(max_length=500, free=True)
@@ -180,8 +184,9 @@ def _found(errors: dict[str, Any], name: str, found: Any) -> Any:
 _IMPORT = OrderImport()
 
 # What an import says of an order and of a line, and what is made of it.
-ORDER_COLUMNS = [*(name for name in _IMPORT.fields if name != "items"), "phone_e164", "wilaya_code", "commune_code"]
-LINE_COLUMNS = [*OrderItemImport().fields]
+SAID = [name for name in _IMPORT.fields if name != "items"]
+SAID_OF_LINE = list(OrderItemImport().fields)
+MADE = ["phone_e164", "wilaya_code", "commune_code"]
 
 
 def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:

@@ -6,13 +6,14 @@ from itertools import product
 from uuid import uuid4
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.actor import Actor, Role
 from codservice.errors import Refused
 from orders import lifecycle
-from orders.models import CallNote, Order, Status, StatusChange
+from orders.models import CallNote, CallState, Order, Status, StatusChange
 from tests.factories import AccountFactory, UserFactory, make_order
 from webhooks import events
 from webhooks.models import Event
@@ -202,6 +203,54 @@ def test_a_call_decides_nothing(status, outcome):
         order.account_id,
     )
     assert state(order) == before
+
+
+def called(order, **fields):
+    return lifecycle.Call(UserFactory(first_name="Amel"), "answered", **fields)
+
+
+@pytest.mark.parametrize("move", ["confirm", "cancel"])
+def test_a_decision_and_its_call_are_one(move):
+    order = order_in("pending_confirmation")
+    with CaptureQueriesContext(connection) as statements:
+        moved = MOVES[move](order.id, actor=actor("agent"), call=called(order, note="oui", note_id=uuid4()))
+    note = order.call_notes.get()
+    assert (note.note, note.agent_name, note.created_at) == ("oui", "Amel", moved.updated_at)
+    assert len([sql for sql in statements if "FOR UPDATE" in sql["sql"]]) == 1
+    assert len([sql for sql in statements if 'FROM "orders_callnote"' in sql["sql"]]) == 1
+
+
+@pytest.mark.parametrize("second", ["confirm", "cancel"])
+def test_a_decision_whose_call_was_noted_changes_nothing_and_is_not_refused(second):
+    order, call = order_in("pending_confirmation"), called(None, note_id=uuid4())
+    lifecycle.confirm(order.id, actor=actor("agent"), call=call)
+    before = state(order)
+    again = MOVES[second](order.id, actor=actor("agent"), seen_version=1, call=call)
+    assert again.status == "confirmed"
+    assert state(order) == before
+    assert order.call_notes.count() == 1
+
+
+def test_a_refused_decision_notes_nothing():
+    order = order_in("shipped")
+    with pytest.raises(lifecycle.AlreadyDecided):
+        lifecycle.confirm(order.id, actor=actor("agent"), call=called(order))
+    assert not order.call_notes.exists()
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_one_call_about_many_orders_costs_as_much_as_about_one(count):
+    orders, call = [order_in("pending_confirmation") for _ in range(count)], called(None, note_id=uuid4())
+    with transaction.atomic():
+        locked = lifecycle.lock(Order.objects.filter(id__in=[order.id for order in orders]))
+        plans = {order.id: lifecycle.CallPlan(CallState.RETRY, order.now, 2) for order in locked[:1]}
+        with CaptureQueriesContext(connection) as statements:
+            notes = lifecycle.add_call_notes(locked, call, plans)
+        assert lifecycle.add_call_notes(locked, call, plans) == []
+    assert len(statements) == 3, "look-up of the note, plans, notes"
+    assert notes[0].id == call.note_id
+    assert [order.call_notes.count() for order in orders] == [1] * count
+    assert [order.call_state for order in Order.objects.order_by("id")] == ["retry"] + ["new"] * (count - 1)
 
 
 # --- Events ---------------------------------------------------------------------------------------------------------

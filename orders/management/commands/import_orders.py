@@ -13,10 +13,8 @@ from codservice.errors import Invalid
 from codservice.files.file_command import Entry, Errors, FileCommand, Taken
 from codservice.files.tables import Row
 from orders import importing, serializers
+from orders.serializers import SAID, SAID_OF_LINE
 
-_ORDER = ("external_id", "customer_name", "customer_phone", "customer_address", "customer_wilaya", "customer_commune",
-          "total_amount", "shipping_fee", "notes")  # fmt: skip
-_ITEM = ("product_id", "product_name", "quantity", "unit_price", "attributes")
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
 
@@ -25,7 +23,7 @@ class Command(FileCommand):
     help = f"""Import orders from a CSV or XLSX file, by the API's rules.
 
 A row is one line of an order; rows that follow each other with the same external_id are one order. Columns:
-{", ".join(_ORDER)}; for the line {", ".join(_ITEM)} (a JSON object). What an order's first row says of the
+{", ".join(SAID)}; for the line {", ".join(SAID_OF_LINE)} (a JSON object). What an order's first row says of the
 customer holds for its other rows. Orders whose external_id is in the account already are left as they are, so that
 a file can be imported again, after an interruption too. Every order that is refused is reported with its line, and
 with --report all its rows are written to a file; mend that and import it. Exit status 1 when one was refused."""
@@ -57,18 +55,18 @@ with --report all its rows are written to a file; mend that and import it. Exit 
     def take(self, entries: Sequence[Entry]) -> Taken:
         counts: Counter[str] = Counter()
         refused: list[tuple[Entry, Errors]] = []
-        taken: list[tuple[Entry, dict[str, Any]]] = []
+        sent: list[tuple[Entry, dict[str, Any]]] = []
         for entry in entries:
             body, line = _body(entry), entry[0].line
             external_id = serializers.external_id(body)
             if external_id is not None and (first := self.lines.setdefault(external_id, line)) != line:
                 refused.append((entry, {"external_id": [_apart(first)]}))
             else:
-                taken.append((entry, body))
+                sent.append((entry, body))
         outcomes = importing.import_orders(
-            self.account_id, [body for _, body in taken], actor=Actor.of_command("import_orders")
+            self.account_id, [body for _, body in sent], actor=Actor.of_command("import_orders"), skip_known=True
         )
-        for (entry, _), outcome in zip(taken, outcomes, strict=True):
+        for (entry, _), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, importing.DuplicateExternalId):
                 counts["already_there"] += 1
             elif isinstance(outcome, Invalid):
@@ -96,13 +94,13 @@ def _apart(first: int) -> str:
 def _body(entry: Entry) -> dict[str, Any]:
     """The order as the API takes it."""
     first = entry[0].cells
-    body: dict[str, Any] = {name: first[name] for name in _ORDER if first.get(name)}
+    body: dict[str, Any] = {name: first[name] for name in SAID if first.get(name)}
     body["items"] = [_item(row.cells) for row in entry]
     return body
 
 
 def _item(cells: dict[str, str]) -> dict[str, Any]:
-    item: dict[str, Any] = {name: cells[name] for name in _ITEM if cells.get(name)}
+    item: dict[str, Any] = {name: cells[name] for name in SAID_OF_LINE if cells.get(name)}
     if _INTEGER.fullmatch(item.get("quantity", "")):
         item["quantity"] = int(item["quantity"])
     if "attributes" in item:
