@@ -171,10 +171,10 @@ def places(request: HttpRequest) -> HttpResponse:
     """Wilayas by what was typed, `?q=`; with `wilaya`, in any spelling, the communes of it."""
     typed, around = request.GET.get("q", "")[:100], request.GET.get("wilaya")
     if around is None:
-        found = regions.search.wilayas(typed, MOST_PLACES)
+        found = regions.typeahead.wilayas(typed, MOST_PLACES)
     else:
         try:
-            found = regions.search.communes(typed, regions.find_wilaya(around[:100]).code, MOST_PLACES)
+            found = regions.typeahead.communes(typed, regions.find_wilaya(around[:100]).code, MOST_PLACES)
         except regions.NotFound:
             found = []
     return JsonResponse({"places": [{"name": place.name, "name_ar": place.name_ar} for place in found]})

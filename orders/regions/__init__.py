@@ -28,8 +28,8 @@ look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. W
 `data/README.md`.
 """
 
-from orders.regions import resolve, search, tables
-from orders.regions.tables import Commune, NotFound, Wilaya
+from orders.regions import gazetteer, resolve, typeahead
+from orders.regions.gazetteer import Commune, NotFound, Wilaya
 
 __all__ = [
     "WILAYAS",
@@ -40,7 +40,7 @@ __all__ = [
     "communes_of",
     "find_commune",
     "find_wilaya",
-    "search",
+    "typeahead",
     "wilaya",
 ]
 
@@ -50,13 +50,13 @@ WILAYAS: tuple[Wilaya, ...]
 
 def __getattr__(name: str):
     if name == "WILAYAS":
-        return tuple(tables.wilayas().values())
+        return tuple(gazetteer.wilayas().values())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def wilaya(code: str) -> Wilaya:
     """The wilaya with exactly this two-digit code (`"06"`), else `NotFound`."""
-    found = tables.wilayas().get(code) if isinstance(code, str) else None
+    found = gazetteer.wilayas().get(code) if isinstance(code, str) else None
     if found is None:
         raise NotFound(f"There is no wilaya with the code {code!r}.")
     return found
@@ -64,7 +64,7 @@ def wilaya(code: str) -> Wilaya:
 
 def commune(code: str) -> Commune:
     """The commune with exactly this four-digit ONS code (`"0601"`), else `NotFound`."""
-    found = tables.communes().get(code) if isinstance(code, str) else None
+    found = gazetteer.communes().get(code) if isinstance(code, str) else None
     if found is None:
         raise NotFound(f"There is no commune with the code {code!r}.")
     return found
@@ -75,7 +75,7 @@ def communes_of(wilaya_code: str) -> tuple[Commune, ...]:
 
     The communes it has today are those with `commune.wilaya == wilaya_code`.
     """
-    return tables.communes_by_wilaya()[wilaya(wilaya_code).code]
+    return gazetteer.communes_by_wilaya()[wilaya(wilaya_code).code]
 
 
 def find_wilaya(text: object) -> Wilaya:
@@ -89,9 +89,9 @@ def find_wilaya(text: object) -> Wilaya:
         return found
 
     def belongs(place: Wilaya, number: str) -> bool:
-        return tables.wilaya_by_code(number) == place
+        return gazetteer.wilaya_by_code(number) == place
 
-    return resolve.find(text, "a wilaya", tables.wilaya_by_code, index, belongs)
+    return resolve.find(text, "a wilaya", gazetteer.wilaya_by_code, index, belongs)
 
 
 def find_commune(text: object, wilaya_code: str) -> Commune:
@@ -107,14 +107,14 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
         return found
 
     def by_code(number: str) -> Commune | None:
-        found = tables.commune_by_code(number)
+        found = gazetteer.commune_by_code(number)
         return found if found and around.code in found.wilayas else None
 
     def belongs(place: Commune, number: str) -> bool:
         if len(number) == 5:
             return number[:2] in place.wilayas
-        named = tables.wilaya_by_code(number)
-        return named.code in place.wilayas if named else tables.commune_by_code(number) == place
+        named = gazetteer.wilaya_by_code(number)
+        return named.code in place.wilayas if named else gazetteer.commune_by_code(number) == place
 
     def within(words: list[str]) -> bool:
         return resolve.names_wilaya_around(words, around.code)

@@ -5,10 +5,10 @@ import reprlib
 from collections.abc import Iterable
 from functools import cache
 
-from orders.regions import tables
+from orders.regions import gazetteer
+from orders.regions.gazetteer import Commune, NotFound, Wilaya
 from orders.regions.matching import Ambiguous, Index
 from orders.regions.spelling import clean, is_arabic, is_foreign, spell, tokens
-from orders.regions.tables import Commune, NotFound, Wilaya
 
 LONGEST_TEXT = 255
 MOST_WORDS = 16
@@ -110,7 +110,7 @@ def _exactly(places: Iterable) -> dict:
 
 @cache
 def wilaya_index() -> tuple[dict[str, Wilaya], Index[Wilaya]]:
-    places = tables.wilayas().values()
+    places = gazetteer.wilayas().values()
     return _exactly(places), Index(((place, _spellings(_names(place))) for place in places), _is_elsewhere)
 
 
@@ -118,8 +118,8 @@ def wilaya_index() -> tuple[dict[str, Wilaya], Index[Wilaya]]:
 def commune_index(wilaya: str) -> tuple[dict[str, Commune], Index[Commune]]:
     """By exact name, and by any spelling, the communes of a wilaya under the three maps. Its seat also
     answers to every name of the wilaya."""
-    places = tables.communes_by_wilaya()[wilaya]
-    wilaya_names = {seat: _names(one) for one in tables.wilayas().values() if (seat := tables.seat(one))}
+    places = gazetteer.communes_by_wilaya()[wilaya]
+    wilaya_names = {seat: _names(one) for one in gazetteer.wilayas().values() if (seat := gazetteer.seat(one))}
     return _exactly(places), Index(
         ((place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places), _is_elsewhere
     )
@@ -129,7 +129,7 @@ def commune_index(wilaya: str) -> tuple[dict[str, Commune], Index[Commune]]:
 def _everywhere() -> dict[str, set[str]]:
     """Every key of every name to the codes of the places that bear it."""
     keys: dict[str, set[str]] = {}
-    places: list[Wilaya | Commune] = [*tables.wilayas().values(), *tables.communes().values()]
+    places: list[Wilaya | Commune] = [*gazetteer.wilayas().values(), *gazetteer.communes().values()]
     for place in places:
         for words in _spellings(_names(place)):
             spelling = spell(words)
@@ -152,7 +152,7 @@ def _is_elsewhere(words: list[str], place: Wilaya | Commune) -> bool:
 
 
 def _are_namesakes(code: str, place: Wilaya | Commune) -> bool:
-    one, other = _bare_names(tables.place(code)), _bare_names(place)
+    one, other = _bare_names(gazetteer.place(code)), _bare_names(place)
     return all(mine & theirs for mine, theirs in zip(one, other, strict=True))
 
 
@@ -172,7 +172,7 @@ def names_wilaya_around(words: list[str], code: str) -> bool:
         found = wilaya_index()[1].exact(words)
     except Ambiguous:
         return False
-    return found is not None and any(found.code in place.wilayas for place in tables.communes_by_wilaya()[code])
+    return found is not None and any(found.code in place.wilayas for place in gazetteer.communes_by_wilaya()[code])
 
 
 def find(text: object, kind: str, by_code, index: Index, belongs, within=None):
@@ -267,14 +267,14 @@ def _without_wilaya(words: list[str], index: Index, within) -> list[str]:
 def _nearest(text: str, index: Index) -> list:
     found: list = []
     for words in _Text(text).names():
-        for place in index.suggestions(words, tables.MOST_SUGGESTIONS):
+        for place in index.suggestions(words, gazetteer.MOST_SUGGESTIONS):
             if place not in found:
                 found.append(place)
     return found
 
 
 def _suggested(places: Iterable) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(place.name for place in places))[: tables.MOST_SUGGESTIONS]
+    return tuple(dict.fromkeys(place.name for place in places))[: gazetteer.MOST_SUGGESTIONS]
 
 
 def _shown(text: object) -> str:

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection
 
 from codservice.accounts.models import Account, ApiKey
-from orders.regions import tables
+from orders.regions import gazetteer
 from tests import factories
 from tests.api.test_openapi import closed
 from tests.harness.drift import description
@@ -150,10 +150,10 @@ def test_the_variables_of_the_quick_start_are_those_that_its_commands_use(page: 
 @pytest.mark.parametrize("page", [DOCS / "regions.md", DOCS / "fr/regions.md"], ids=name_of)
 def test_the_table_of_wilayas_is_the_one_that_we_use(page: Path) -> None:
     rows = re.findall(r"^\| `(\d\d)` \| ([^|]+) \| ([^|]+) \| (\d+) \|$", page.read_text(encoding="utf-8"), re.M)
-    counts = dict.fromkeys(tables.wilayas(), 0)
-    for commune in tables.communes().values():
+    counts = dict.fromkeys(gazetteer.wilayas(), 0)
+    for commune in gazetteer.communes().values():
         counts[commune.wilaya] += 1
 
     assert rows == [
-        (wilaya.code, wilaya.name, wilaya.name_ar, str(counts[wilaya.code])) for wilaya in tables.wilayas().values()
+        (wilaya.code, wilaya.name, wilaya.name_ar, str(counts[wilaya.code])) for wilaya in gazetteer.wilayas().values()
     ]

@@ -4,20 +4,20 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TypeVar
 
-from orders.regions import spelling, tables
-from orders.regions.tables import Commune, Wilaya
+from orders.regions import gazetteer, spelling
+from orders.regions.gazetteer import Commune, Wilaya
 
 Place = TypeVar("Place", Wilaya, Commune)
 
 
 def wilayas(typed: str, most: int) -> list[Wilaya]:
     """The wilayas whose code or name begins with `typed`, then those that hold it, however it is spelled."""
-    return _search(tables.wilayas().values(), typed, most)
+    return _search(gazetteer.wilayas().values(), typed, most)
 
 
 def communes(typed: str, wilaya_code: str, most: int) -> list[Commune]:
     """The communes that the wilaya has today, in the same way; none of a wilaya that does not exist."""
-    around = tables.communes_by_wilaya().get(wilaya_code, ())
+    around = gazetteer.communes_by_wilaya().get(wilaya_code, ())
     return _search([place for place in around if place.wilaya == wilaya_code], typed, most)
 
 
@@ -40,7 +40,7 @@ def _rank(place: Place, key: str, name: str) -> int:
 
 @cache
 def _names(code: str) -> frozenset[str]:
-    place = tables.place(code)
+    place = gazetteer.place(code)
     return frozenset(key for name in (place.name, place.name_ar, *place.other_names) for key in _keys(name))
 
 
