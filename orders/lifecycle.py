@@ -235,7 +235,7 @@ def _note(orders: Sequence[Order], call: Call) -> list[CallNote]:
             agent=call.agent,
             agent_name=call.agent.display_name,
             callback_at=call.callback_at,
-            created_at=order.now,  # type: ignore[attr-defined]  # annotated by `lock`
+            created_at=order.now,
         )
         for number, order in enumerate(orders)
     )
@@ -327,10 +327,10 @@ def lock(orders: QuerySet[Order], most: int | None = None) -> list[Order]:
 
     `order.now` is when it is changed: the database's time, and never before the last change.
     """
-    locked = list(orders.annotate(now=Now()).order_by("id").select_for_update(of=("self",))[:most])
+    locked = orders.annotate(clock=Now()).order_by("id").select_for_update(of=("self",))[:most]
     for order in locked:
-        order.now = max(order.now, order.updated_at)
-    return locked
+        order.now = max(order.clock, order.updated_at)
+    return list(locked)
 
 
 def _lock(order_id: UUID, account_id: UUID | None = None) -> Order:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from msgspec import Struct
 from uuid_utils.compat import uuid7
 
 from codservice import logs
@@ -59,12 +60,12 @@ RETURNING id
 """  # noqa: S608  (our own text)
 
 
-def publish(account_id: UUID, kind: Event.Kind, *, data: dict[str, Any], at: datetime) -> None:
+def publish(account_id: UUID, kind: Event.Kind, *, data: Struct | dict[str, Any], at: datetime) -> None:
     """Tell of one change of `kind` that happened at `at` (contract, section 9); see `publish_all`."""
     publish_all(account_id, kind, data=[data], at=at)
 
 
-def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[dict[str, Any]], at: datetime) -> None:
+def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct | dict[str, Any]], at: datetime) -> None:
     """Write an event for each of `data`, and a delivery of it to each active webhook that subscribes to `kind`.
 
     The bodies are rendered and fixed here, so that every attempt sends and signs the same bytes. A worker is woken
