@@ -2,5 +2,5 @@
 
 A request passes, in this order: `middleware.RequestId`, `middleware.ApiGate` (key and rate limit, so that even an
 unknown path answers 401 to a stranger), the URL map, the view's method, its scope (`permissions`), its body
-(`bodies`, `fields`). Whatever goes wrong on the way is worded by `errors`.
+(`adapters`, `fields`). Whatever goes wrong on the way is worded by `error_answers`.
 """
