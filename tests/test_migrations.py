@@ -1,7 +1,7 @@
 """Migrations: none is missing, each can be taken back, and each runs beside a service at work or gives up cleanly."""
 
-import os
 import time
+from contextlib import contextmanager
 from io import StringIO
 
 import psycopg
@@ -48,23 +48,29 @@ def test_every_migration_has_a_reverse():
     assert one_way == []
 
 
-@pytest.fixture
-def scratch(django_db_setup, django_db_blocker):
-    """An empty database of its own."""
-    with django_db_blocker.unblock():
+@contextmanager
+def new_database(blocker, name, template="template1"):
+    """A database of its own, to which the connection leads meanwhile."""
+    with blocker.unblock():
         original = connection.settings_dict["NAME"]
-        name = f"{original}_scratch_{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+        name = f"{original}_{name}"
         with connection.cursor() as cursor:
-            cursor.execute(f'DROP DATABASE IF EXISTS "{name}"')
-            cursor.execute(f'CREATE DATABASE "{name}"')
+            cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         connection.close()
         connection.settings_dict["NAME"] = name
-        yield connection
-        connection.close()
-        connection.settings_dict["NAME"] = original
-        with connection.cursor() as cursor:
-            cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-        connections.close_all()
+        try:
+            yield connection
+        finally:
+            connections.close_all()
+            connection.settings_dict["NAME"] = original
+
+
+@pytest.fixture
+def scratch(django_db_setup, django_db_blocker):
+    """An empty database."""
+    with new_database(django_db_blocker, "scratch") as made:
+        yield made
 
 
 def tables(database):
@@ -160,14 +166,22 @@ def counted(database):
         return dict(cursor.fetchall())
 
 
+@pytest.fixture(scope="module")
+def first_state(django_db_setup, django_db_blocker):
+    """The name of a database in the first state, with rows, to make others from."""
+    with new_database(django_db_blocker, "first") as made:
+        for label, name in FIRST.items():
+            call_command("migrate", label, name, verbosity=0)
+        with made.cursor() as cursor:
+            cursor.execute(FIRST_ROWS)
+        return made.settings_dict["NAME"]
+
+
 @pytest.fixture
-def first(scratch):
+def first(first_state, django_db_blocker):
     """A database in the first state, with rows."""
-    for label, name in FIRST.items():
-        call_command("migrate", label, name, verbosity=0)
-    with scratch.cursor() as cursor:
-        cursor.execute(FIRST_ROWS)
-    return scratch
+    with new_database(django_db_blocker, "scratch", template=first_state) as made:
+        yield made
 
 
 def test_rows_of_the_first_state_live_through_all_migrations_and_back(first):

@@ -111,10 +111,11 @@ def axe() -> Callable[[Page], None]:
     def check(page: Page) -> None:
         # By the browser's debugger, which the page's Content-Security-Policy does not concern.
         page.evaluate(script)
-        found = page.evaluate("axe.run()")
+        # What passes is not asked for: describing it takes three quarters of the time.
+        found = page.evaluate("axe.run({resultTypes: ['violations']}).then(found => found.violations)")
         broken = [
             f"{rule['id']} ({rule['help']}): {node['html'][:200]} {' '.join(node['failureSummary'].split())[:300]}"
-            for rule in found["violations"]
+            for rule in found
             for node in rule["nodes"]
         ]
         assert not broken, f"{page.url}\n" + "\n".join(broken)

@@ -308,11 +308,11 @@ PIECES = st.sampled_from(
 @example("16 -")
 @example("e.")
 def test_any_text_is_answered_or_refused_in_time(text):
-    start = time.perf_counter()
+    start = time.thread_time()
     for find in (regions.find_wilaya, lambda given: regions.find_commune(given, "28")):
         with contextlib.suppress(regions.NotFound):
             assert find(text).code
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 WORD = st.text("abcéر ", max_size=7)
