@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -324,5 +324,5 @@ def _write(account_id: UUID, changes: list[_Change], actor: Actor) -> set[str]:
 
 def _publish(account_id: UUID, moved: list[_Change], at: datetime) -> None:
     if moved:
-        data: list[Any] = [StockEvent(each.id, each.sku, each.old_quantity, each.new_quantity) for each in moved]
+        data = [StockEvent(each.id, each.sku, each.old_quantity, each.new_quantity) for each in moved]
         events.publish_all(account_id, Event.Kind.INVENTORY_UPDATED, data=data, at=at)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -10,7 +9,7 @@ from msgspec import Struct
 from uuid_utils.compat import uuid7
 
 from codservice import logs
-from codservice.wire import dump_json
+from codservice.wire import Id, dump_json
 from webhooks import metrics, wakeup
 from webhooks.models import Event, Webhook
 from webhooks.retries import RETRIES
@@ -60,12 +59,18 @@ RETURNING id
 """  # noqa: S608  (our own text)
 
 
-def publish(account_id: UUID, kind: Event.Kind, *, data: Struct | dict[str, Any], at: datetime) -> None:
+class PingEvent(Struct):
+    """What `ping` tells: its `data`."""
+
+    webhook_id: Id
+
+
+def publish(account_id: UUID, kind: Event.Kind, *, data: Struct, at: datetime) -> None:
     """Tell of one change of `kind` that happened at `at` (contract, section 9); see `publish_all`."""
     publish_all(account_id, kind, data=[data], at=at)
 
 
-def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct | dict[str, Any]], at: datetime) -> None:
+def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], at: datetime) -> None:
     """Write an event for each of `data`, and a delivery of it to each active webhook that subscribes to `kind`.
 
     The bodies are rendered and fixed here, so that every attempt sends and signs the same bytes. A worker is woken
@@ -99,7 +104,7 @@ def ping(account_id: UUID, webhook_id: UUID, *, at: datetime) -> UUID:
 
     Raises Webhook.DoesNotExist.
     """
-    body = dump_json({"event": Event.PING, "timestamp": at, "data": {"webhook_id": webhook_id}}).decode()
+    body = dump_json({"event": Event.PING, "timestamp": at, "data": PingEvent(webhook_id)}).decode()
     with connection.cursor() as cursor:
         cursor.execute(
             _PING,

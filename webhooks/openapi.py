@@ -4,7 +4,7 @@ from drf_spectacular.utils import OpenApiWebhook
 from msgspec import Struct
 
 from codservice.api.schema import struct_schema
-from codservice.wire import Id
+from webhooks.events import PingEvent
 from webhooks.models import Event
 
 _TEXT = {"type": "string"}
@@ -51,10 +51,6 @@ def delivery(kind: str, summary: str, data: type[Struct]) -> OpenApiWebhook:
             }
         },
     )
-
-
-class PingEvent(Struct):
-    webhook_id: Id
 
 
 PING = delivery(Event.PING, "A ping was asked for", PingEvent)
