@@ -42,7 +42,7 @@ def import_orders(
     """
     numbers = [serializers.external_id(body) if skip_known else None for body in sent]
     taken = _taken(account_id, set(numbers))
-    read = [
+    read: list[tuple[Row, Errors]] = [
         ({"external_id": number}, dict(_TAKEN)) if number in taken else serializers.read_order(body)
         for number, body in zip(numbers, sent, strict=True)
     ]

@@ -184,8 +184,8 @@ def _found(errors: dict[str, Any], name: str, found: Any) -> Any:
 _IMPORT = OrderImport()
 
 # What an import says of an order and of a line, and what is made of it.
-SAID = [name for name in _IMPORT.fields if name != "items"]
-SAID_OF_LINE = list(OrderItemImport().fields)
+SAID: list[str] = [name for name in _IMPORT.fields if name != "items"]
+SAID_OF_LINE: list[str] = list(OrderItemImport().fields)
 MADE = ["phone_e164", "wilaya_code", "commune_code"]
 
 
