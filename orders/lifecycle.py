@@ -180,9 +180,6 @@ class Call:
     note_id: UUID | None = None
     callback_at: datetime | None = None
 
-    def is_noted(self) -> bool:
-        return self.note_id is not None and CallNote.objects.filter(id=self.note_id).exists()
-
 
 @dataclass(slots=True, frozen=True)
 class CallPlan:
