@@ -227,8 +227,9 @@ def main(names: list[str]) -> None:
         psql(database, CATALOG.format(count=PRODUCTS))
         psql(database, "VACUUM ANALYZE")
         environ = maker.environ | environ
-        running = [Server(name, environ) for name in names]
+        running: list[Server] = []
         try:
+            running += (Server(name, environ) for name in names)
             figures: dict[str, dict[str, object]] = {server.name: {} for server in running}
             rates(running, keys, figures)
             for server in running:
