@@ -65,7 +65,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
         given["phone"] = given.pop("q")
     mine = Order.objects.filter(account=account)
     try:
-        found = OrderFilter.read(given, mine).qs
+        found = OrderFilter(given, mine).read()
     except Invalid as error:
         form.is_valid()
         for name, sentences in error.errors.items():

@@ -168,7 +168,7 @@ def _chosen(params: Any, webhook: Webhook, *, status: str | None = None) -> Quer
     given = {name: params[name] for name in DeliveryFilter.base_filters if params.get(name, "").strip()}
     if status:
         given["status"] = status
-    return DeliveryFilter.read(given, Delivery.objects.filter(webhook=webhook)).qs
+    return DeliveryFilter(given, Delivery.objects.filter(webhook=webhook)).read()
 
 
 @account_page
