@@ -9,7 +9,7 @@ PIP_PIN := pip==26.3
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
 PYTEST_ARGS ?= -n 2
 
-.PHONY: help run install test lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-servers bench-shares bench-growth lighthouse browser languages messages extract
+.PHONY: help run install test check lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-servers bench-shares bench-growth lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -23,6 +23,9 @@ install: $(VENV)/.requirements ## Make .venv and install the pinned requirements
 
 test: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages lint typecheck ## Run all checks and tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.requirements-dev $(VENV)/.embedded lint typecheck ## Run the checks and all tests that start no process and no browser
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not browser and not hosts'
 
 test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Build the image; cut off and kill hosts of several (needs root)
 	$(BIN)/python -m pytest -m hosts tests/deployment tests/hosts

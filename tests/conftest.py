@@ -32,6 +32,8 @@ from webhooks.models import Delivery, Event, Webhook
 
 # Nobody runs collectstatic before the tests, and passwords need not be slow to guess.
 settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
+# Static files are looked up when they are asked for: every client of a test would read them all anew.
+settings.WHITENOISE_AUTOREFRESH = True
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 settings.MIDDLEWARE.insert(0, "tests.harness.drift.Recorder")
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the processes that they start.

@@ -1,7 +1,8 @@
 """What kind each test is of, found out rather than written down, so that `make check` forgets none.
 
 `browser` is a test that asks for Chromium. `process` is one that starts a process: it, one of its fixtures, or what
-they name of `tests` in turn, names `subprocess`. Any other test that starts a process fails.
+they name of `tests` in turn, names `subprocess`. Any other test that starts a process fails. Files with such tests come
+first: they take longest, and no worker shall begin with one when the others are done.
 """
 
 import subprocess
@@ -21,13 +22,21 @@ KINDS = ("browser", "process", "hosts")
 ROOMS = ("tests.", "codservice.onebox.")
 
 
-@pytest.hookimpl(tryfirst=True)  # before those are left out that nobody asked for
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # marks before those are left out that nobody asked for; has the last word on the order
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
         elif any(map(_starts_processes, _functions(item))):
             item.add_marker("process")
+    result = yield
+    long = {item.path for item in items if _is_marked(item)}
+    items.sort(key=lambda item: item.path not in long)
+    return result
+
+
+def _is_marked(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(kind) for kind in KINDS)
 
 
 def _functions(item: pytest.Item) -> Iterator[Any]:
@@ -81,7 +90,7 @@ _unmarked = ""
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     global _unmarked
-    _unmarked = "" if any(item.get_closest_marker(kind) for kind in KINDS) else item.nodeid
+    _unmarked = "" if _is_marked(item) else item.nodeid
     try:
         return (yield)
     finally:
