@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.utils import timezone
 
-from tests.harness.background import at_once
+from tests.harness.background import PATIENCE, at_once
 from webhooks import queue, registry, secrets, sender
 from webhooks.management.commands import resend_deliveries
 from webhooks.models import Delivery, Webhook
@@ -232,14 +232,14 @@ class Sink:
             daemon=True,
         )
         self.thread.start()
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while not (found := re.search(r"http://\S+", self.err.getvalue())):
             assert time.monotonic() < until
             time.sleep(0.01)
         self.url = found[0]
 
     def lines(self):
-        self.thread.join(10)
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
         return self.out.getvalue().splitlines()
 
