@@ -20,6 +20,7 @@ from codservice.accounts import authentication
 from codservice.accounts.models import Account
 from codservice.data_folder import Layout
 from tests import factories
+from tests.harness.background import PATIENCE
 from tests.harness.client import ApiClient, new_key
 from tests.harness.deliveries import write_delivery
 from tests.harness.onebox import OneBox
@@ -211,11 +212,11 @@ def make_engine() -> Iterator[Callable[..., Engine]]:
         both_threads = threading.Barrier(2)
 
         def leave(both: threading.Barrier = both_threads) -> None:
-            both.wait(10)
+            both.wait(PATIENCE)
             connections.close_all()
 
         for future in [each._database.submit(leave) for _ in range(2)]:
-            future.result(20)
+            future.result(PATIENCE)
         each._database.shutdown()
         if each._sender:
             each._sender.close()

@@ -20,7 +20,7 @@ from codservice.days import ALGIERS
 from codservice.errors import Refused
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
-from tests.factories import AgentFactory, ProductFactory, make_order, order_line
+from tests.factories import AgentFactory, ProductFactory, make_order
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient
 from webhooks.models import Event
@@ -166,7 +166,7 @@ def test_an_order_that_is_being_changed_is_passed_over(alice: Account, agent: Us
     busy, free = make_order(alice, phone="0550000001"), make_order(alice, phone="0550000002")
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
         Order.objects.select_for_update().get(id=busy.id)
-        assert pool.submit(next_order, agent).result(2) == free
+        assert pool.submit(next_order, agent).result(PATIENCE) == free
         pool.submit(connections.close_all).result()
 
 

@@ -15,6 +15,7 @@ from codservice import logs
 from codservice.accounts import authentication
 from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
+from tests.harness.background import eventually
 from tests.harness.client import new_key
 from tests.harness.database import database_url
 
@@ -260,9 +261,7 @@ def test_a_connection_that_dies_in_a_request_is_503_and_the_next_is_served(servi
     with psycopg.connect(database_url()) as other, ThreadPoolExecutor(1) as pool:
         other.execute(lock)
         waiting = pool.submit(service.send, "POST", f"{ORDERS}/{order.id}/cancel", key=key)
-        deadline = monotonic() + 2
-        while not terminate("wait_event_type = 'Lock'"):
-            assert monotonic() < deadline
+        eventually(lambda: terminate("wait_event_type = 'Lock'"))
         answer = waiting.result()
         other.rollback()
     assert (answer.status, answer.json()["error"], answer.headers["Retry-After"]) == (503, "unavailable", "1")

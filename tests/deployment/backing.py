@@ -23,7 +23,7 @@ def start(process: Process) -> "subprocess.Popen[bytes]":
     if process.before_start:
         process.before_start()
     popen = spawn(process)
-    eventually(lambda: process.is_ready is None or process.is_ready(), 40)
+    eventually(lambda: process.is_ready is None or process.is_ready())
     return popen  # type: ignore[return-value]
 
 

@@ -19,7 +19,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from codservice.data_folder import Layout
-from tests.harness.background import eventually
+from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, free_port
 
 from . import backing
@@ -46,7 +46,7 @@ class Container:
     def end(self) -> int:
         """As `docker stop` does."""
         self.popen.send_signal(signal.SIGTERM)
-        return self.popen.wait(25)
+        return self.popen.wait(PATIENCE)
 
 
 def as_user(user: str) -> dict[str, object]:
@@ -129,12 +129,12 @@ def test_the_image_serves_as_another_user_and_stops_when_told(image, environment
         return Container(image, role(name), environment, tmp_path / f"{name}.log")
 
     prepared = started("prepare")
-    assert prepared.popen.wait(60) == 0, prepared.output.read_text()
+    assert prepared.popen.wait(PATIENCE) == 0, prepared.output.read_text()
     containers = {name: started(name) for name in ("web", "worker", "beat")}
     try:
         check = partial(Container, image, image.healthcheck, environment, tmp_path / "health.log")
-        eventually(lambda: check().popen.wait(10) == 0, 40)
-        eventually(lambda: get(environment, "/readyz")[0] == 200, 40)
+        eventually(lambda: check().popen.wait(PATIENCE) == 0)
+        eventually(lambda: get(environment, "/readyz")[0] == 200)
         status, page = get(environment, "/account/login")
         assert status == 200, page
         for path in re.findall(r'(?:href|src)="(/static/[^"]+)"', page):

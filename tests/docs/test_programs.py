@@ -25,6 +25,7 @@ from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
 from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
+from tests.harness.background import PATIENCE
 from tests.harness.client import new_key
 from tests.harness.npm import program
 from tests.harness.service import Service
@@ -60,7 +61,7 @@ class Front:
                 front.seen.append((trouble, self.headers["Idempotency-Key"]))
                 if trouble.isdigit():
                     return self._answer(int(trouble), {"Retry-After": "1"}, b"{}")
-                passed = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+                passed = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
                 passed.request("POST", self.path, body, dict(self.headers.items()))
                 answer = passed.getresponse()
                 content = answer.read()
@@ -172,7 +173,7 @@ class Running:
     def start(self) -> None:
         with (self._folder / "log").open("ab") as log:
             self.process = subprocess.Popen(self._command, cwd=self._folder, env=self._environ, stdout=log, stderr=log)
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
@@ -185,7 +186,7 @@ class Running:
     def stop(self) -> None:
         self.process.terminate()
         try:
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -194,7 +195,7 @@ class Running:
         return [json.loads(line) for line in self.store.read_text().splitlines()]
 
     def post(self, body: bytes, headers: dict[str, str]) -> int:
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         client.request("POST", "/", body, headers)
         status = client.getresponse().status
         client.close()

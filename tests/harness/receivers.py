@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from .background import PATIENCE
+
 READ_AT_ONCE = 65536
 
 
@@ -97,12 +99,12 @@ class Receiver:
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
         self._thread.start()
-        assert started.wait(5)
+        assert started.wait(PATIENCE)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
 
     def url(self, path: str = "/", host: str | None = None) -> str:
         scheme = "https" if self.tls else "http"
@@ -111,7 +113,7 @@ class Receiver:
     def of(self, path: str) -> list[Request]:
         return [request for request in list(self.requests) if request.path == path]
 
-    def wait_for(self, count: int, seconds: float = 10.0) -> list[Request]:
+    def wait_for(self, count: int, seconds: float = PATIENCE) -> list[Request]:
         """The requests, once there are `count` of them."""
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.requests) >= count, seconds), (

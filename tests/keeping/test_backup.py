@@ -22,7 +22,7 @@ from codservice.onebox.alone import database_of
 from inventory import stock
 from orders import lifecycle
 from tests import factories
-from tests.harness.background import eventually
+from tests.harness.background import PATIENCE, eventually
 from tests.harness.database import environment
 from tests.harness.onebox import OneBox
 from tests.harness.processes import CHECKOUT
@@ -125,7 +125,7 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
     service: OneBox = run(data=data, module="codservice.onebox", WEBHOOK_ALLOW_PRIVATE="true").wait_until_up()
     expected = {str(deliveries[name].id) for name in ("due", "retry")}
     eventually(lambda: {request.delivery for request in receiver.requests} == expected)
-    eventually(lambda: manage("check_service", DATA_DIR=str(data)).returncode == 0, 60)
+    eventually(lambda: manage("check_service", DATA_DIR=str(data)).returncode == 0)
     assert len(receiver.requests) == 2
     assert service.query("SELECT count(*) FROM webhooks_delivery WHERE status = 'pending'") == 1
     # A service that runs is backed up as well.
@@ -182,7 +182,7 @@ def test_an_interrupted_backup_leaves_no_file(deliveries, tmp_path):
         eventually(lambda: file.with_name("interrupted.dump.part").exists())
         time.sleep(0.3)
         running.send_signal(signal.SIGINT)
-        assert running.wait(20) != 0
+        assert running.wait(PATIENCE) != 0
         running.stderr.close()
 
     assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ from codservice.operations import duties, tasks
 from codservice.retention import SWEEPS, sweep
 from inventory.models import StockMovement
 from tests import factories
-from tests.harness.background import at_once
+from tests.harness.background import PATIENCE, at_once
 from webhooks import delivery, registry, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
@@ -105,14 +105,14 @@ def test_what_somebody_holds_is_passed_over_and_goes_the_next_time(webhook, deli
         if number == 0:
             with transaction.atomic():
                 Delivery.objects.select_for_update().get(id=held.id)
-                barrier.wait(10)
-                barrier.wait(10)
+                barrier.wait(PATIENCE)
+                barrier.wait(PATIENCE)
             return None
-        barrier.wait(10)
+        barrier.wait(PATIENCE)
         try:
             return json.loads(run("--json"))["deliveries"]
         finally:
-            barrier.wait(10)
+            barrier.wait(PATIENCE)
 
     barrier = Barrier(2)
     assert at_once(2, work) == [None, 1]

@@ -20,7 +20,7 @@ from codservice.operations import duties
 from orders import metrics as orders_metrics
 from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
-from tests.harness.background import eventually
+from tests.harness.background import PATIENCE, eventually
 from tests.harness.client import new_key
 from tests.harness.deliveries import write
 from tests.harness.receivers import answer, hang
@@ -113,7 +113,7 @@ def test_a_worker_whose_port_is_taken_says_so(start, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "codservice.run.worker"],
         env=os.environ | {"METRICS_PORT": str(web.port)},
-        cwd=django_settings.BASE_DIR, capture_output=True, text=True, timeout=30, check=False,
+        cwd=django_settings.BASE_DIR, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert f"METRICS_PORT {web.port} on 127.0.0.1 cannot be used" in done.stderr

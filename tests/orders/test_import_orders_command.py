@@ -22,6 +22,7 @@ from django.db import connection, connections, transaction
 from codservice.accounts.models import Account
 from orders.models import Order, OrderItem, StatusChange
 from tests.factories import make_order
+from tests.harness.background import PATIENCE
 from tests.harness.sheets import write_xlsx
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -323,7 +324,7 @@ def test_interrupted_it_says_how_to_go_on(alice: Account, write: Any, tmp_path: 
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 130, err
     assert json.loads(out)["imported"] == 1000
@@ -349,7 +350,7 @@ def test_a_batch_waits_for_locks_of_others_longer_than_a_request_would(alice: Ac
 
     with ThreadPoolExecutor(1) as pool:
         holding = pool.submit(hold)
-        held.wait(10)
+        held.wait(PATIENCE)
         result, status = run(write([row(), row(external_id="A2")]), alice)
         done.set()
         holding.result()

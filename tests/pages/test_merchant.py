@@ -22,6 +22,7 @@ from codservice.accounts.models import Account, ApiKey
 from orders import lifecycle
 from orders.models import Order
 from tests import factories
+from tests.harness.background import PATIENCE
 from tests.harness.browser import Visit
 from tests.harness.receivers import Receiver, answer
 from webhooks.models import Delivery
@@ -46,7 +47,7 @@ def worker(settings: Any, make_engine: Callable[..., Any]) -> Iterator[None]:
     yield
     stopping.set()
     engine.stop()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 

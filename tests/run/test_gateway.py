@@ -27,7 +27,7 @@ def web() -> Iterator[tuple[int, int]]:
     eventually(lambda: socket.socket().connect_ex(("127.0.0.1", number)) == 0)
     yield number, web.pid
     web.terminate()
-    assert web.wait(10) == 0
+    assert web.wait(PATIENCE) == 0
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def port(web: tuple[int, int]) -> int:
 
 
 def connect(port: int) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -219,7 +219,7 @@ def test_answer_that_fails_before_anything_is_sent_is_an_error(port):
 
 
 def test_file_is_sent_whole(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/file", timeout=5) as got:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/file", timeout=PATIENCE) as got:
         assert got.read() == (CHECKOUT / "tests" / "run" / "stub.py").read_bytes()
 
 

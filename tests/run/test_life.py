@@ -88,7 +88,7 @@ def test_killed_supervisor_leaves_no_orphans_and_its_data_is_taken_up(run):
     below = descendants(service.popen.pid)
     service.popen.kill()
     service.popen.wait()
-    eventually(lambda: not [pid for pid in below if is_alive(pid)], 5)
+    eventually(lambda: not [pid for pid in below if is_alive(pid)])
     assert run().wait_until_up().query("SELECT number FROM kept") == 7
 
 
@@ -120,7 +120,7 @@ def test_stops_with_the_one_that_started_it(run, tmp_path):
         env={"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data"), "PORT": str(free_port())},
         stdout=subprocess.DEVNULL,
     )
-    eventually(lambda: len(descendants(starter.pid)) > 8, 30)
+    eventually(lambda: len(descendants(starter.pid)) > 8)
     below = descendants(starter.pid)
     starter.kill()
     starter.wait()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.background import eventually
+from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import descendants, is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 def status(service, path: str) -> int:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{service.port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{service.port}{path}", timeout=PATIENCE) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -45,8 +45,8 @@ def test_service_from_nothing_to_its_second_start(run):
     for name in ("cod-web", "cod-worker", "cod-beat", "cod-application"):
         killed = named(service, name)
         os.kill(killed, signal.SIGKILL)
-        eventually(lambda name=name, killed=killed: named(service, name) not in (0, killed), 30)
-        eventually(lambda: status(service, "/readyz") == 200, 30)
+        eventually(lambda name=name, killed=killed: named(service, name) not in (0, killed))
+        eventually(lambda: status(service, "/readyz") == 200)
 
     below = descendants(service.popen.pid)
     assert service.stop() == 0
@@ -61,7 +61,7 @@ def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run):
     key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
     service = run(module="codservice.onebox", SECRET_KEY="x" * 50, ENCRYPTION_KEYS=key, HTTPS="false").wait_until_up()
 
-    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/console/login/", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/console/login/", timeout=PATIENCE) as answer:
         styles = re.findall(r'href="(/static/[^"]+\.css)"', answer.read().decode())
 
     assert styles

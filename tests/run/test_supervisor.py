@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 
-from tests.harness.background import eventually
+from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, descendants
 
 NOTED = """
@@ -59,7 +59,7 @@ def test_starts_in_order_and_stops_in_the_given_order(tmp_path):
     )
     eventually(lambda: (tmp_path / "notes.worker").exists())
     running.send_signal(signal.SIGTERM)
-    assert running.wait(10) == 0
+    assert running.wait(PATIENCE) == 0
     assert (tmp_path / "notes").read_text().split() == ["web", "worker", "database"]
 
 
@@ -72,14 +72,14 @@ def test_what_does_not_stop_in_its_time_is_killed(tmp_path):
     eventually(lambda: (tmp_path / "notes.slow").exists())
     running.send_signal(signal.SIGINT)
     began = time.monotonic()
-    assert running.wait(10) == 0
-    assert time.monotonic() - began < 5
+    assert running.wait(PATIENCE) == 0
+    assert time.monotonic() - began < 30  # it sleeps for 60
     assert "did not stop" in running.stdout.read()
 
 
 def test_crash_loop_ends_the_service_with_a_sentence(tmp_path):
     running = supervise(tmp_path, """[Process("web", [python, "-c", "raise SystemExit(5)"], is_ready=lambda: False)]""")
-    assert running.wait(15) == 1
+    assert running.wait(PATIENCE) == 1
     assert "web failed 3 times in a row, the last time it ended with status 5" in running.stdout.read()
 
 
@@ -89,7 +89,7 @@ def test_failed_preparation_ends_the_service(tmp_path):
         """[Process("prepare", [python, "-c", "raise SystemExit(4)"], once=True),
             Process("web", noted("web"))]""",
     )
-    assert running.wait(15) == 1
+    assert running.wait(PATIENCE) == 1
     assert "prepare ended with status 4" in running.stdout.read()
     assert not (tmp_path / "notes.web").exists()
 
@@ -100,10 +100,10 @@ def test_many_accidents_after_good_starts_are_not_a_crash_loop(tmp_path):
         tmp_path,
         f"""[Process("web", [python, "-c", {script.format(str(tmp_path / "starts"))!r}], is_ready=lambda: True)]""",
     )
-    eventually(lambda: (tmp_path / "starts").exists() and len((tmp_path / "starts").read_text()) >= 5, 20)
+    eventually(lambda: (tmp_path / "starts").exists() and len((tmp_path / "starts").read_text()) >= 5)
     assert running.poll() is None
     running.send_signal(signal.SIGTERM)
-    assert running.wait(10) == 0
+    assert running.wait(PATIENCE) == 0
 
 
 def test_functions_run_in_forks_and_are_treated_alike(tmp_path):
@@ -119,13 +119,13 @@ def test_functions_run_in_forks_and_are_treated_alike(tmp_path):
     os.kill(forked, signal.SIGKILL)
     eventually(lambda: (tmp_path / "notes.web").exists())
     running.send_signal(signal.SIGTERM)
-    assert running.wait(10) == 0
+    assert running.wait(PATIENCE) == 0
     assert (tmp_path / "notes").read_text() == "web\n"
 
 
 def test_function_that_raises_ends_with_its_traceback(tmp_path):
     running = supervise(tmp_path, """[Process("task", target=lambda: 1 / 0, once=True)]""")
-    assert running.wait(10) == 1
+    assert running.wait(PATIENCE) == 1
     assert "task ended with status 1" in running.stdout.read()
 
 
@@ -135,5 +135,5 @@ def test_sentence_of_a_process_is_not_followed_by_another(tmp_path):
         """[Process("web", [python, "-c", "import os; print('the reason', flush=True); os._exit(os.EX_CONFIG)"],
             is_ready=lambda: False)]""",
     )
-    assert running.wait(10) == 1
+    assert running.wait(PATIENCE) == 1
     assert "again" not in running.stdout.read()

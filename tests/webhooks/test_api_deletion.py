@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
+from tests.harness.background import PATIENCE
 from tests.harness.receivers import Receiver, answer, hang
 from webhooks import delivery, events, registry, tasks
 from webhooks.models import Attempt, Claim, Delivery, Event
@@ -36,7 +37,7 @@ def engine(settings, make_engine):
     yield engine
     stopping.set()
     engine.stop()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -77,7 +78,7 @@ def test_while_all_attempts_hang_the_answer_is_soon_there(api, alice, register, 
         time.sleep(0.3)
         assert all(request.at < answered for request in receiver.requests)
         assert len(receiver.requests) == delivery.AT_ONCE
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while Claim.objects.exists():  # the attempts under way are noted when they end
             assert time.monotonic() < until
             time.sleep(0.05)
@@ -142,7 +143,7 @@ def test_a_claim_that_is_being_made_meanwhile_is_waited_for(alice, register, del
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [delivery.CLAIMING])
             looked.set()
-            may_commit.wait(10)
+            may_commit.wait(PATIENCE)
             Claim.objects.create(
                 delivery=row,
                 webhook=webhook,
@@ -153,13 +154,13 @@ def test_a_claim_that_is_being_made_meanwhile_is_waited_for(alice, register, del
 
     claiming = threading.Thread(target=claim)
     claiming.start()
-    assert looked.wait(10)
+    assert looked.wait(PATIENCE)
     deleting = threading.Thread(target=lambda: (registry.delete(alice.id, webhook.id), connections.close_all()))
     deleting.start()
     deleting.join(0.5)
     assert deleting.is_alive()
     may_commit.set()
     for thread in (claiming, deleting):
-        thread.join(10)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     assert Claim.objects.exists()

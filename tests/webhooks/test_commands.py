@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from tests.harness.background import at_once
 from webhooks import posts, queue, registry, secrets
+from webhooks import queue, registry, secrets, sender
 from webhooks.management.commands import resend_deliveries
 from webhooks.models import Delivery, Webhook
 
@@ -232,14 +233,14 @@ class Sink:
             daemon=True,
         )
         self.thread.start()
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while not (found := re.search(r"http://\S+", self.err.getvalue())):
             assert time.monotonic() < until
             time.sleep(0.01)
         self.url = found[0]
 
     def lines(self):
-        self.thread.join(10)
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
         return self.out.getvalue().splitlines()
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
 from tests.factories import make_order
+from tests.harness.background import PATIENCE
 from webhooks import events, registry
 from webhooks.models import Delivery, Event, Webhook
 
@@ -120,7 +121,7 @@ def test_a_deletion_waits_for_what_is_being_published_and_drops_it(alice, regist
     published, deleted = threading.Event(), threading.Event()
 
     def delete():
-        published.wait(10)
+        published.wait(PATIENCE)
         registry.delete(alice.id, webhook.id)
         deleted.set()
         connections.close_all()
@@ -131,7 +132,7 @@ def test_a_deletion_waits_for_what_is_being_published_and_drops_it(alice, regist
         events.publish(alice.id, KIND, data={}, at=AT)
         published.set()
         assert not deleted.wait(0.3)
-    thread.join(10)
+    thread.join(PATIENCE)
 
     assert list(Delivery.objects.values_list("status", flat=True)) == ["dropped"]
     publish(alice)

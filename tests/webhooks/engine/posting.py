@@ -31,7 +31,7 @@ def post_all(
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=90,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

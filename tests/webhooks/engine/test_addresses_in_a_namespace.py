@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.background import PATIENCE
 from tests.harness.processes import CHECKOUT
 
 from .certificates import Authority
@@ -90,7 +91,7 @@ def went(namespace: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

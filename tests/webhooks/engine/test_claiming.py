@@ -68,7 +68,7 @@ def test_two_workers_together_give_a_webhook_its_share_and_no_more(receiver, web
     workers = make_workers(2)
     for worker in workers:
         worker.start()
-    receiver.wait_for(300, 20)
+    receiver.wait_for(300)
     for worker in workers:
         worker.stop()
     assert most == delivery.AT_ONCE
@@ -225,7 +225,7 @@ def arrivals(engine, receiver, webhook, count=25):
         write(webhook)
         engine.wake_up()
         while len(receiver.of("/good")) == seen:
-            assert time.monotonic() - before < 10
+            assert time.monotonic() - before < PATIENCE
             time.sleep(0.002)
         took.append(receiver.of("/good")[-1].at - before)
         time.sleep(0.03)
@@ -305,15 +305,14 @@ def test_a_previous_secret_that_cannot_be_read_is_left_out(engine, receiver, web
 
 
 def test_a_second_drain_in_a_process_returns_at_once_and_wakes_the_first(engine, receiver, webhook_to):
-    receiver.behaviours["/slow"] = answer(after=0.8)
+    receiver.behaviours["/slow"] = answer(after=2.5)
     write(webhook_to(receiver.url("/slow")))
     draining = Background(engine.drain)
     receiver.wait_for(1)
     write(webhook_to(receiver.url("/quick")))
-    before = time.monotonic()
     assert engine.drain() == 0
-    assert time.monotonic() - before < 0.1
-    receiver.wait_for(2, 0.5)
+    receiver.wait_for(2)
+    assert Attempt.objects.filter(delivery__webhook__url=receiver.url("/slow")).count() == 0  # it is still out
     assert draining.result() == 2
 
 

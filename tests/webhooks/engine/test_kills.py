@@ -25,7 +25,7 @@ import pytest
 
 from codservice import data_folder
 from tests.factories import order_body
-from tests.harness.background import Background, eventually
+from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.onebox import OneBox
 from tests.harness.processes import descendants
 from tests.harness.receivers import Connection, Receiver, answer
@@ -61,7 +61,7 @@ class Merchant:
             connection.close()
 
     def until_answered(self, *args: Any, **kwargs: str) -> tuple[int, Any]:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 status, body = self.request(*args, **kwargs)
@@ -131,7 +131,7 @@ class Killer:
         self.did: list[tuple[str, int]] = []
 
     def kill(self, name: str) -> None:
-        eventually(lambda: self._is_running(name), 40)
+        eventually(lambda: self._is_running(name))
         before = self._claims() if name == "database" else 0
         leader = self._find(name)
         for pid in [leader, *descendants(leader)]:
@@ -201,11 +201,11 @@ def test_every_committed_change_arrives_whatever_is_killed_when(service, tmp_pat
         ]
         moments = sorted(dice.sample(range(STEPS // 20, STEPS - STEPS // 10), len(KILLED)))
         for moment, name in zip(moments, KILLED, strict=True):
-            eventually(lambda moment=moment: merchant.steps >= moment or any(each.is_over for each in clients), 60)
+            eventually(lambda moment=moment: merchant.steps >= moment or any(each.is_over for each in clients))
             time.sleep(dice.random() * 0.05)
             killer.kill(name)
         for client in clients:
-            client.result(90)
+            client.result()
         assert merchant.steps == STEPS
         looked = 0
 
@@ -219,7 +219,7 @@ def test_every_committed_change_arrives_whatever_is_killed_when(service, tmp_pat
             except psycopg.Error:
                 return False
 
-        eventually(is_drained, 60)
+        eventually(is_drained)
         check(service, merchant, receiver, killer)
 
 

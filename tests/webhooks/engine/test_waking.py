@@ -15,12 +15,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from codservice.celery import app
+from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import environment
 from tests.harness.deliveries import write
 from tests.harness.processes import CHECKOUT
 from tests.harness.receivers import answer, hang
 from webhooks import events, tasks, wakeup
-from webhooks.models import Delivery, Event
+from webhooks.models import Attempt, Delivery, Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,7 +51,7 @@ def celery_worker():
         stdout=subprocess.DEVNULL,
     )
     broker = redis.Redis.from_url(settings.REDIS_URL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not any(client["cmd"] == "brpop" and client["db"] == str(_database()) for client in broker.client_list()):
         assert process.poll() is None
         assert time.monotonic() < deadline
@@ -58,7 +59,7 @@ def celery_worker():
     yield process
     process.terminate()
     try:
-        process.wait(10)
+        process.wait(PATIENCE)
     finally:
         process.kill()
         process.wait()
@@ -165,24 +166,19 @@ def test_a_commit_is_followed_while_other_posts_hang(receiver, webhook_to, alice
     wakeup.ring()
     receiver.wait_for(10)
     webhook_to(receiver.url("/good"))
-    before = time.monotonic()
     publish(alice)
-    while not receiver.of("/good"):
-        assert time.monotonic() - before < 1.0
-        time.sleep(0.002)
+    eventually(lambda: receiver.of("/good"))
+    assert Attempt.objects.filter(failure="timeout").count() == 0  # they are still out
 
 
 def test_the_task_returns_at_once_when_another_thread_drains(engine, receiver, webhook_to, monkeypatch):
-    from tests.harness.background import Background
-
     monkeypatch.setattr(tasks, "engine", engine)
-    receiver.default = answer(after=0.6)
+    receiver.default = answer(after=2.5)
     write(webhook_to(receiver.url()))
     draining = Background(tasks.deliver)
     receiver.wait_for(1)
-    before = time.monotonic()
     assert tasks.deliver() == 0
-    assert time.monotonic() - before < 0.3
+    assert not draining.is_over
     assert draining.result() == 1
 
 
@@ -196,7 +192,7 @@ RING = (
 
 def ring_with(url):
     done = subprocess.run(
-        [sys.executable, "-c", RING], cwd=CHECKOUT, capture_output=True, text=True, timeout=30,
+        [sys.executable, "-c", RING], cwd=CHECKOUT, capture_output=True, text=True, timeout=PATIENCE,
         env={**os.environ, "REDIS_URL": url, "DJANGO_SETTINGS_MODULE": "codservice.settings"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
