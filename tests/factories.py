@@ -33,6 +33,12 @@ class UserFactory(factory.django.DjangoModelFactory):
     password = factory.LazyFunction(hashed_password)
 
 
+def make_groups() -> None:
+    """Those of the call center, again: a test with transactions of its own has emptied all tables, theirs too."""
+    if not Group.objects.exists():
+        import_module("agents.migrations.0001_roles").make_groups(apps, None)
+
+
 class AgentFactory(UserFactory):
     username = factory.Sequence(lambda n: f"agent{n}")
     first_name = factory.Sequence(lambda n: f"Agent {n}")
@@ -40,9 +46,7 @@ class AgentFactory(UserFactory):
 
     @factory.post_generation
     def role(self, create: bool, extracted: str | None, **kwargs: Any) -> None:
-        if not Group.objects.exists():
-            # A test with transactions of its own has emptied all tables, what migrations wrote included.
-            import_module("agents.migrations.0001_roles").make_groups(apps, None)
+        make_groups()
         self.groups.add(Group.objects.get(name=extracted or "Agents"))
 
 

@@ -11,6 +11,11 @@ from orders.models import Order
 from tests import factories
 
 
+@pytest.fixture(autouse=True)
+def _groups(db: None) -> None:
+    factories.make_groups()
+
+
 @pytest.fixture
 def agent(db: None) -> User:
     return factories.AgentFactory(username="samira", first_name="Samira")

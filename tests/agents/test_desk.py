@@ -20,8 +20,8 @@ from codservice.days import ALGIERS
 from codservice.errors import Refused
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
-from tests.factories import AgentFactory, ProductFactory, make_order
-from tests.harness.background import at_once
+from tests.factories import AgentFactory, ProductFactory, make_order, order_line
+from tests.harness.background import PATIENCE, at_once
 from tests.harness.client import ApiClient
 from webhooks.models import Event
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.background import eventually
+from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, descendants, free_port
 
 

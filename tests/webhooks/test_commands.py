@@ -14,9 +14,8 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.utils import timezone
 
-from tests.harness.background import at_once
+from tests.harness.background import PATIENCE, at_once
 from webhooks import posts, queue, registry, secrets
-from webhooks import queue, registry, secrets, sender
 from webhooks.management.commands import resend_deliveries
 from webhooks.models import Delivery, Webhook
 

@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from tests.harness.background import Background, at_once
+from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import one, wait_for_lock
 from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer, hang
