@@ -1,18 +1,22 @@
 """60 requests a minute and key, exactly, over any number of processes; and open when Redis is away."""
 
+import select
 import socket
+import socketserver
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import pytest
 import redis
 from django.conf import settings
-from django.core.cache import cache
 
 from codservice import ratelimit
 from tests.factories import AccountFactory, order_body
+from tests.harness.background import eventually
 from tests.harness.client import ApiClient, new_key
 
 ORDERS = "/api/v1/orders"
@@ -159,12 +163,11 @@ def refused_redis():
 
 
 @pytest.fixture(params=["hung_redis", "refused_redis"])
-def away(request, monkeypatch):
+def away(request, monkeypatch, settings):
     """Redis is away, for the limits of keys and of addresses."""
     url = request.getfixturevalue(request.param)
     monkeypatch.setattr(ratelimit, "counter", ratelimit.Counter(url, settings.REDIS_TIMEOUT))
-    monkeypatch.setattr(cache._connections[cache._alias]._cache, "_servers", [url], raising=True)
-    monkeypatch.setattr(cache._connections[cache._alias]._cache, "_pools", {}, raising=True)
+    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": url}}
 
 
 def timed(call):
@@ -192,15 +195,37 @@ def test_without_redis_a_stranger_still_gets_401(away, stranger):
     assert median(seconds for _, seconds in answers) < settings.REDIS_TIMEOUT / 2
 
 
+class Way(socketserver.BaseRequestHandler):
+    """A connection to the tests' Redis."""
+
+    def handle(self) -> None:
+        place = redis.Redis.from_url(settings.REDIS_URL).connection_pool.connection_kwargs
+        if path := place.get("path"):
+            there = socket.socket(socket.AF_UNIX)
+            there.connect(path)
+        else:
+            there = socket.create_connection((place["host"], place["port"]))
+        with there:
+            while True:
+                for one in select.select([self.request, there], [], [])[0]:
+                    if not (piece := one.recv(65536)):
+                        return
+                    (there if one is self.request else self.request).sendall(piece)
+
+
 def test_counting_goes_on_when_redis_is_back(refused_redis, api, monkeypatch):
     counter = ratelimit.Counter(refused_redis, settings.REDIS_TIMEOUT)
     monkeypatch.setattr(ratelimit, "counter", counter)
-    api.get(ORDERS)
-    monkeypatch.setattr(counter, "_redis", ratelimit.Counter(settings.REDIS_URL, 1)._redis)
-    monkeypatch.setattr(counter, "_count", counter._redis.register_script(ratelimit._COUNT))
     assert standing(api.get(ORDERS)) == (60, 60)
-    monkeypatch.setattr(counter, "_paused_until", 0.0)
-    assert standing(api.get(ORDERS)) == (60, 59)
+    address = urlsplit(refused_redis)
+    with socketserver.ThreadingTCPServer((address.hostname, address.port), Way) as back:
+        back.daemon_threads = True
+        threading.Thread(target=back.serve_forever, daemon=True).start()
+        assert counter.is_paused
+        assert standing(api.get(ORDERS)) == (60, 60)
+        eventually(lambda: not counter.is_paused)
+        assert standing(api.get(ORDERS)) == (60, 59)
+        back.shutdown()
 
 
 # --- Requests without a key -----------------------------------------------------------------------------------------

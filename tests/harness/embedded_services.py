@@ -27,8 +27,9 @@ from codservice.secret_file import secrets
 # Database 0 is for a run without xdist.
 REDIS_DATABASES = 64
 START_SECONDS = 90.0
-# A crash of the machine loses the test's rows, and nobody minds: services that tests start of their own keep these on.
-NOT_DURABLE = [word for name in ("fsync", "synchronous_commit", "full_page_writes") for word in ("-c", f"{name}=off")]
+# A crash of the machine may lose the tests' rows: services that tests start of their own do without these. Each worker
+# has tests that do fifty things at once.
+OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
 
 
 class _Services:
@@ -49,7 +50,8 @@ class _Services:
         secrets(layout.data)
         if not os.environ.get("DATABASE_URL"):
             database = postgres(layout)
-            self._run(replace(database, command=[*database.command, *NOT_DURABLE]))
+            options = [word for name, value in OPTIONS.items() for word in ("-c", f"{name}={value}")]
+            self._run(replace(database, command=[*database.command, *options]))
             os.environ["DATABASE_URL"] = data_folder.database_url(layout.data)
         if not os.environ.get("REDIS_URL"):
             self._run(valkey(layout, databases=REDIS_DATABASES))

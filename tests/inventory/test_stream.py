@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import OperationalError, connection
 
@@ -13,7 +14,9 @@ from codservice.accounts.models import Account
 from inventory import views
 from inventory.models import Product
 from tests.factories import ProductFactory
+from tests.harness.background import Background
 from tests.harness.client import ApiClient
+from tests.harness.database import database_url, end_sessions
 from tests.inventory.stock import INVENTORY
 
 
@@ -117,38 +120,32 @@ def test_no_transaction_stays_open_between_the_pages(alice: Account, api: ApiCli
         assert status.name == "IDLE"
 
 
-@pytest.mark.django_db
-def test_an_answer_that_breaks_off_cannot_be_taken_for_a_complete_one(
-    alice: Account, api: ApiClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def pages_until(broken: int, api: ApiClient) -> Iterator[bytes]:
+    """An answer's pieces; the database's sessions end when so many have come."""
+    for number, piece in enumerate(api.get(INVENTORY).streaming_content, start=1):
+        yield piece
+        if number == broken:
+            Background(end_sessions).result()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_that_breaks_off_cannot_be_taken_for_a_complete_one(alice: Account, api: ApiClient) -> None:
     make_products(alice, 2500)
-    whole = views._pages
-
-    def broken(products: Any) -> Iterator[Any]:
-        yield next(whole(products))
-        raise OperationalError("the database went away")
-
-    monkeypatch.setattr(views, "_pages", broken)
     got: list[bytes] = []
     with pytest.raises(OperationalError):
-        got.extend(api.get(INVENTORY).streaming_content)
+        got.extend(pages_until(1, api))
+    connection.close()
 
     assert sum(map(len, got)) > 100_000
     with pytest.raises(json.JSONDecodeError):
         json.loads(b"".join(got))
 
 
-@pytest.mark.django_db
-def test_when_the_first_page_fails_the_answer_is_a_proper_error(
-    alice: Account, api: ApiClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(products: Any) -> Iterator[Any]:
-        raise OperationalError("the database went away")
-        yield
-
-    monkeypatch.setattr(views, "_pages", broken)
-
-    answer = api.get(INVENTORY)
+@pytest.mark.django_db(transaction=True)
+def test_when_the_first_page_fails_the_answer_is_a_proper_error(alice: Account, api: ApiClient) -> None:
+    with psycopg.connect(database_url()) as other:
+        other.execute("LOCK TABLE inventory_product IN ACCESS EXCLUSIVE MODE")
+        answer = api.get(INVENTORY)
 
     assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
 
