@@ -29,11 +29,10 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-from codservice.embedded import database_url
-
 from benchmarks import load, service
 from benchmarks.orders import FILL, imports, psql
 from benchmarks.seeing import PRODUCTION
+from codservice.data_folder import database_url
 
 TURNS = 5
 SECONDS = 3.0

@@ -1,6 +1,7 @@
 """Who may import whom, and that one word names one module (docs/architecture.md, "The rooms")."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,3 +99,11 @@ def test_one_word_names_one_module() -> None:
             if "commands" not in path.parts and path.stem not in SHARED_NAMES:
                 homes[path.stem].append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "dependencies.md"])
+def test_the_files_that_the_pages_for_developers_name_are_there(page: str) -> None:
+    named = set(re.findall(r"[\w./]*\w\.py\b", (ROOT / "docs" / page).read_text(encoding="utf-8")))
+    there = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    assert named
+    assert {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in there)} == set()
