@@ -4,30 +4,47 @@
 #   python -m codservice.run.beat      the clock
 #   python -m codservice.run.prepare   migrations and the first operator; runs once before the others
 # PostgreSQL and Redis are elsewhere: DATABASE_URL, REDIS_URL. docs/operators.md, "More than one machine", tells the rest.
+# Whether a container is well is asked differently for each role: compose.yaml and docs/operations/kubernetes do.
 
-FROM python:3.11-slim-bookworm AS build
+# By digest, when docs/operations/compose/pin-images.sh has looked it up.
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+
+FROM ${PYTHON_IMAGE} AS build
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
-RUN python -m venv /venv
-ENV PATH=/venv/bin:$PATH
+COPY image/packages.sh image/
+COPY codservice/onebox/requirements.txt codservice/onebox/
 COPY requirements.txt ./
 # Sentry and OpenTelemetry too: they stay silent until their settings name an address.
 COPY codservice/observability/requirements.txt codservice/observability/
-RUN pip install --no-cache-dir --disable-pip-version-check -r requirements.txt -r codservice/observability/requirements.txt
+RUN sh image/packages.sh /venv requirements.txt codservice/observability/requirements.txt
+ENV PATH=/venv/bin:$PATH
 COPY . ./
-# Settings want these; nothing is connected to, and nothing of them stays.
-RUN SECRET_KEY=build ENCRYPTION_KEYS=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= \
+# Settings want these; nothing is connected to, and nothing of them stays. What is gathered is served from there.
+RUN SECRET_KEY=nothing-that-is-built-here-is-ever-signed-with-this ENCRYPTION_KEYS=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= \
     DATABASE_URL=postgresql://build/build REDIS_URL=redis://build \
-    python manage.py collectstatic --no-input --verbosity 0 \
-    && python -m compileall -q .
+    sh image/application.sh /venv
 
-FROM python:3.11-slim-bookworm
+# The base without what installs more, and with what of Python's own modules its image has not compiled.
+FROM ${PYTHON_IMAGE} AS system
+COPY image/system.sh /
+RUN sh /system.sh && rm /system.sh
+
+FROM scratch
+# hadolint ignore=DL3067
+COPY --from=system / /
 COPY --from=build /venv /venv
 COPY --from=build /app /app
 WORKDIR /app
-# The root file system may be read-only: what is written (beat's schedule, counters) is in /tmp and need not survive.
-ENV PATH=/venv/bin:$PATH \
+# The root file system may be read-only: what is written (counters, signs of life) is in /tmp and need not survive.
+# PRODUCTION: without its settings it refuses to start, and is no development server.
+ENV PATH=/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    LANG=C.UTF-8 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    PRODUCTION=true \
+    PULSE_FILE=/tmp/pulse \
     DATA_DIR=/tmp \
     HOME=/tmp \
     HOST=0.0.0.0 \
@@ -36,7 +53,4 @@ ENV PATH=/venv/bin:$PATH \
     CELERY_SKIP_CHECKS=true
 USER 10001:10001
 EXPOSE 8000
-# For web; the other roles have nothing to ask, and switch it off.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
-    CMD ["python", "-c", "from codservice.run.web import Web; raise SystemExit(not Web.from_environ().answers())"]
 CMD ["python", "-m", "codservice.run.web"]

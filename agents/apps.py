@@ -1,5 +1,6 @@
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
+from django.db.models.signals import post_migrate
 
 from codservice.retention import SWEEPS
 
@@ -15,6 +16,15 @@ class AgentsConfig(AppConfig):
     verbose_name = "Call center"
 
     def ready(self) -> None:
-        from agents import retention
+        from agents import public_holidays, retention
+        from agents.models import CallingPeriod, CallingRules
+        from agents.supervision import summing
+        from codservice.files.account_export import TABLES, Table
+        from orders import customer_data, daily
 
+        post_migrate.connect(public_holidays.write, sender=self)
         SWEEPS["claims"] = retention.forget_claims
+        customer_data.COPIES["claims"] = retention.forget_customer
+        daily.OVER_ALL["calls"] = summing.sum_up
+        TABLES["calling_rules"] = Table(CallingRules, ("account_id",))
+        TABLES["calling_periods"] = Table(CallingPeriod, ("id",))

@@ -2,18 +2,28 @@
 
 from collections.abc import Callable
 from functools import update_wrapper
+from http import HTTPStatus
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin import AdminSite
+from django.contrib.admin.options import TO_FIELD_VAR
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
 
 from codservice.days import ALGIERS
+
+# Of Django's addresses those that no page of ours leads to; the first crashes on an id that is no UUID.
+UNUSED = {"view_on_site", "autocomplete"}
 
 
 class Console(AdminSite):
@@ -24,12 +34,15 @@ class Console(AdminSite):
     index_title = _("Console")
     site_url = None
     enable_nav_sidebar = False
+    index_template = app_index_template = "operators/index.html"
     final_catch_all_view = False
 
     def admin_view(self, view: Callable[..., HttpResponse], cacheable: bool = False) -> Callable[..., HttpResponse]:
-        inner = super().admin_view(view, cacheable)
+        inner = super().admin_view(view)  # Django would let browsers store a few
 
         def in_algiers(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if "" in (request.GET.get(TO_FIELD_VAR), request.POST.get(TO_FIELD_VAR)):
+                raise BadRequest("a field without a name, which Django would look up")
             with timezone.override(ALGIERS):
                 response = inner(request, *args, **kwargs)
                 # Django would render it after this block, by another clock.
@@ -39,12 +52,21 @@ class Console(AdminSite):
 
     def get_urls(self) -> list[Any]:
         # Imported here: this module is loaded before the models are.
-        from agents import own_codes
+        from agents import own_keys
         from agents.desk import urls as desk
         from agents.supervision import urls as supervision
 
-        codes = path("codes/", self.admin_view(own_codes.page), name="codes")
-        return [*desk.urls(self), *supervision.urls(self), codes, *super().get_urls()]
+        codes = path("codes/", self.admin_view(self.codes), name="codes")
+        keys = path("keys/", self.admin_view(own_keys.switch), name="keys")
+        djangos = [each for each in super().get_urls() if getattr(each, "name", "") not in UNUSED]
+        return [*desk.urls(self), *supervision.urls(self), codes, keys, *djangos]
+
+    @method_decorator([require_http_methods(["GET", "HEAD", "POST"]), sensitive_post_parameters()])
+    def codes(self, request: HttpRequest) -> HttpResponse:
+        """As on the account's pages, in the console's dress."""
+        from codservice.accounts.own_codes import CodesPage
+
+        return CodesPage("admin:codes", _show_codes)(request)
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.user.has_perm("orders.work_order") and not request.user.is_superuser:
@@ -53,13 +75,28 @@ class Console(AdminSite):
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         # Imported here, as Django's own site does: this module is loaded before the models are.
+        from agents import own_keys
         from agents.forms import ConsoleLoginForm
+        from codservice.accounts import known_browsers
         from codservice.accounts.views import locked_or
 
         self.login_form, self.login_template = ConsoleLoginForm, "agents/login.html"
         response = super().login(request, extra_context)
+        if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+            known_browsers.remember(response, request.user)
+            own_keys.remember(request)
         form = getattr(response, "context_data", {}).get("form")
         return locked_or(response, form.wait if form else 0)
+
+    def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """As on the account's pages, in the console's dress."""
+        from codservice.accounts.views import PasswordChange
+
+        return PasswordChange.as_view(
+            template_name="agents/password_change.html",
+            success_url=reverse("admin:password_change_done"),
+            extra_context={**self.each_context(request), **(extra_context or {})},
+        )(request)
 
     def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         from django.contrib.auth.views import LogoutView
@@ -67,6 +104,10 @@ class Console(AdminSite):
         return LogoutView.as_view(next_page="admin:login")(request)
 
 
-def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
+def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> TemplateResponse:
     """A page of the console."""
     return TemplateResponse(request, template, {**admin.site.each_context(request), **context}, status=status)
+
+
+def _show_codes(request: HttpRequest, **context: Any) -> TemplateResponse:
+    return show(request, "agents/codes.html", title=gettext("One-time codes"), **context)

@@ -1,20 +1,27 @@
-"""The filters of the console's list of orders, beside its tabs of statuses: one form for all."""
+"""The filters of the console's list of orders, beside its tabs of statuses: one form for all that people choose, and
+what the figures lead to: the orders to which something happened, as `supervision.summing` counts it."""
 
 from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import CharField, Exists, Func, OuterRef, QuerySet
+from django.db.models.functions import ExtractHour
 from django.http import HttpRequest
+from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
+from agents import ages
 from agents.models import Claim
 from codservice import days
 from codservice.accounts.models import Account, User
+from codservice.form_fields import DayField, FreeText
+from inventory.models import Product
 from orders import regions
-from orders.models import CallState, Order, Status
+from orders.cancel_reasons import in_words
+from orders.models import CallState, Order, OrderItem, Status, StatusChange
 from orders.templatetags.orders import wilaya
 
 ANYBODY = "anybody"
@@ -23,20 +30,23 @@ ANYBODY = "anybody"
 class FilterForm(forms.Form):
     merchant = forms.CharField(label=gettext_lazy("Merchant"), required=False, max_length=100)
     wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False)
-    first = forms.DateField(label=pgettext_lazy("date", "From"), required=False)
-    last = forms.DateField(label=pgettext_lazy("date", "To"), required=False)
+    first = DayField(label=pgettext_lazy("date", "From"), required=False)
+    last = DayField(label=pgettext_lazy("date", "To"), required=False)
     call = forms.ChoiceField(
-        label=gettext_lazy("Waits for"), required=False, choices=[("", gettext_lazy("Anything")), *CallState.choices]
+        label=gettext_lazy("Waits for"),
+        required=False,
+        choices=[("", gettext_lazy("Anything"))]
+        + [(state.value, state.label) for state in CallState if state != CallState.TEST],
     )
+    age = forms.TypedChoiceField(label=gettext_lazy("Age"), required=False, coerce=int)
     holder = forms.ChoiceField(label=gettext_lazy("Is being called by"), required=False)
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, label_suffix="", auto_id="filter-%s")
         self.fields["merchant"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
-        for name in ("first", "last"):
-            self.fields[name].widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
         places = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
         self.fields["wilaya"].choices = [("", _("All")), *places]
+        self.fields["age"].choices = [("", _("All")), *enumerate(ages.names())]
         callers = User.objects.filter(is_active=True, groups__permissions__codename="work_order").distinct()
         people = [(str(user.pk), user.display_name) for user in callers.order_by("first_name", "username")]
         self.fields["holder"].choices = [("", _("All")), (ANYBODY, _("Anybody")), *people]
@@ -51,19 +61,25 @@ class FilterForm(forms.Form):
             raise ValidationError(_("The first day must not be later than the last."))
         return last
 
+    def merchants(self) -> QuerySet[Account]:
+        """Those whose orders were asked for, of a form that is valid."""
+        return Account.objects.filter(live=None, name__icontains=self.cleaned_data["merchant"])
+
     def narrow(self, orders: QuerySet[Order]) -> QuerySet[Order]:
         """Those of `orders` that were asked for; none when what was asked for cannot be understood."""
         if not self.is_valid():
             return orders.none()
         data = self.cleaned_data
         if data["merchant"]:
-            orders = orders.filter(account__in=Account.objects.filter(name__icontains=data["merchant"]).values("pk"))
+            orders = orders.filter(account__in=self.merchants().values("pk"))
         if data["wilaya"]:
             orders = orders.filter(wilaya_code=data["wilaya"])
         if data["first"]:
             orders = orders.filter(created_at__gte=days.start_of(data["first"]))
         if data["last"]:
             orders = orders.filter(created_at__lt=days.end_of(data["last"]))
+        if data["age"] != "":
+            orders = orders.filter(ages.between(data["age"], timezone.now()))
         if data["call"]:
             orders = orders.filter(status=Status.PENDING, call_state=data["call"])
         if data["holder"]:
@@ -84,7 +100,11 @@ class FormFilter(admin.ListFilter):
         super().__init__(request, params, model, model_admin)
         values = {name: params.pop(name)[-1] for name in self.parameter_names if name in params}
         self.form = FilterForm(values)
-        self.is_used = any(value.strip() for value in values.values())
+        self.used = {name for name, value in values.items() if value.strip()}
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self.used)
 
     def has_output(self) -> bool:
         return True
@@ -97,3 +117,153 @@ class FormFilter(admin.ListFilter):
 
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
         return self.form.narrow(orders) if self.is_used else orders
+
+
+class SortFilter(admin.ListFilter):
+    """In which order the list is read. Only what an index gives: by age always, by the next call among orders that
+    wait for the same."""
+
+    title = gettext_lazy("sort")
+    parameter_name = "sort"
+    OLDEST, NEWEST, NEXT_CALL = "oldest", "newest", "next"
+    ORDERINGS = {OLDEST: ("id",), NEWEST: ("-id",), NEXT_CALL: ("call_due_at", "id")}  # ids sort by time
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        params.pop(self.parameter_name, None)
+
+    @classmethod
+    def chosen(cls, request: HttpRequest) -> str:
+        """Unless another one is chosen: the longest waiting first, anything else newest first."""
+        sort, query = request.GET.get(cls.parameter_name), request.GET
+        if sort in cls.offered(request):
+            return sort
+        waits = query.get("status") == Status.PENDING or not (query.get("status") or query.get("q", "").strip())
+        return cls.OLDEST if waits else cls.NEWEST
+
+    @classmethod
+    def offered(cls, request: HttpRequest) -> dict[str, Any]:
+        """By name what people call it."""
+        sorts = {cls.OLDEST: gettext_lazy("Oldest first"), cls.NEWEST: gettext_lazy("Newest first")}
+        if request.GET.get("call") in CallState.values:
+            sorts[cls.NEXT_CALL] = gettext_lazy("Next call first")
+        return sorts
+
+    def has_output(self) -> bool:
+        return False
+
+    def expected_parameters(self) -> list[str]:
+        return [self.parameter_name]
+
+    def choices(self, changelist: Any) -> list[dict[str, Any]]:
+        return []
+
+    def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
+        return orders
+
+
+# A reason up to its colon: the details come after it.
+_WHY = Func("reason", template="btrim(split_part(%(expressions)s, ':', 1))", output_field=CharField())
+
+
+class HappenedForm(forms.Form):
+    """What happened to the orders, from when to when, and of which part of a figure they are; `-` is an empty one."""
+
+    did = forms.ChoiceField(
+        choices=[
+            ("decided", gettext_lazy("Decided")),
+            *((status.value, status.label) for status in (Status.CONFIRMED, Status.CANCELED)),
+            *((status.value, status.label) for status in (Status.DELIVERED, Status.RETURNED)),
+        ]
+    )
+    did_first = DayField()
+    did_last = DayField()
+    agent = forms.ModelChoiceField(User.objects.filter(is_staff=True), required=False)
+    shop = forms.ModelChoiceField(Account.objects.filter(live=None), required=False)
+    product = forms.ModelChoiceField(Product.objects.filter(account__live=None), required=False)
+    line = FreeText(required=False, max_length=255)
+    source = FreeText(required=False, max_length=64)
+    reason = FreeText(required=False, max_length=500)
+    hour = forms.TypedChoiceField(choices=[(f"{n:02}", f"{n:02}:00") for n in range(24)], coerce=int, required=False)
+
+    def narrow(self, orders: QuerySet[Order]) -> QuerySet[Order]:
+        if not self.is_valid():
+            return orders.none()
+        data = self.cleaned_data
+        changes = StatusChange.objects.filter(
+            at__gte=days.start_of(data["did_first"]), at__lt=days.end_of(data["did_last"])
+        )
+        if data["did"] in (Status.DELIVERED, Status.RETURNED):
+            changes = changes.filter(to_status=data["did"])
+            if data["agent"]:
+                orders = orders.filter(
+                    Exists(StatusChange.objects.filter(
+                        order=OuterRef("pk"), to_status=Status.CONFIRMED, user=data["agent"]
+                    ))
+                )  # fmt: skip
+        else:
+            to = [Status.CONFIRMED, Status.CANCELED] if data["did"] == "decided" else [data["did"]]
+            changes = changes.filter(from_status=Status.PENDING, to_status__in=to, user__is_staff=True)
+            if data["agent"]:
+                changes = changes.filter(user=data["agent"])
+        if data["reason"]:
+            changes = changes.alias(why=_WHY).filter(why=_given(data["reason"]))
+        if data["hour"] != "":
+            changes = changes.alias(hour=ExtractHour("at", tzinfo=days.ALGIERS)).filter(hour=data["hour"])
+        orders = orders.filter(pk__in=changes.values("order_id"))
+        if data["shop"]:
+            orders = orders.filter(account=data["shop"])
+        if data["source"]:
+            orders = orders.filter(source=_given(data["source"]) or None)
+        lines = OrderItem.objects.filter(order=OuterRef("pk"))
+        if data["product"]:
+            orders = orders.filter(Exists(lines.filter(product=data["product"])))
+        if data["line"]:
+            orders = orders.filter(Exists(lines.filter(product=None, product_name=data["line"])))
+        return orders
+
+    def said(self) -> list[Any]:
+        """What was asked for, for people."""
+        data = self.cleaned_data
+        first, last = (formats.date_format(data[name], "j M Y") for name in ("did_first", "did_last"))
+        return [
+            dict(self.fields["did"].choices)[data["did"]],
+            first if first == last else f"{first} – {last}",
+            *filter(None, (data["agent"] and data["agent"].display_name, data["shop"] and data["shop"].name)),
+            *filter(None, (data["product"] and data["product"].name, data["line"])),
+            *(_given(data[name]) or _("Not told") for name in ("source",) if data[name]),
+            *(in_words(_given(data[name])) or _("Not told") for name in ("reason",) if data[name]),
+            *([f"{data['hour']:02}:00"] if data["hour"] != "" else []),
+        ]
+
+
+def _given(text: str) -> str:
+    return "" if text == "-" else text
+
+
+class HappenedFilter(admin.ListFilter):
+    """Brings HappenedForm into Django's list; the template says what was asked for."""
+
+    title = gettext_lazy("what happened")
+    parameter_names = tuple(HappenedForm.base_fields)
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        self.values = {name: params.pop(name)[-1] for name in self.parameter_names if name in params}
+        self.happened = HappenedForm(self.values)
+
+    def has_output(self) -> bool:
+        return bool(self.values)
+
+    def expected_parameters(self) -> list[str]:
+        return list(self.parameter_names)
+
+    def choices(self, changelist: Any) -> list[dict[str, Any]]:
+        return []
+
+    def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
+        return self.happened.narrow(orders) if self.values else orders
+
+    @property
+    def said(self) -> list[Any]:
+        return self.happened.said() if self.happened.is_valid() else []

@@ -10,10 +10,10 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from agents.desk.decisions import CancelReason
 from agents.desk.forms import AT_WIDGET, FARTHEST_CALLBACK, MAX_DETAILS, NOTE_WIDGET
 from codservice.accounts.forms import LoginForm
 from codservice.form_fields import FreeText
+from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
@@ -22,13 +22,7 @@ Outcome = CallNote.Outcome
 class ConsoleLoginForm(LoginForm, AdminAuthenticationForm):
     """Lets in who works here; a merchant's right password is answered like a wrong one."""
 
-    code = forms.CharField(
-        label=_("One-time code"),
-        help_text=_("Only if you have turned codes on."),
-        required=False,
-        max_length=10,
-        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "dir": "ltr"}),
-    )
+    is_of_staff = True
 
 
 class MoveForm(forms.Form):

@@ -45,9 +45,10 @@ def friday() -> list[int]:
 
 
 class CallingRules(models.Model):
-    """When and how often a merchant's customers are called again. Without a row, the defaults here hold.
+    """When and how often a merchant's customers are called. Without a row, the defaults here hold.
 
-    Times are Algeria's. A silent call is no cancellation: after `most_attempts` of them a supervisor decides.
+    Times are Algeria's. A silent call is no cancellation: after `most_attempts` of them a supervisor decides. On some
+    days a CallingPeriod says other hours; `agents.desk.hours` puts them together.
     """
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, primary_key=True, related_name="calling_rules")
@@ -72,6 +73,18 @@ class CallingRules(models.Model):
         blank=True,
         help_text=_("ISO weekdays: 1 is Monday, 5 Friday, 7 Sunday."),
     )
+    keeps_holidays = models.BooleanField(
+        _("public holidays are days off"),
+        default=False,
+        db_default=False,
+        help_text=_("Algeria's. Islamic ones are estimated: open a day by hand where the estimate is wrong."),
+    )
+    script_fr = models.CharField(
+        _("what agents say, in French"), max_length=2000, blank=True, default="", db_default=""
+    )
+    script_ar = models.CharField(
+        _("what agents say, in Arabic"), max_length=2000, blank=True, default="", db_default=""
+    )
 
     class Meta:
         verbose_name = _("calling rules")
@@ -86,3 +99,138 @@ class CallingRules(models.Model):
 
     def __str__(self) -> str:
         return str(self.account)
+
+
+class CallingPeriod(models.Model):
+    """Other calling hours on some days, of one merchant or, without one, of all: a season's, or a window that somebody
+    opens by hand.
+
+    An opening holds on days off too. Where several hold, an opening goes before a season, a merchant's own before that
+    of all, and the latest before older ones.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(
+        Account,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="calling_periods",
+        verbose_name=_("merchant"),
+    )
+    name = models.CharField(_("name"), max_length=100, blank=True)
+    first_day = models.DateField(_("first day"))
+    last_day = models.DateField(_("last day"))
+    opens_at = models.TimeField(_("call from"))
+    closes_at = models.TimeField(_("call until"))
+    is_opening = models.BooleanField(_("also on days off"), default=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(opens_at__lt=F("closes_at")), name="period_hours_in_order"),
+            models.CheckConstraint(condition=Q(first_day__lte=F("last_day")), name="period_days_in_order"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name or f"{self.first_day} – {self.last_day}"
+
+
+class PublicHoliday(models.Model):
+    """A day off for merchants who keep Algeria's; written by `agents.public_holidays`."""
+
+    day = models.DateField(primary_key=True)
+    name = models.CharField(max_length=100)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Preferences(models.Model):
+    """How a person wants the console. Without a row, the defaults here hold; their session has a copy."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True, related_name="console_preferences")
+    has_keys = models.BooleanField(default=True, db_default=True)  # single keys press buttons (WCAG 2.1.4)
+
+    def __str__(self) -> str:
+        return str(self.user)
+
+
+class Language(models.TextChoices):
+    """In which a merchant's script may be written."""
+
+    ARABIC = "ar", _("Arabic")
+    FRENCH = "fr", _("French")
+
+
+class Assignment(models.Model):
+    """Whom an agent serves: which merchants, and those whose customers are called in which languages. An empty list
+    means all, and so does having no row. Read and written by `agents.desk.assignment` alone.
+    """
+
+    agent = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True, related_name="assignment")
+    # No table between them: a list that loses its last merchant with the merchant's row would mean all.
+    merchants = ArrayField(models.UUIDField(), default=list, blank=True)
+    languages = ArrayField(models.CharField(max_length=2, choices=Language), default=list, blank=True)
+
+    def __str__(self) -> str:
+        return str(self.agent)
+
+    @property
+    def spoken(self) -> list[str]:
+        """The languages as people call them."""
+        return [str(Language(code).label) for code in self.languages]
+
+
+class CallFigure(models.Model):
+    """What happened in the call center on one day of Algeria's: all, or what one agent did, one merchant's and so on.
+
+    Written by `agents.supervision.summing` alone, which says what each figure counts; true while CallDay has the day.
+    """
+
+    class Dimension(models.TextChoices):
+        ALL = "all"  # key: empty
+        AGENT = "agent"  # a person's id
+        MERCHANT = "merchant"  # an account's id
+        WILAYA = "wilaya"  # its code
+        PRODUCT = "product"  # its id
+        NAME = "name"  # what a line without a product is called
+        SOURCE = "source"  # empty for orders that tell none
+        HOUR = "hour"  # 00 to 23
+        REASON = "reason"  # why orders were canceled, up to a colon
+
+    id = models.BigAutoField(primary_key=True)
+    day = models.DateField()
+    dimension = models.CharField(max_length=10, choices=Dimension)
+    key = models.CharField(max_length=500, blank=True)
+    calls = models.PositiveIntegerField(default=0)
+    reached = models.PositiveIntegerField(default=0)
+    promises = models.PositiveIntegerField(default=0)
+    kept = models.PositiveIntegerField(default=0)
+    confirmed = models.PositiveIntegerField(default=0)
+    canceled = models.PositiveIntegerField(default=0)
+    delivered = models.PositiveIntegerField(default=0)
+    returned = models.PositiveIntegerField(default=0)
+    confirmed_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    canceled_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    delivered_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    returned_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    first_waits = models.BinaryField(default=b"", help_text="Minutes to the first calls, four bytes each.")
+    decision_waits = models.BinaryField(default=b"", help_text="Minutes to the decisions, likewise.")
+
+    class Meta:
+        constraints = [
+            # Also the index of what a period and one way to divide it need.
+            models.UniqueConstraint(fields=["dimension", "day", "key"], name="one_call_figure_per_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.dimension} {self.key}"
+
+
+class CallDay(models.Model):
+    """A day that is summed up in CallFigure."""
+
+    day = models.DateField(primary_key=True)
+
+    def __str__(self) -> str:
+        return str(self.day)

@@ -37,7 +37,7 @@ def search(orders: QuerySet[Order], typed: str) -> QuerySet[Order]:
 
 def _numbered(text: str) -> list[UUID]:
     """The orders to which shops gave this number."""
-    orders = Order.objects.filter(account__in=Account.objects.values("pk"), external_id=text)
+    orders = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id=text)
     return list(orders.values_list("pk", flat=True)[:MOST_SHOPS])
 
 

@@ -132,17 +132,19 @@ def main() -> None:
     print(json.dumps(result))
 
 
-def against_bare_client(bench: Bench, webhooks: list[str], url: str) -> dict[str, float]:
+def against_bare_client(
+    bench: Bench, webhooks: list[str], url: str, many: int = MANY, turns: int = TURNS
+) -> dict[str, float]:
     rates, ratios, statements = [], [], []
-    for turn in range(TURNS):
-        bare = bench.step("bare", str(MANY), url)["rate"]
-        bench.fill(webhooks, MANY)
+    for turn in range(turns):
+        bare = bench.step("bare", str(many), url)["rate"]
+        bench.fill(webhooks, many)
         before = bench.transactions()
         bench.step("drain")
         time.sleep(1.5)  # PostgreSQL's counters come a second late
-        statements.append((bench.transactions() - before) / MANY)
-        rate = MANY / span(bench, webhooks)
-        assert bench.sql("SELECT count(*) FROM webhooks_delivery WHERE status = 'delivered'") == str(MANY)
+        statements.append((bench.transactions() - before) / many)
+        rate = many / span(bench, webhooks)
+        assert bench.sql("SELECT count(*) FROM webhooks_delivery WHERE status = 'delivered'") == str(many)
         rates.append(rate)
         ratios.append(rate / bare)
         print(f"turn {turn + 1}: drained {rate:6.0f}/s   bare client {bare:6.0f}/s   ratio {ratios[-1]:.2f}")

@@ -72,18 +72,21 @@ def main() -> None:
     print(json.dumps(result))
 
 
-def import_against_pgbench(running: service.Service, url: str) -> dict[str, float]:
-    key = running.make_key("import")
-    account = psql(url, "SELECT id FROM accounts_account WHERE name = 'import'")
+def import_against_pgbench(
+    running: service.Service, url: str, turns: int = TURNS, seconds: float = SECONDS, name: str = "import"
+) -> dict[str, float]:
+    """By a new account of this name."""
+    key = running.make_key(name)
+    account = psql(url, f"SELECT id FROM accounts_account WHERE name = '{name}'")
     requests = f"{running.url}/api/v1/orders"
     load.drive(requests, lambda client: imports(requests, key, client), clients=CLIENTS, seconds=2)
     pgbench(url, account, 2)
     rows = []
-    for turn in range(TURNS):
-        ours = load.drive(requests, lambda client: imports(requests, key, client), clients=CLIENTS, seconds=SECONDS)
+    for turn in range(turns):
+        ours = load.drive(requests, lambda client: imports(requests, key, client), clients=CLIENTS, seconds=seconds)
         if set(ours.statuses) != {201}:
             raise SystemExit(f"Not every import was answered with 201: {dict(ours.statuses)}")
-        theirs = pgbench(url, account, SECONDS)
+        theirs = pgbench(url, account, seconds)
         rows.append((ours.rate, theirs, ours.rate / theirs))
         print(f"turn {turn + 1}: import {ours.rate:8.0f}/s   pgbench {theirs:8.0f}/s   ratio {ours.rate / theirs:.3f}")
     return {
@@ -113,24 +116,32 @@ def imports(url: str, key: str, client: int) -> Iterator[bytes]:
         yield load.request_bytes("POST", url, key, json.dumps(body).encode())
 
 
-def list_when_it_grows(running: service.Service, url: str) -> dict[str, float]:
-    keys = [running.make_key(f"list{number}") for number in range(ACCOUNTS)]
+def list_when_it_grows(
+    running: service.Service,
+    url: str,
+    few: int = 10_000,
+    many: int = 1_000_000,
+    seconds: float = 3,
+    accounts: int = ACCOUNTS,
+) -> dict[str, float]:
+    keys = [running.make_key(f"list{number}") for number in range(accounts)]
     lists = f"{running.url}/api/v1/orders"
     requests = [load.request_bytes("GET", lists, key) for key in keys]
 
     def p50() -> float:
         psql(url, "VACUUM ANALYZE")
         rounds = [
-            load.drive(lists, lambda client: itertools.cycle(requests), clients=1, seconds=3).p50 for _ in range(TURNS)
+            load.drive(lists, lambda client: itertools.cycle(requests), clients=1, seconds=seconds).p50
+            for _ in range(TURNS)
         ]
         return statistics.median(rounds)
 
-    psql(url, FILL.format(first=1, last=10_000, accounts=ACCOUNTS))
+    psql(url, FILL.format(first=1, last=few, accounts=accounts))
     small = p50()
-    for first in range(10_001, 1_000_000, 99_000):
-        psql(url, FILL.format(first=first, last=first + 98_999, accounts=ACCOUNTS))
+    for first in range(few + 1, many + 1, 99_000):
+        psql(url, FILL.format(first=first, last=min(first + 98_999, many), accounts=accounts))
     large = p50()
-    print(f"list p50: {small * 1000:.2f} ms at 10 000 orders, {large * 1000:.2f} ms at 1 000 000")
+    print(f"list p50: {small * 1000:.2f} ms at {few:,} orders, {large * 1000:.2f} ms at {many:,}")
     return {"list_1m_vs_10k": round(large / small, 3), "list_p50_ms": round(large * 1000, 2)}
 
 

@@ -96,7 +96,7 @@ def running(stderr: IO[str] | None = None, **settings: str) -> Iterator[Service]
         stderr=stderr,
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not service.is_ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit("The service did not start.")

@@ -1,6 +1,6 @@
 """Fields of Django's forms over `codservice.values`: those of the API's filters, then those in which people write."""
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -80,11 +80,24 @@ class FreeText(Words):
     is_free = True
 
 
-class AmountField(forms.CharField):
-    """A comma is as good as a point, and spaces may part the digits."""
+class DayField(forms.DateField):
+    """A day of our time. At the ends of the calendar days cannot be reckoned with, and no zone knows them."""
 
-    def clean(self, value: str | None) -> Decimal:
-        text = "".join(super().clean(value).split()).replace(",", ".")
+    widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+
+    def validate(self, value: date | None) -> None:
+        super().validate(value)
+        if value is not None and not 2000 <= value.year <= 2999:
+            raise forms.ValidationError(_("Choose a day from 2000 to 2999."))
+
+
+class AmountField(forms.CharField):
+    """A comma is as good as a point, and spaces may part the digits. None: not given, where it may be left out."""
+
+    def clean(self, value: str | None) -> Decimal | None:
+        text = values.plain_amount(super().clean(value))
+        if not text:
+            return None
         try:
             return values.amount(text)
         except ValueError:

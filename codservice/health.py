@@ -28,17 +28,23 @@ def ready(request: HttpRequest) -> JsonResponse:
 def _database() -> str:
     try:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM django_migrations LIMIT 1")
+            cursor.execute("SELECT current_setting('transaction_read_only') FROM django_migrations LIMIT 1")
+            (is_read_only,) = cursor.fetchone()
     except DatabaseError:
         return "does not answer, or has no tables yet: start PostgreSQL, see to DATABASE_URL, run `manage.py migrate`"
+    if is_read_only == "on":
+        return "takes no writes: is it a standby, or is its disk full? See to DATABASE_URL or to PostgreSQL"
     return ""
 
 
-def _broker_answers() -> str:
+def _broker_works() -> str:
+    """A write: a replica, or one whose memory is full, would answer a ping too."""
     try:
-        _broker.ping()
-    except redis.RedisError:
+        _broker.set("codservice:ready", 1, px=1000)
+    except (redis.ConnectionError, redis.TimeoutError):
         return "does not answer: start Redis, see to REDIS_URL"
+    except redis.RedisError as error:
+        return f"takes no writes ({error}): see whether it is full or a replica, see to REDIS_URL"
     return ""
 
 
@@ -49,6 +55,6 @@ ANSWERS: dict[str, Callable[[HttpRequest], HttpResponse]] = {
 }
 # Part → what is wrong with it and what to do, empty when nothing is. Apps add theirs when they are ready; those that
 # look at much are for the command check_service alone, which also tells the figures.
-CHECKS: dict[str, Callable[[], str]] = {"database": _database, "broker": _broker_answers}
+CHECKS: dict[str, Callable[[], str]] = {"database": _database, "broker": _broker_works}
 SLOW_CHECKS: dict[str, Callable[[], str]] = {}
 FIGURES: dict[str, Callable[[], float]] = {}

@@ -26,6 +26,7 @@ logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 # Of a record's attributes only these become part of its line: libraries put whole requests and arguments there.
 FIELDS = {
     "method", "route", "status", "ms", "user_id", "delivery_id", "event_kind", "attempt", "outcome", "request_id",
+    "action", "by", "actor", "actor_id", "target", "target_id", "account_id", "address",
 }  # fmt: skip
 
 Line = dict[str, Any]

@@ -5,15 +5,18 @@ and whoever is asked adds them up; without, a process tells of itself alone. Roo
 they count, and register figures of the database when they are ready. Labels have few values: never an id or a path.
 """
 
+import errno
 import hmac
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from glob import glob
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -26,12 +29,65 @@ _FOLDER = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
 if _FOLDER:  # looked into as soon as there is a counter
     Path(_FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest  # noqa: E402
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values  # noqa: E402
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, ThreadingWSGIServer  # noqa: E402
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric  # noqa: E402
+from prometheus_client.mmap_dict import MmapedDict  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
 
 __all__ = ["Counter", "Gauge", "add_figure", "count_request", "exposition", "method_of", "route_of", "serve"]
+
+# --- The counters -------------------------------------------------------------------------------------------------
+
+_FILE_BYTES = 256 << 10  # holds the histogram of all routes, the largest
+
+
+class _CounterFile(MmapedDict):
+    """prometheus-client's file of counters, with room for them on the disk before it is mapped.
+
+    It makes holes and writes to them through memory: where the disk has no room left then, the kernel ends the process
+    (SIGBUS). Here a process that finds no room counts in its own memory, which nobody else is told of.
+    """
+
+    def __init__(self, filename: str, read_mode: bool = False) -> None:
+        if read_mode or _make_room(filename, _FILE_BYTES):
+            super().__init__(filename, read_mode)
+        else:
+            memory = os.memfd_create("counters")
+            super().__init__(f"/proc/self/fd/{memory}")
+            os.close(memory)
+
+    def _init_value(self, key: str) -> None:
+        # What a key takes beside itself: its length, padding, value and time.
+        is_full = self._used + len(key.encode()) + 32 > self._capacity
+        if is_full and not _make_room(f"/proc/self/fd/{self._f.fileno()}", 2 * self._capacity):
+            self._move_to_memory()
+        super()._init_value(key)
+
+    def _move_to_memory(self) -> None:
+        memory = os.memfd_create("counters")
+        os.write(memory, self._m[:])
+        self._f.close()
+        self._f = os.fdopen(memory, "r+b")
+        self._m = mmap(memory, self._capacity)
+
+
+def _make_room(file: str, size: int) -> bool:
+    """Give a file blocks for so many bytes; whether the disk had them. Linux only; elsewhere it is as it was."""
+    if sys.platform != "linux":
+        return True
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return error.errno not in (errno.ENOSPC, errno.EDQUOT)
+    return True
+
+
+values.MmapedDict = _CounterFile  # type: ignore[misc]
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 # Of a request; from what an API call takes here to where callers give up.

@@ -1,7 +1,8 @@
 """What surrounds every request, in the order of the settings; between these stand some of Django's as they are.
 
-The request's id, log line and counters; health checks; for /api/v1 the key and the rate limit; and what only pages pay
-for: static files, policy, session, language, person, messages.
+The request's id, log line and counters; health checks; headers for security; for /api/v1 the key and the rate limit;
+and what only pages pay for: static files, policies, session, language, person, messages, and what is asked of who is
+signed in.
 """
 
 import logging
@@ -11,19 +12,29 @@ from http import HTTPStatus
 from typing import Any
 
 from csp.middleware import CSPMiddleware
-from django.contrib.auth import SESSION_KEY
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import SESSION_KEY, logout
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.messages.storage.cookie import CookieStorage
+from django.contrib.messages.storage.fallback import FallbackStorage
+from django.contrib.messages.storage.session import SessionStorage
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.middleware.locale import LocaleMiddleware
+from django.shortcuts import redirect, render
+from django.urls import Resolver404, resolve
 from django.utils import translation
 from django.utils.log import log_response
+from django.utils.translation import gettext as _
+from rest_framework.permissions import AllowAny
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from codservice import health, logs, metrics, ratelimit
-from codservice.accounts import authentication
+from codservice.accounts import authentication, security_log, sessions
+from codservice.accounts.key_form import TEST, shows_test_key
 from codservice.api.error_answers import error_response, unavailable
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -44,6 +55,7 @@ class RequestId:
         sent = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = logs.sane_request_id(sent)
         logs.begin(request_id, is_ours=request_id != sent)
+        security_log.begin(request)
         started = time.perf_counter()
         try:
             response = self.get_response(request)
@@ -53,6 +65,7 @@ class RequestId:
             if request.path not in health.ANSWERS:  # of those there is one every few seconds
                 _observe(request, response.status_code, time.perf_counter() - started)
         finally:
+            security_log.end()
             logs.end()
         response.headers["X-Request-Id"] = request_id
         return response
@@ -65,6 +78,7 @@ def _observe(request: HttpRequest, status: int, seconds: float) -> None:
     session = getattr(request, "session", None)
     if session is not None and session.accessed and SESSION_KEY in session:
         logs.bind(user_id=session[SESSION_KEY])
+        request.META["codservice.holder"] = f"user {session[SESSION_KEY]}"  # for `run.gateway`
     fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
     access.info("request", extra=fields)
 
@@ -81,7 +95,7 @@ class HealthChecks:
 
 
 class ApiGate:
-    """Lets into /api/v1 only requests with a valid key that is within its limit.
+    """Lets into /api/v1 only requests with a valid key that is within its limit; without any, to a view that allows it.
 
     It stands before the URL map, so that a stranger learns nothing from unknown paths, and so that every answer to
     a known key carries the rate limit's headers, errors included. The views find the key in `request.api_key`.
@@ -98,9 +112,14 @@ class ApiGate:
         response = self.admit(request)
         response.headers["Vary"] = "Authorization"  # and not Accept-Language: the API speaks one
         response.headers.setdefault("Cache-Control", "no-store")
+        if shows_test_key(request.META.get("HTTP_AUTHORIZATION", "")):
+            response.headers["X-Service-Mode"] = TEST
         return response
 
     def admit(self, request: HttpRequest) -> HttpResponse:
+        if settings.SECURE_SSL_REDIRECT and not request.is_secure():
+            # A redirect would lose the body, and the client would go on sending its key for all to read.
+            return error_response(403, "https_required")
         try:
             key = authentication.find_key(request.META.get("HTTP_AUTHORIZATION", ""))
         except (OperationalError, InterfaceError):
@@ -108,10 +127,13 @@ class ApiGate:
         if key is None:
             if wait := ratelimit.is_address_limited(request):
                 return error_response(429, "rate_limited", headers={"Retry-After": str(wait)})
+            if "HTTP_AUTHORIZATION" not in request.META and _is_open(request):
+                return self.get_response(request)
             return error_response(401, "unauthenticated", headers={"WWW-Authenticate": "Bearer"})
         request.api_key = key  # type: ignore[attr-defined]
+        request.META["codservice.holder"] = f"account {key.account_id}"  # for `run.gateway`
         logs.bind(account_id=str(key.account_id), api_key_id=str(key.id))
-        usage = ratelimit.use_key(key.id, key.rate_limit)
+        usage = ratelimit.use_key(key.id, key.account_id, key.rate_limit)
         if usage.is_exceeded:
             response = error_response(429, "rate_limited", headers={"Retry-After": str(usage.reset)})
         else:
@@ -120,6 +142,15 @@ class ApiGate:
         response.headers["X-RateLimit-Remaining"] = str(usage.remaining)
         response.headers["X-RateLimit-Reset"] = str(usage.reset)
         return response
+
+
+def _is_open(request: HttpRequest) -> bool:
+    """Whether the view at this address says itself that it needs no key."""
+    try:
+        view = resolve(request.path_info).func
+    except Resolver404:
+        return False
+    return getattr(getattr(view, "cls", None), "permission_classes", None) == [AllowAny]
 
 
 def _for_pages(middleware: type) -> type:
@@ -136,8 +167,86 @@ def _for_pages(middleware: type) -> type:
 
 
 StaticFiles = _for_pages(WhiteNoiseMiddleware)
-ContentSecurityPolicy = _for_pages(CSPMiddleware)
+
+# What no page of ours asks a browser for, and what stays shut if a page were ever made to.
+_SHUT = (
+    *("accelerometer", "autoplay", "bluetooth", "camera", "display-capture", "encrypted-media", "geolocation"),
+    *("gyroscope", "hid", "magnetometer", "microphone", "midi", "payment", "publickey-credentials-get"),
+    *("screen-wake-lock", "serial", "usb", "xr-spatial-tracking"),
+)
+
+
+@_for_pages
+class Policies(CSPMiddleware):
+    """Content-Security-Policy and Permissions-Policy."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        response.headers["Permissions-Policy"] = ", ".join(f"{feature}=()" for feature in _SHUT)
+        return super().process_response(request, response)
+
+
+@_for_pages
+class WithoutNul:
+    """In the console NUL in a page's parameters becomes U+FFFD, which is found nowhere: PostgreSQL takes it in no text.
+
+    Lists of Django's would fail at it. Pages of our own say themselves what is wrong with it.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        query = request.META.get("QUERY_STRING", "")
+        if request.path.startswith("/console/") and "%00" in query:
+            request.META["QUERY_STRING"] = query.replace("%00", "%EF%BF%BD")
+            request.__dict__.pop("GET", None)  # where somebody has looked already
+        return self.get_response(request)
+
+
 Sessions = _for_pages(SessionMiddleware)
 Language = _for_pages(LocaleMiddleware)
 Authentication = _for_pages(AuthenticationMiddleware)
 Messages = _for_pages(MessageMiddleware)
+
+
+class _CookieStorage(CookieStorage):
+    cookie_name = f"{settings.COOKIE_PREFIX}messages"
+
+
+class MessageStorage(FallbackStorage):
+    """Django's own, with a cookie that has our prefix."""
+
+    storage_classes = (_CookieStorage, SessionStorage)
+
+
+class SignedIn:
+    """What is asked of people who are signed in, on the pages behind a login: that they do not ask too often, that
+    staff are there, and that who was given a password changes it before anything else."""
+
+    ROOMS = ("/account/", "/console/")
+    # Where somebody with a one-time password may go.
+    OPEN = {"password", "logout", "admin:password_change", "admin:logout", "admin:jsi18n"}
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        if not request.path.startswith(self.ROOMS) or not request.user.is_authenticated:
+            return None
+        usage = ratelimit.use_page(request.user.pk)
+        if usage.is_exceeded:
+            response = render(request, "429.html", status=429)
+            response.headers["Retry-After"] = str(usage.reset)
+            return response
+        if request.user.is_staff and sessions.is_idle(request.session, view):
+            logout(request)
+            messages.info(request, _("You were away for long: sign in again."))
+            return None
+        if not request.user.is_staff and not hasattr(view, "is_asked_by_itself"):
+            sessions.see(request, request.user)
+        if request.user.has_one_time_password and request.resolver_match.view_name not in self.OPEN:
+            return redirect("admin:password_change" if request.user.is_staff else "password")
+        return None

@@ -1,13 +1,14 @@
 """Requests per minute: exact over any number of web processes, one Redis round trip, open when Redis is away.
 
-API keys are counted by a script that Redis runs as one step: counting and reading the window's end cannot come
-apart. Addresses and logins, where a few round trips more do not matter, are counted by django-ratelimit.
+API keys and signed-in people are counted by a script that Redis runs as one step: counting and reading the window's end
+cannot come apart. Addresses and logins, where a few round trips more do not matter, are counted by django-ratelimit.
 docs/dependencies.md has the figures behind that split.
 """
 
 import logging
 import threading
 import time
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 import redis
@@ -23,21 +24,35 @@ logger = logging.getLogger(__name__)
 
 WINDOW = 60  # seconds
 ADDRESS_LIMIT = 300  # requests per window and address without a recognised key (contract, section 3)
+# All keys of an account together may do what so many keys may: many keys are no way around the limit of one.
+ACCOUNT_SHARE = 10
 # After a failure Redis is left alone for so long, so that a hung one costs one request its timeout, not each.
 PAUSE = 2.0  # seconds
 
-# The first request opens the window; a refused one neither lengthens it nor counts.
+# Counts in each of KEYS, or in none when one of them is used up. The first request opens a window; a refused one
+# neither lengthens it nor counts. Answers which of them refuses (0: none), and of each the count and what is left
+# of its window, in milliseconds.
 _COUNT = """
-local count = tonumber(redis.call('GET', KEYS[1]) or '0')
-if count >= tonumber(ARGV[1]) then return {count + 1, redis.call('PTTL', KEYS[1])} end
-count = redis.call('INCR', KEYS[1])
-if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-return {count, redis.call('PTTL', KEYS[1])}
+local refusing = 0
+for i, key in ipairs(KEYS) do
+  if tonumber(redis.call('GET', key) or '0') >= tonumber(ARGV[i + 1]) then refusing = i break end
+end
+local answer = {refusing}
+for _, key in ipairs(KEYS) do
+  local count = refusing == 0 and redis.call('INCR', key) or tonumber(redis.call('GET', key) or '0')
+  if refusing == 0 and count == 1 then redis.call('PEXPIRE', key, ARGV[1]) end
+  table.insert(answer, count)
+  table.insert(answer, redis.call('PTTL', key))
+end
+return answer
 """
 
 
 class Usage(NamedTuple):
-    """How a key stands in its window; `reset` is in whole seconds, at least 1."""
+    """How a key stands in its window, or in its account's where less is left.
+
+    `reset` is in whole seconds, at least 1.
+    """
 
     limit: int
     remaining: int
@@ -46,7 +61,7 @@ class Usage(NamedTuple):
 
 
 class Counter:
-    """The counter of requests per key in Redis. Thread-safe; one per process."""
+    """The counters of keys and people in Redis. Thread-safe; one per process."""
 
     def __init__(self, url: str, timeout: float) -> None:
         # One immediate retry on a broken connection (Redis restarted), none on a slow one.
@@ -60,16 +75,25 @@ class Counter:
         self._paused_until = 0.0
         self._lock = threading.Lock()
 
-    def use(self, name: str, limit: int) -> Usage:
-        """Count one request of `name`. When Redis does not answer it passes, as the first of a window."""
+    def use(self, *limits: tuple[str, int]) -> Usage:
+        """Count one request by each `(name, limit)`, or by none of them when one is used up.
+
+        The first gives the usage's `limit`. When Redis does not answer it passes, as the first of a window.
+        """
+        limit = limits[0][1]
+        unknown = Usage(limit, limit, WINDOW, is_exceeded=False)
         if self.is_paused:
-            return Usage(limit, limit, WINDOW, is_exceeded=False)
+            return unknown
+        keys, most = [f"codservice:{name}" for name, _ in limits], [most for _, most in limits]
         try:
-            count, milliseconds = self._count(keys=[f"codservice:rate:{name}"], args=[limit, WINDOW * 1000])
+            refusing, *found = self._count(keys=keys, args=[WINDOW * 1000, *most])
         except redis.RedisError as error:
             self.pause(error)
-            return Usage(limit, limit, WINDOW, is_exceeded=False)
-        return Usage(limit, max(limit - count, 0), max(-(-milliseconds // 1000), 1), count > limit)
+            return unknown
+        left = [max(each - count, 0) for each, count in zip(most, found[::2], strict=True)]
+        decisive = refusing - 1 if refusing else left.index(min(left))
+        reset = max(-(-found[2 * decisive + 1] // 1000), 1)
+        return Usage(limit, left[decisive], reset, is_exceeded=bool(refusing))
 
     def pause(self, error: Exception) -> None:
         with self._lock:
@@ -86,26 +110,60 @@ class Counter:
 counter = Counter(settings.REDIS_URL, settings.REDIS_TIMEOUT)
 
 
-def use_key(key_id: object, limit: int) -> Usage:
-    usage = counter.use(str(key_id), limit)
+def use_key(key_id: object, account_id: object, limit: int) -> Usage:
+    """Count one request of a key: by its own limit, and by what all keys of its account may do together."""
+    usage = counter.use((f"rate:{key_id}", limit), (f"account-rate:{account_id}", limit * ACCOUNT_SHARE))
     if usage.is_exceeded:
         metrics.REFUSALS.labels("api-key").inc()
     return usage
 
 
+def use_page(user_id: object) -> Usage:
+    """Count one page that somebody who is signed in asks for."""
+    usage = counter.use((f"page-rate:{user_id}", settings.PAGE_RATE_LIMIT))
+    if usage.is_exceeded:
+        metrics.REFUSALS.labels("page").inc()
+    return usage
+
+
 def client_address(request: HttpRequest) -> str:
-    """The client's address: the peer, or what the trusted proxies (TRUSTED_PROXIES of them) say of it."""
+    """The client's address, in one form and without a port: the peer's, or what the trusted proxies (TRUSTED_PROXIES of
+    them) say of it."""
+    return str(_client(request) or "unknown")
+
+
+def client_network(request: HttpRequest) -> str:
+    """What limits by address count: an IPv4 address, or the /64 of an IPv6 one, all of which one subscriber has."""
+    address = _client(request)
+    if isinstance(address, IPv6Address):
+        return str(ip_network((address, 64), strict=False))
+    return str(address or "unknown")
+
+
+def _client(request: HttpRequest) -> IPv4Address | IPv6Address | None:
     hops = settings.TRUSTED_PROXIES
-    if hops:
-        forwarded = [hop.strip() for hop in request.headers.get("X-Forwarded-For", "").split(",")]
-        if len(forwarded) >= hops and forwarded[-hops]:
-            return forwarded[-hops]
-    return request.META.get("REMOTE_ADDR") or "unknown"
+    forwarded = request.headers.get("X-Forwarded-For", "").split(",") if hops else []
+    said = _address(forwarded[-hops]) if 0 < hops <= len(forwarded) else None
+    return said or _address(request.META.get("REMOTE_ADDR", ""))
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """As proxies write it: some put the port behind it, and then brackets around IPv6. None for anything else."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def is_address_limited(request: HttpRequest) -> int:
     """Count a request without a recognised key; 0 when it may pass, else the seconds to wait."""
-    return limited_for(request, "api-address", client_address(request), f"{ADDRESS_LIMIT}/m")
+    return limited_for(request, "api-address", client_network(request), f"{ADDRESS_LIMIT}/m")
 
 
 def limited_for(request: HttpRequest, group: str, value: str, rate: str) -> int:

@@ -1,11 +1,14 @@
 """What is kept for how long. Apps register what forgets; the command `prune` and beat's task let it work."""
 
+import logging
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from django.db import connection
+
+logger = logging.getLogger(__name__)
 
 # Between two batches it rests for so many times as long as the last one took, so that requests hardly notice.
 REST = 3.0
@@ -25,22 +28,35 @@ class Sweep(Protocol):
 SWEEPS: dict[str, Sweep] = {}
 
 
+class SweepsFailed(Exception):
+    """Some could not be gone through; all others were."""
+
+
 def sweep(older_than: timedelta, *, dry_run: bool = False, rest: float = REST) -> Iterator[tuple[str, dict[str, int]]]:
     """Let all SWEEPS forget what is older, batch by batch: the sweep's name and its counts.
 
-    Whoever stops asking stops it; the next one goes on with what is left. Two at once do no harm.
+    Whoever stops asking stops it; the next one goes on with what is left. Two at once do no harm. One that fails does
+    not stop those after it; at the end SweepsFailed names it.
     """
     with connection.cursor() as cursor:
         # A host whose clock is wrong shall not delete what is new.
         cursor.execute("SELECT now() - %s::interval", [older_than])
         before = cursor.fetchone()[0]
+    failed: dict[str, Exception] = {}
     for name, each in SWEEPS.items():
         batches = each(before, dry_run=dry_run)
         while True:
             started = time.monotonic()
-            counts = next(batches, None)
+            try:
+                counts = next(batches, None)
+            except Exception as error:
+                logger.exception("the sweep of %s failed", name)
+                failed[name] = error
+                break
             taken = time.monotonic() - started
             if counts is None:
                 break
             yield name, counts
             time.sleep(taken * rest)
+    if failed:
+        raise SweepsFailed("; ".join(f"the sweep of {name} failed: {error}" for name, error in failed.items()))

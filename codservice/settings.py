@@ -6,6 +6,7 @@ as NAME_FILE instead: the path of a file that holds the value (Docker's and Kube
 
 import os
 import re
+from datetime import time
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -19,6 +20,15 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = FileAwareEnv()
 
 try:
+    # --- What has to be given ---------------------------------------------------------------------------------
+    # The image turns it on: a container without settings is a mistake, and no development server.
+    NEEDED = ("SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS")
+    if env.bool("PRODUCTION", False) and (_unset := [name for name in NEEDED if not env.str(name, "")]):
+        raise EnvError(
+            f"{', '.join(_unset)} must be set, or NAME_FILE to the path of a file that holds the value:"
+            " docs/operators.md has the table. (PRODUCTION=false makes it a development server.)"
+        )
+
     # --- Where the data is ------------------------------------------------------------------------------------
     DATA_DIR = data_folder.data_dir()
     DATABASE_URL = env.str("DATABASE_URL", "") or data_folder.database_url(DATA_DIR)
@@ -38,6 +48,9 @@ try:
         ENCRYPTION_KEYS = _secrets["ENCRYPTION_KEYS"].split(",")
     else:
         SECRET_KEY = env.str("SECRET_KEY")
+        # As Django's own check (security.W009) has it: sessions and links for passwords are signed with it.
+        if len(SECRET_KEY) < 50 or len(set(SECRET_KEY)) < 5:
+            raise EnvError("SECRET_KEY can be guessed: give it 50 random characters (openssl rand -hex 32).")
         ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS", validate=validate.Length(min=1))
     ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
     if not all(re.fullmatch(r"[A-Za-z0-9_+/-]{43}=", key, re.ASCII) for key in ENCRYPTION_KEYS):
@@ -45,15 +58,25 @@ try:
 
     # --- Who may talk to it, and how often --------------------------------------------------------------------
     DEBUG = env.bool("DEBUG", False)
+    if DEBUG and not DEVELOPMENT:
+        raise EnvError("DEBUG shows code and data to everyone who causes an error: it is for development alone.")
     HTTPS = env.bool("HTTPS", not DEVELOPMENT)
     ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+    if "*" in ALLOWED_HOSTS and not DEVELOPMENT:
+        raise EnvError("ALLOWED_HOSTS must name the hosts: with * strangers choose where links for passwords lead.")
     CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", [])
     # How many reverse proxies stand in front and append to X-Forwarded-For; 0: the header is not believed.
     TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", 0, validate=validate.Range(min=0, max=10))
     API_RATE_LIMIT = env.int("API_RATE_LIMIT", 60, validate=validate.Range(min=1, max=1_000_000))
+    # Pages a minute of somebody who is signed in. A call screen asks 15 times a minute by itself, in each tab.
+    PAGE_RATE_LIMIT = env.int("PAGE_RATE_LIMIT", 600, validate=validate.Range(min=60, max=1_000_000))
 
     # --- What is kept for how long, in days -------------------------------------------------------------------
-    DELIVERY_RETENTION_DAYS = env.int("DELIVERY_RETENTION_DAYS", 90, validate=validate.Range(min=1, max=36_500))
+    # Ids are looked for by their time, which begins in 1970: 27 years lead nowhere near it.
+    MOST_RETENTION_DAYS = 10_000
+    DELIVERY_RETENTION_DAYS = env.int(
+        "DELIVERY_RETENTION_DAYS", 90, validate=validate.Range(min=1, max=MOST_RETENTION_DAYS)
+    )
     # From an order's end until its customer is anonymised; 0: never.
     CUSTOMER_RETENTION_DAYS = env.int("CUSTOMER_RETENTION_DAYS", 730, validate=validate.Range(min=0, max=36_500))
     if 0 < CUSTOMER_RETENTION_DAYS < DELIVERY_RETENTION_DAYS:
@@ -62,9 +85,22 @@ try:
             " deliveries name customers."
         )
 
+    # --- Calling rules: between these a merchant may set their own --------------------------------------------
+    CALLING_EARLIEST = env.time("CALLING_EARLIEST", time(8))
+    CALLING_LATEST = env.time("CALLING_LATEST", time(21))
+    if CALLING_EARLIEST >= CALLING_LATEST:
+        raise EnvError("CALLING_EARLIEST must be before CALLING_LATEST.")
+    CALLING_LEAST_MINUTES = env.int("CALLING_LEAST_MINUTES", 30, validate=validate.Range(min=5, max=7 * 24 * 60))
+    CALLING_MOST_TRIES = env.int("CALLING_MOST_TRIES", 10, validate=validate.Range(min=1, max=50))
+
     # --- Webhooks ---------------------------------------------------------------------------------------------
     # For development on one machine: webhooks may be http: and lead to private addresses.
     WEBHOOK_ALLOW_PRIVATE = env.bool("WEBHOOK_ALLOW_PRIVATE", False)
+    if WEBHOOK_ALLOW_PRIVATE and HTTPS:
+        raise EnvError(
+            "WEBHOOK_ALLOW_PRIVATE lets merchants reach this network through webhooks: it is for development, not for"
+            " what is served by HTTPS."
+        )
     # Authorities that are trusted beside the system's when receivers are checked: a PEM file.
     WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", "") or None
     if WEBHOOK_CA_FILE and not os.access(WEBHOOK_CA_FILE, os.R_OK):
@@ -156,11 +192,11 @@ INSTALLED_APPS = [
     "django_otp.plugins.otp_totp",
     "rest_framework",
     "drf_spectacular",
-    "drf_spectacular_sidecar",
     "codservice.operations",
     "codservice.api",
     "codservice.docs",
     "codservice.accounts",
+    "codservice.uploads",
     "webhooks",
     "inventory",
     "orders",
@@ -169,17 +205,19 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "codservice.middleware.RequestId",
     "codservice.middleware.HealthChecks",
-    "codservice.middleware.ApiGate",
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "codservice.middleware.ApiGate",
     "codservice.middleware.StaticFiles",
-    "codservice.middleware.ContentSecurityPolicy",
+    "codservice.middleware.Policies",
+    "codservice.middleware.WithoutNul",
     "codservice.middleware.Sessions",
     "codservice.middleware.Language",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "codservice.middleware.Authentication",
     "codservice.middleware.Messages",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "codservice.middleware.SignedIn",
 ]
 APPEND_SLASH = False
 ROOT_URLCONF = "codservice.urls"
@@ -194,6 +232,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "codservice.accounts.account_page.seat",
             ],
         },
     },
@@ -216,19 +255,28 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 PASSWORD_RESET_TIMEOUT = 4 * 60 * 60
+SESSION_ENGINE = "codservice.accounts.sessions"
 SESSION_COOKIE_AGE = 12 * 60 * 60  # a long shift
+STAFF_IDLE_SECONDS = 30 * 60  # after which staff sign in again (OWASP ASVS 4, 3.3.2: 12 hours, or 30 minutes idle)
+# No other host of the domain, and nobody on the way without TLS, can set a cookie with this prefix for us.
+COOKIE_PREFIX = "__Host-" if HTTPS else ""
+SESSION_COOKIE_NAME = f"{COOKIE_PREFIX}sessionid"
+CSRF_COOKIE_NAME = f"{COOKIE_PREFIX}csrftoken"
+LANGUAGE_COOKIE_NAME = f"{COOKIE_PREFIX}django_language"
+MESSAGE_STORAGE = "codservice.middleware.MessageStorage"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 
 # --- What browsers are told -----------------------------------------------------------------------------------
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^metrics$"]  # asked by machines from inside
+SECURE_REDIRECT_EXEMPT = [r"^metrics$", r"^api/v1"]  # asked by machines from inside; refused by the API's gate
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS and TRUSTED_PROXIES else None
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_HTTPONLY = True  # forms carry the token; no script of ours reads the cookie
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -246,6 +294,8 @@ STATIC_URL = "/static/"
 # In development they are served from where they lie; production gathers them first (`manage.py collectstatic`).
 STATIC_ROOT = None if DEVELOPMENT else BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = DEVELOPMENT
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True  # nothing names the others
+WHITENOISE_SKIP_COMPRESS_EXTENSIONS = ("gif", "jpg", "map", "png", "webp", "woff", "woff2")
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
@@ -273,7 +323,11 @@ CACHES = {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "codservice",
-        "OPTIONS": {"socket_timeout": REDIS_TIMEOUT, "socket_connect_timeout": REDIS_TIMEOUT},
+        "OPTIONS": {
+            "serializer": "codservice.wire.CacheSerializer",
+            "socket_timeout": REDIS_TIMEOUT,
+            "socket_connect_timeout": REDIS_TIMEOUT,
+        },
     }
 }
 RATELIMIT_USE_CACHE = "default"
@@ -281,7 +335,10 @@ SILENCED_SYSTEM_CHECKS = ["django_ratelimit.E003", "django_ratelimit.W001"]  # t
 
 # --- Celery: wake-ups by Redis, and the clock -----------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
+# However long Redis is away or answers with errors, workers and beat wait for it.
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 # A wake-up that Redis does not take at once is given up: beat looks again soon, and the request goes on.
 # A worker mostly waits on its connection; that it is dead, because a host or a link has vanished, is noticed within
 # two such intervals (in seconds).
@@ -293,25 +350,38 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
+# Who can write to Redis can start any task with any arguments: in JSON nothing is run, and a task believes none of them
+# that matters.
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULER = "codservice.run.beat:Scheduler"
 # A message expires by the clocks of two hosts, beat's and the worker's: minutes, so that a skew of seconds is nothing.
 CELERY_BEAT_SCHEDULE = {
-    # The second net under the wake-ups, and the clock of the retries (contract: at most 30 s late).
+    # The net under the wake-ups, and a clock of the retries (contract: at most 30 s late) beside the workers' own.
     "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 600}},
     "drop-left-over": {"task": "webhooks.tasks.drop_left_over", "schedule": 30, "options": {"expires": 600}},
+    "recover": {"task": "webhooks.tasks.recover", "schedule": 10, "options": {"expires": 600}},
+    "tell-of-failing": {"task": "webhooks.tasks.tell_of_failing", "schedule": 60, "options": {"expires": 600}},
     # A sign of life, so an old one is none; a skew of this size `check_service` tells.
     "note-beat": {"task": "codservice.operations.tasks.note_beat", "schedule": 10, "options": {"expires": 60}},
     # Asked every minute, works for some seconds of a minute until a day's round is over.
     "prune": {"task": "codservice.operations.tasks.prune", "schedule": 60, "options": {"expires": 600}},
     "count-pending-orders": {"task": "orders.tasks.count_pending_orders", "schedule": 60, "options": {"expires": 60}},
+    "sum-up-days": {"task": "orders.tasks.sum_up_days", "schedule": 60, "options": {"expires": 60}},
+    "index-texts": {"task": "orders.tasks.index_texts", "schedule": 60, "options": {"expires": 60}},
     "fold-order-counts": {"task": "orders.tasks.fold_order_counts", "schedule": 10, "options": {"expires": 600}},
     "forget-idempotency-keys": {
         "task": "codservice.api.tasks.forget_idempotency_keys",
         "schedule": 600,
         "options": {"expires": 600},
     },
+}
+# What each worker does every so many seconds without being asked, while Redis or beat is away too.
+WORKER_SCHEDULE = {
+    "webhooks.tasks.deliver": 5,
+    "codservice.operations.tasks.note_worker": 10,
+    "codservice.uploads.tasks.go_on": 2,
 }
 
 # --- The API --------------------------------------------------------------------------------------------------
@@ -338,14 +408,18 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": [],
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
     "PATH_CONVERTER_OVERRIDES": {"id": {"type": "string", "format": "uuid"}},
     "POSTPROCESSING_HOOKS": ["codservice.api.schema.finish"],
     "WEBHOOKS": [
+        "orders.openapi.CREATED",
+        "orders.openapi.UPDATED",
+        "orders.openapi.CALL_ATTEMPTED",
         "orders.openapi.CONFIRMED",
         "orders.openapi.CANCELLED",
+        "orders.openapi.SHIPPED",
+        "orders.openapi.DELIVERED",
+        "orders.openapi.RETURNED",
+        "inventory.openapi.PRODUCT",
         "inventory.openapi.STOCK",
         "webhooks.openapi.PING",
     ],

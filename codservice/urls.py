@@ -1,19 +1,33 @@
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from codservice.api.views import DescriptionView, MeViewSet
+from codservice.docs.reference import OVERVIEW
+from codservice.docs.views import page
 
 urlpatterns = [
-    path("api/schema", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="api-docs"),
+    path("api/schema", DescriptionView.as_view(), name="schema"),
+    path("api/docs", page, {"name": OVERVIEW}, name="api-docs"),
+    path("api/v1/me", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     path("api/v1/", include("orders.urls")),
+    path("api/v1/", include("orders.regions.urls")),
     path("api/v1/", include("inventory.urls")),
     path("api/v1/", include("webhooks.urls")),
+    path("api/v1/test/", include("agents.rehearsal.urls")),
     path("console/", include("agents.urls")),
     path("docs/", include("codservice.docs.urls")),
     path("docs", RedirectView.as_view(pattern_name="docs")),  # as people type it
     path("i18n/", include("django.conf.urls.i18n")),
+    path("account/", include("orders.home_page")),
+    path("account/", include("orders.writing")),
     path("account/", include("orders.account_pages")),
+    path("account/", include("agents.calling_page")),
+    path("account/", include("agents.script_page")),
+    path("account/", include("inventory.product_pages")),
+    path("account/", include("orders.fee_page")),
+    path("account/", include("orders.data_pages")),
     path("account/", include("orders.quick_start")),
+    path("account/", include("codservice.uploads.account_pages")),
     path("account/", include("webhooks.account_pages")),
     path("", include("codservice.accounts.urls")),
 ]

@@ -10,6 +10,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import ada_url
+
 MAX_AMOUNT = Decimal("99999999.99")  # DZD
 CENTIME = Decimal("0.01")
 
@@ -45,6 +47,22 @@ def text(value: Any, *, max_length: int | None = None, free: bool = False, may_b
     if max_length is not None and len(value) > max_length:
         raise ValueError(f"Must have at most {max_length} characters.")
     return value
+
+
+def link(value: Any, *, max_length: int) -> str:
+    """An https address as browsers read it, with what has to be encoded encoded; no user name, no password."""
+    text_ = text(value, max_length=max_length)
+    try:
+        url = ada_url.URL(text_)
+    except ValueError:
+        raise ValueError("Must be a complete URL, such as https://shop.example/robe.jpg.") from None
+    if url.protocol != "https:":
+        raise ValueError("Must start with https://.")
+    if url.username or url.password:
+        raise ValueError("Must not hold a user name or password.")
+    if len(url.href) > max_length:
+        raise ValueError(f"Must have at most {max_length} characters once its special characters are encoded.")
+    return url.href
 
 
 def text_schema(*, max_length: int | None = None, free: bool = False, may_be_blank: bool = False) -> dict[str, Any]:
@@ -93,6 +111,15 @@ def amount(value: Any) -> Decimal:
     if value.as_tuple().exponent < -2:
         raise ValueError("Must have at most two decimal places.")
     return abs(value).quantize(CENTIME)
+
+
+_SPACES = re.compile(r"[\s\u200e\u200f\u202f]+")
+_CURRENCY = re.compile(r"(da|dzd|د\.?ج)\.?$", re.IGNORECASE)
+
+
+def plain_amount(text: str) -> str:
+    """An amount as people write it, such as `2 500,50 DA`, as `amount` takes it: no spaces, a point for a comma."""
+    return _CURRENCY.sub("", _SPACES.sub("", text)).replace(",", ".")
 
 
 # How an amount goes out, and what it may be when it comes in.

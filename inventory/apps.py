@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 from codservice import health
 
@@ -7,6 +8,23 @@ class InventoryConfig(AppConfig):
     name = "inventory"
 
     def ready(self) -> None:
+        from codservice.files.account_export import TABLES, Table
+        from codservice.uploads.kinds import KINDS, Kind
         from inventory import ledger
+        from inventory.models import Product, StockMovement
+        from inventory.product_files import ProductRows
 
         health.SLOW_CHECKS["ledger"] = ledger.problem
+        KINDS["products"] = Kind(
+            intake=ProductRows,
+            title=_("Products from a file"),
+            help=_(
+                "A row is a product, found by its SKU: a new one is made, one that you have is changed. A cell that is"
+                " empty leaves what is there, so a list of SKUs and stock is enough to set the stock."
+            ),
+            home="account-products",
+            home_title=_("Products"),
+            page="account-products-upload",
+        )
+        TABLES["products"] = Table(Product, ("sku",))
+        TABLES["stock_movements"] = Table(StockMovement, ("id",), link="product", below="products")

@@ -25,7 +25,7 @@ class ProductQuerySet(models.QuerySet["Product"]):
 
 
 class Product(models.Model):
-    """One thing that a merchant sells. Its stock is changed by `inventory.stock` alone.
+    """One thing that a merchant sells. Its stock is changed by `inventory.stock` alone, its record by `catalog`.
 
     The sku is what the merchant's systems call it, and nothing changes it: an answer that lists all products goes on
     where its last page ended, by sku.
@@ -38,6 +38,10 @@ class Product(models.Model):
     price = models.DecimalField(max_digits=10, decimal_places=2, help_text="DZD")
     stock_quantity = models.PositiveIntegerField(default=0)
     is_active = models.BooleanField(default=True)
+    image_url = models.CharField(max_length=2048, blank=True, default="", db_default="", help_text="Of its picture.")
+    script = models.CharField(
+        max_length=2000, blank=True, default="", db_default="", help_text="What agents say of it on the phone."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     # Not indexed on purpose: it changes with every change of stock, and PostgreSQL spares such an update all indexes
     # when none holds a changed column. `updated_from` reads the account's products by sku instead.

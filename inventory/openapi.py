@@ -1,7 +1,16 @@
-"""The event about stock as the OpenAPI description has it."""
+"""The events about products as the OpenAPI description has them."""
 
-from inventory.stock import StockEvent
+from uuid import UUID
+
+from inventory.stock import ProductEvent, StockEvent
 from webhooks.models import Event
 from webhooks.openapi import delivery
 
-STOCK = delivery(Event.Kind.INVENTORY_UPDATED.value, "A product's stock is set", StockEvent)
+_ID = UUID("01954f6e-3c4d-7d5e-8f60-123456789abc")
+
+PRODUCT = delivery(
+    Event.Kind.PRODUCT_UPDATED,
+    "A product is made, or its record changed",
+    ProductEvent(_ID, "Robe kabyle", "ROBE-01", 12, "4500.00", True),
+)
+STOCK = delivery(Event.Kind.INVENTORY_UPDATED, "A product's stock is set", StockEvent(_ID, "ROBE-01", 15, 12))

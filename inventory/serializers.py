@@ -1,22 +1,25 @@
-"""Inventory on the wire: the entries of a bulk update as they come in, products and outcomes as they go out."""
+"""Products and their stock on the wire: entries of bulk updates come in, products and outcomes go out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from codservice import values
-from codservice.api.fields import CanonicalUUID, Integer, Strict, Text, read_body
-from codservice.api.paging import PageMeta
+from codservice.api.fields import Amount, Boolean, CanonicalUUID, Integer, Link, Strict, Text, read_body
+from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
-from codservice.wire import Id
+from codservice.wire import Id, Moment
+from inventory.catalog import Done, Draft, Saved
 from inventory.models import MAX_QUANTITY
-from inventory.stock import Draft, Reason, Refusal, Result, Update
+from inventory.stock import Reason, Refusal, Result, Update
 
-MAX_UPDATES = 100  # contract, section 7
+MAX_UPDATES = 100  # entries of a request (contract, section 7)
+_MAX_LINK, _MAX_SCRIPT = 2048, 2000
 
 # --- In ----------------------------------------------------------------------------------------------------------
 
@@ -24,9 +27,9 @@ MAX_UPDATES = 100  # contract, section 7
 class Quantity(Integer):
     """A stock. That it is missing or no number is one and the same mistake."""
 
-    default_error_messages = {
-        "null": f"Must be an integer from 0 to {MAX_QUANTITY}, as a JSON number without a point.",
-    }
+    default_error_messages = dict.fromkeys(
+        ("required", "null"), f"Must be an integer from 0 to {MAX_QUANTITY}, as a JSON number without a point."
+    )
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(min_value=0, max_value=MAX_QUANTITY, **kwargs)
@@ -40,9 +43,8 @@ class Quantity(Integer):
 class StockUpdate(serializers.Serializer):
     """The product that `sku`, `id` or both name shall have `quantity` in stock."""
 
-    openapi_extra = {
-        "anyOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in ("sku", "id")],
-    }
+    # By what may not be: of the parts of an `anyOf` generators of clients make classes, none of which is a whole entry.
+    openapi_extra = {"not": {"properties": {name: {"type": "null"} for name in ("sku", "id")}}}
     sku = Text(max_length=64, required=False, allow_null=True, help_text="Or `id`; with both, they name one product.")
     id = CanonicalUUID(required=False, allow_null=True)
     expected_quantity = Quantity(
@@ -56,20 +58,55 @@ class StockUpdate(serializers.Serializer):
         """The entry; with its refusal when it cannot be used, so that it does not spoil the others."""
         if type(entry) is not dict:
             return Update(refusal=Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."}))
-        update, wrong = Update(), {}
-        for name, field in self.fields.items():
-            try:
-                setattr(update, name, field.run_validation(entry.get(name)))  # null is as good as missing
-            except serializers.ValidationError as error:
-                wrong[name] = str(error.detail[0])
+        given, wrong = _read_fields(self.fields, entry)
+        update = Update(**given)
         if wrong.keys() & {"sku", "id"}:
             update.sku = update.id = None  # half a name names no product
         elif update.sku is None and update.id is None:
             wrong = {"sku": "Send the product's sku or id.", **wrong}
         if wrong:
-            reason = Reason.INVALID_QUANTITY if wrong.keys() == {"quantity"} else Reason.INVALID_ENTRY
-            update.refusal = Refusal(reason, wrong)
+            update.refusal = _refusal(wrong, "quantity")
         return update
+
+
+class ProductDraft(serializers.Serializer):
+    """A product as it shall be. What is left out, or null, stays as it is."""
+
+    sku = Text(max_length=64, help_text="Your own name of it, which never changes.")
+    name = Text(max_length=255)
+    price = Amount()
+    is_active = Boolean(required=False, allow_null=True, help_text="Whether it is sold; a new product is.")
+    stock_quantity = Quantity(
+        required=False, allow_null=True, help_text="The first stock of a new product; of another it changes nothing."
+    )
+    image_url = Link(max_length=_MAX_LINK, required=False, allow_null=True, allow_blank=True)
+    script = Text(
+        max_length=_MAX_SCRIPT, free=True, required=False, allow_null=True, allow_blank=True,
+        help_text="What agents say of it on the phone.",
+    )  # fmt: skip
+
+    def read(self, entry: object) -> tuple[str | None, Draft | Refusal]:
+        """The entry's sku, if it has one, and the draft; or why it cannot be used."""
+        if type(entry) is not dict:
+            return None, Refusal(Reason.INVALID_ENTRY, {"": "Must be an object."})
+        given, wrong = _read_fields(self.fields, entry)
+        return given.get("sku"), _refusal(wrong, "stock_quantity") if wrong else Draft(**given)
+
+
+def _read_fields(fields: Mapping[str, Any], entry: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The values that can be used, and a sentence for each other field. Null is as good as missing."""
+    given: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for name, field in fields.items():
+        try:
+            given[name] = field.run_validation(entry.get(name, empty if field.required else None))
+        except serializers.ValidationError as error:
+            wrong[name] = str(error.detail[0])
+    return given, wrong
+
+
+def _refusal(wrong: dict[str, str], quantity: str) -> Refusal:
+    return Refusal(Reason.INVALID_QUANTITY if wrong.keys() == {quantity} else Reason.INVALID_ENTRY, wrong)
 
 
 class Entries(Strict, serializers.ListField):
@@ -78,9 +115,9 @@ class Entries(Strict, serializers.ListField):
     default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(child=StockUpdate(), min_length=1, max_length=MAX_UPDATES, **kwargs)
+        super().__init__(min_length=1, max_length=MAX_UPDATES, **kwargs)
 
-    def clean(self, data: Any) -> list[Update]:
+    def clean(self, data: Any) -> list[Any]:
         if type(data) is not list:
             raise ValueError("Must be a list.")
         if not 1 <= len(data) <= MAX_UPDATES:
@@ -89,11 +126,16 @@ class Entries(Strict, serializers.ListField):
 
 
 class StockUpdates(serializers.Serializer):
-    updates = Entries()
+    updates = Entries(child=StockUpdate())
+
+
+class ProductDrafts(serializers.Serializer):
+    products = Entries(child=ProductDraft())
 
 
 # One instance serves all requests: it keeps no state, and DRF copies the fields of each new one.
 _STOCK_UPDATES = StockUpdates()
+_PRODUCT_DRAFTS = ProductDrafts()
 
 
 def read_updates(body: dict[str, Any]) -> list[Update]:
@@ -104,21 +146,43 @@ def read_updates(body: dict[str, Any]) -> list[Update]:
     return read_body(_STOCK_UPDATES, body)["updates"]
 
 
+def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
+    """The entries of a body of products: each a draft, or why it cannot be used. The second entry of a sku cannot,
+    whatever is wrong with the first: which of the two was meant?
+
+    Raises Invalid when there is no list of 1 to MAX_UPDATES entries.
+    """
+    read: list[Draft | Refusal] = []
+    seen = set()
+    for sku, entry in read_body(_PRODUCT_DRAFTS, body)["products"]:
+        is_second = sku is not None and sku in seen and isinstance(entry, Draft)
+        read.append(
+            Refusal(Reason.DUPLICATE, {"sku": "An entry before this one has the same sku."}) if is_second else entry
+        )
+        seen.add(sku)
+    return read
+
+
 # --- In, from files ----------------------------------------------------------------------------------------------
 
-REQUIRED_COLUMNS = ("sku", "name", "price")
-OPTIONAL_COLUMNS = ("stock_quantity", "is_active")
+_BOOLEANS = {
+    **dict.fromkeys(("true", "1", "yes", "oui", "vrai", "نعم"), True),
+    **dict.fromkeys(("false", "0", "no", "non", "faux", "لا"), False),
+}
 
-_BOOLEANS = {"true": True, "1": True, "yes": True, "oui": True, "false": False, "0": False, "no": False, "non": False}
 
-
-def read_product(row: dict[str, str]) -> Draft:
-    """A row of a file of products, by the API's rules; raises Invalid with all that is wrong. Empty is not given."""
+def read_product(row: Mapping[str, str], *, is_known: bool) -> Draft:
+    """A row of a file of products, by the API's rules; raises Invalid with all that is wrong. Empty is not given, which
+    only a product that `is_known` may do without a name or a price."""
     columns: dict[str, Any] = {}
     errors: dict[str, list[str]] = {}
     for name, read in _READ_COLUMN.items():
+        text = row.get(name, "")
         try:
-            columns[name] = read(row.get(name, ""))
+            if text or name == "sku":
+                columns[name] = read(text)
+            elif name in ("name", "price") and not is_known:
+                raise ValueError("There is no product of this SKU yet, and a new one needs it.")
         except ValueError as error:
             errors[name] = [str(error)]
     if errors:
@@ -126,13 +190,13 @@ def read_product(row: dict[str, str]) -> Draft:
     return Draft(**columns)
 
 
-def _read_stock(text: str) -> int | None:
-    return values.digits(text, 0, MAX_QUANTITY) if text else None
+def _read_amount(text: str) -> Decimal:
+    return values.amount(values.plain_amount(text))
 
 
-def _read_is_active(text: str) -> bool | None:
+def _read_is_active(text: str) -> bool:
     try:
-        return _BOOLEANS[text.lower()] if text else None
+        return _BOOLEANS[text.lower()]
     except KeyError:
         raise ValueError("Must be true or false, yes or no, oui or non, 1 or 0.") from None
 
@@ -140,9 +204,11 @@ def _read_is_active(text: str) -> bool | None:
 _READ_COLUMN: dict[str, Callable[[str], Any]] = {
     "sku": partial(values.text, max_length=64),
     "name": partial(values.text, max_length=255),
-    "price": values.amount,
-    "stock_quantity": _read_stock,
+    "price": _read_amount,
+    "stock_quantity": partial(values.digits, least=0, most=MAX_QUANTITY),
     "is_active": _read_is_active,
+    "image_url": partial(values.link, max_length=_MAX_LINK),
+    "script": partial(values.text, max_length=_MAX_SCRIPT, free=True),
 }
 
 # --- Out ---------------------------------------------------------------------------------------------------------
@@ -163,7 +229,7 @@ class ProductBody(Struct):
 
 class InventoryBody(Struct):
     data: list[ProductBody]
-    meta: Annotated[PageMeta, Meta(description="When `page` or `per_page` was sent.")] | UnsetType = UNSET
+    meta: Annotated[ListMeta, Meta(description="When `page`, `per_page` or `cursor` was sent.")] | UnsetType = UNSET
 
 
 class UpdatedStockBody(Struct):
@@ -185,37 +251,115 @@ class StockUpdatedBody(Struct):
     errors: list[StockErrorBody]
 
 
+class ListedProductBody(ProductBody):
+    image_url: Annotated[str, Meta(description="Empty when it has none.")]
+    created_at: Moment
+    updated_at: Annotated[Moment, Meta(description="Of its record or its stock.")]
+
+
+class ProductListBody(Struct):
+    data: list[ListedProductBody]
+    meta: ListMeta
+
+
+class ProductDetailBody(ListedProductBody):
+    script: Annotated[str, Meta(description="What agents say of it on the phone.")]
+
+
+class SavedProductBody(Struct):
+    id: Id
+    sku: str
+    stock_quantity: Annotated[_Stock, Meta(description="As it is now.")]
+
+
+class ProductErrorBody(Struct, kw_only=True):
+    index: Annotated[int, Meta(ge=0, le=MAX_UPDATES - 1, description="Of the entry in `products`.")]
+    sku: Annotated[Any, Meta(description="As it was sent.")] | UnsetType = UNSET
+    error: Annotated[
+        str, Meta(extra_json_schema={"enum": [Reason.INVALID_QUANTITY, Reason.INVALID_ENTRY, Reason.DUPLICATE]})
+    ]
+    message: str
+
+
+class ProductsSavedBody(Struct):
+    created: list[SavedProductBody]
+    updated: Annotated[list[SavedProductBody], Meta(description="Also those that were so already.")]
+    errors: list[ProductErrorBody]
+
+
 LISTED = ProductBody.__struct_fields__  # columns
+LISTED_PRODUCT = ListedProductBody.__struct_fields__
+DETAIL = ProductDetailBody.__struct_fields__
 
 
 def product_body(row: tuple[Any, ...]) -> ProductBody:
-    """A product of the list, from its LISTED columns."""
+    """A product of the inventory, from its LISTED columns."""
     id_, name, sku, stock_quantity, price, is_active = row
     return ProductBody(id_, name, sku, stock_quantity, str(price), is_active)
+
+
+def listed_product(row: Mapping[str, Any]) -> ListedProductBody:
+    """A product of the list, from its columns LISTED_PRODUCT."""
+    return ListedProductBody(**{**row, "price": str(row["price"])})
+
+
+def product_detail(row: Mapping[str, Any]) -> ProductDetailBody:
+    """A product, from its columns DETAIL."""
+    return ProductDetailBody(**{**row, "price": str(row["price"])})
+
+
+def saved_body(entries: Sequence[Draft | Refusal], saved: Sequence[Saved], sent: list[Any]) -> ProductsSavedBody:
+    """What became of each entry of the `products` that were `sent`: `saved` are those that could be.
+
+    Raises Invalid when none could.
+    """
+    errors = {index: entry for index, entry in enumerate(entries) if isinstance(entry, Refusal)}
+    if not saved:
+        raise _none_of("products", errors)
+    created, updated = [], []
+    for id_, sku, stock_quantity, done in saved:
+        (created if done is Done.CREATED else updated).append(SavedProductBody(id_, sku, stock_quantity))
+    return ProductsSavedBody(
+        created,
+        updated,
+        [
+            ProductErrorBody(
+                index=index, **_names_in(sent[index], "sku"), error=refusal.reason, message=_message(refusal)
+            )
+            for index, refusal in errors.items()
+        ],
+    )
 
 
 def result_body(result: Result, sent: list[Any]) -> StockUpdatedBody:
     """What became of each entry of the `updates` that were `sent`. Raises Invalid when none could be applied."""
     if not result.updated:
-        raise Invalid(
-            {
-                f"updates.{index}.{field}".removesuffix("."): [sentence]
-                for index, refusal in result.errors.items()
-                for field, sentence in refusal.fields.items()
-            }
-        )
+        raise _none_of("updates", result.errors)
     return StockUpdatedBody(
         [UpdatedStockBody(*changed) for changed in result.updated.values()],
         [
-            StockErrorBody(index=index, **_names_in(sent[index]), error=refusal.reason, message=_message(refusal))
+            StockErrorBody(
+                index=index, **_names_in(sent[index], "sku", "id"), error=refusal.reason, message=_message(refusal)
+            )
             for index, refusal in result.errors.items()
         ],
     )
 
 
-def _names_in(entry: object) -> dict[str, Any]:
-    """`sku` and `id` as they were sent."""
-    return {name: _sendable(entry[name]) for name in ("sku", "id") if name in entry} if isinstance(entry, dict) else {}
+def _none_of(path: str, errors: Mapping[int, Refusal]) -> Invalid:
+    """Of a list at `path` of which no entry could be applied."""
+    return Invalid(
+        {
+            f"{path}.{index}.{field}".removesuffix("."): [sentence]
+            for index, refusal in errors.items()
+            for field, sentence in refusal.fields.items()
+        }
+    )
+
+
+def _names_in(entry: object, *names: str) -> dict[str, Any]:
+    """`names` of the entry as they were sent."""
+    return {name: _sendable(entry[name]) for name in names if name in entry} if isinstance(entry, dict) else {}
 
 
 def _sendable(value: object) -> object:

@@ -1,27 +1,26 @@
-"""Every way stock changes: the API's bulk update, and the import of products.
+"""Every way stock changes: the API's bulk update, and products that are made or imported (`catalog`).
 
-Each function is one transaction, or part of its caller's, and each change of stock goes through one statement
-(`_WRITE`): the product and its `StockMovement`; the event `inventory.updated` follows in the same transaction.
+Each function is one transaction, or part of its caller's, and each change of a product goes through one statement
+(`write`): the product and, when its stock changes, its `StockMovement`; the events follow in the same transaction,
+`inventory.updated` of stock, and `product.updated` when a product was made or its record changed.
 Products are locked by primary key before anything is decided, so that what is decided is still true when it is
 written, and so that two callers wait for each other instead of dying of a deadlock. The locks are FOR NO KEY UPDATE:
 the lines of an order that is being imported hold locks on their products' keys, in the lines' order, and shall not
 meet these.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import connection, transaction
 from msgspec import Meta, Struct
-from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor
-from codservice.accounts.models import Account
 from codservice.wire import Id, dump_json
 from webhooks import events
 from webhooks.models import Event
@@ -89,15 +88,15 @@ def set_quantities(account_id: UUID, updates: Sequence[Update], *, actor: Actor)
     if not skus and not ids:
         return _decide(updates, {})
     with transaction.atomic():
-        known = _lock_products(account_id, skus, ids)
+        known = lock(_Known, account_id, skus=skus, ids=ids)
         catalog: dict[str | UUID, _Known] = {product.sku: product for product in known}
         result = _decide(updates, catalog | {product.id: product for product in known})
         changes = [
-            _Change(done.id, done.sku, catalog[done.sku].stock_quantity, done.stock_quantity, is_moved=True)
+            Change(done.id, done.sku, catalog[done.sku].stock_quantity, done.stock_quantity, is_moved=True)
             for done in result.updated.values()
         ]
         if changes:
-            _write(account_id, changes, actor)
+            write(account_id, changes, actor=actor)
     return result
 
 
@@ -127,86 +126,13 @@ def _misnamed(update: Update, found: "list[_Known | None]") -> Refusal | None:
 
 
 def _inapplicable(update: Update, product: "_Known | None", taken: set[UUID]) -> Refusal | None:
-    assert product is not None, "an update that names no product is refused before"  # noqa: S101
+    assert product is not None, "an update that names no product is refused before"  # noqa: S101  (a fault of ours)
     if product.id in taken:
         name = "id" if update.sku is None else "sku"
         return Refusal(Reason.DUPLICATE, {name: "An entry before this one is for the same product."})
     if update.expected_quantity not in (None, product.stock_quantity):
         return Refusal(Reason.STALE, {"expected_quantity": f"The stock is {product.stock_quantity} now."})
     return None
-
-
-# --- Import ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Draft:
-    """A product to import. None leaves what is there; of a new product it means no stock, and active."""
-
-    sku: str
-    name: str
-    price: Decimal
-    stock_quantity: int | None = None
-    is_active: bool | None = None
-
-
-class Imported(NamedTuple):
-    """How many products were made, were changed, and were already as the file has them."""
-
-    created: int
-    updated: int
-    unchanged: int
-
-
-def import_products(account_id: UUID, drafts: Iterable[Draft], *, actor: Actor) -> Imported:
-    """Make the products that the account does not have yet, by sku, and change those that are not as drafted.
-
-    One transaction of a constant number of statements. Of two drafts with one sku the last holds. Stock that
-    changes, a new product's from 0 too, gets its movement and event; what is unchanged writes nothing. Imports of
-    one account wait for each other, so that two cannot deadlock over products that both make.
-    """
-    waiting = {draft.sku: draft for draft in drafts}
-    created = updated = unchanged = 0
-    with transaction.atomic():
-        Account.objects.select_for_update(no_key=True).only("id").get(id=account_id)
-        # Once, but for products that somebody else makes between our look and our insert: they are there then.
-        while waiting:
-            known = {product.sku: product for product in _lock_products(account_id, list(waiting), [])}
-            changes = [
-                change for draft in waiting.values() if (change := _difference(draft, known.get(draft.sku))) is not None
-            ]
-            beaten = _write(account_id, changes, actor) if changes else set()
-            new = sum(change.is_new for change in changes)
-            created += new - len(beaten)
-            updated += len(changes) - new
-            unchanged += len(waiting) - len(changes)
-            waiting = {sku: waiting[sku] for sku in beaten}
-    return Imported(created, updated, unchanged)
-
-
-def lock_catalog(account_id: UUID) -> None:
-    """Lock all products of the account until the transaction ends: before several imports within one transaction.
-
-    Each locks its own products by primary key; only together were they out of order.
-    """
-    Account.objects.select_for_update(no_key=True).only("id").get(id=account_id)
-    with connection.cursor() as cursor:
-        locked = "SELECT FROM inventory_product WHERE account_id = %s ORDER BY id FOR NO KEY UPDATE"
-        cursor.execute(f"SELECT count(*) FROM ({locked}) locked", [account_id])  # noqa: S608
-
-
-def _difference(draft: Draft, known: "_Known | None") -> "_Change | None":
-    """The change that makes the product as drafted; None when it is so already."""
-    if known is None:
-        new = draft.stock_quantity or 0
-        is_active = draft.is_active is not False
-        return _Change(uuid7(), draft.sku, 0, new, new > 0, True, draft.name, draft.price, is_active)
-    old = known.stock_quantity
-    new = old if draft.stock_quantity is None else draft.stock_quantity
-    is_active = known.is_active if draft.is_active is None else draft.is_active
-    if (draft.name, draft.price, new, is_active) == (known.name, known.price, old, known.is_active):
-        return None
-    return _Change(known.id, draft.sku, old, new, new != old, False, draft.name, draft.price, is_active)
 
 
 # --- What both do ------------------------------------------------------------------------------------------------
@@ -218,14 +144,15 @@ class _Known(NamedTuple):
     id: UUID
     sku: str
     stock_quantity: int
-    name: str
-    price: Decimal
-    is_active: bool
 
 
 @dataclass(slots=True)
-class _Change:
-    """A product to make (`is_new`) or to change; with `is_moved` it gets a movement and an event. None is no change."""
+class Change:
+    """A product to make (`is_new`) or to change; of its record, None is no change.
+
+    With `is_moved` it gets a movement and its event, with `is_edited`, which needs its name, price and activity, the
+    event of its record.
+    """
 
     id: UUID
     sku: str
@@ -233,9 +160,12 @@ class _Change:
     new_quantity: int
     is_moved: bool
     is_new: bool = False
+    is_edited: bool = False
     name: str | None = None
     price: Decimal | None = None
     is_active: bool | None = None
+    image_url: str | None = None
+    script: str | None = None
 
 
 class StockEvent(Struct):
@@ -247,20 +177,36 @@ class StockEvent(Struct):
     new_quantity: Annotated[int, Meta(ge=0)]
 
 
+class ProductEvent(Struct):
+    """What `product.updated` tells: its `data`, the product as the inventory lists it."""
+
+    id: Id
+    name: str
+    sku: str
+    stock_quantity: Annotated[int, Meta(ge=0)]
+    price: Annotated[str, Meta(description="DZD, with two places.")]
+    is_active: bool
+
+
 # A row that was changed while we waited for its lock comes as it is now (READ COMMITTED), and ids do not change: the
 # order of the locks is the order of the ids. Arrays, so that any number of names is the same prepared statement.
 _LOCK = """
-SELECT id, sku, stock_quantity, name, price, is_active FROM inventory_product
+SELECT {columns} FROM inventory_product
 WHERE account_id = %s AND (sku = ANY(%s::text[]) OR id = ANY(%s::uuid[]))
 ORDER BY id FOR NO KEY UPDATE
 """
 
+Known = TypeVar("Known", bound=NamedTuple)
 
-def _lock_products(account_id: UUID, skus: list[str], ids: list[UUID]) -> list[_Known]:
-    """Those of the account's products that have one of the names, locked until the transaction ends."""
+
+def lock(kind: type[Known], account_id: UUID, *, skus: Sequence[str], ids: Sequence[UUID] = ()) -> list[Known]:
+    """Those of the account's products that have one of the names, locked until the transaction ends.
+
+    `kind` says which columns are read.
+    """
     with connection.cursor() as cursor:
-        cursor.execute(_LOCK, [account_id, skus, ids])
-        return [_Known(*row) for row in cursor.fetchall()]
+        cursor.execute(_LOCK.format(columns=", ".join(kind._fields)), [account_id, list(skus), list(ids)])
+        return [kind(*row) for row in cursor.fetchall()]
 
 
 # The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. `clock` is read when the locks are held,
@@ -269,7 +215,7 @@ def _lock_products(account_id: UUID, skus: list[str], ids: list[UUID]) -> list[_
 _WRITE = """
 WITH change AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(changes)s::json) AS c(
-        id uuid, sku text, name text, price numeric, is_active boolean,
+        id uuid, sku text, name text, price numeric, is_active boolean, image_url text, script text,
         old_quantity int, new_quantity int, is_moved boolean, is_new boolean)
 ), clock AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), max(last.at)) AS at FROM change LEFT JOIN LATERAL (
@@ -278,8 +224,9 @@ WITH change AS MATERIALIZED (
     ) last ON true
 ), made AS (
     INSERT INTO inventory_product
-        (id, account_id, sku, name, price, stock_quantity, is_active, created_at, updated_at)
-    SELECT c.id, %(account)s, c.sku, c.name, c.price, c.new_quantity, c.is_active, clock.at, clock.at
+        (id, account_id, sku, name, price, stock_quantity, is_active, image_url, script, created_at, updated_at)
+    SELECT c.id, %(account)s, c.sku, c.name, c.price, c.new_quantity, c.is_active, c.image_url, c.script, clock.at,
+        clock.at
     FROM change c, clock WHERE c.is_new
     ON CONFLICT (account_id, sku) DO NOTHING
     RETURNING id
@@ -288,6 +235,8 @@ WITH change AS MATERIALIZED (
         name = coalesce(c.name, p.name),
         price = coalesce(c.price, p.price),
         is_active = coalesce(c.is_active, p.is_active),
+        image_url = coalesce(c.image_url, p.image_url),
+        script = coalesce(c.script, p.script),
         stock_quantity = c.new_quantity,
         updated_at = greatest(clock.at, p.updated_at)
     FROM change c, clock WHERE p.id = c.id AND NOT c.is_new
@@ -300,8 +249,8 @@ SELECT at, ARRAY(SELECT sku FROM change WHERE is_new AND id NOT IN (SELECT id FR
 """
 
 
-def _write(account_id: UUID, changes: list[_Change], actor: Actor) -> set[str]:
-    """Write the changes with their movements and events.
+def write(account_id: UUID, changes: list[Change], *, actor: Actor) -> set[str]:
+    """Write the changes with their movements and events, in the caller's transaction, which holds the products' locks.
 
     Gives the SKUs of new products that somebody else has made since the locks were taken: nothing is written of them.
     """
@@ -318,11 +267,18 @@ def _write(account_id: UUID, changes: list[_Change], actor: Actor) -> set[str]:
         )
         at, taken = cursor.fetchone()
     beaten = set(taken)
-    _publish(account_id, [change for change in changes if change.is_moved and change.sku not in beaten], at)
+    _publish(account_id, [change for change in changes if change.sku not in beaten], at)
     return beaten
 
 
-def _publish(account_id: UUID, moved: list[_Change], at: datetime) -> None:
-    if moved:
+def _publish(account_id: UUID, changes: list[Change], at: datetime) -> None:
+    if edited := [_product_event(change) for change in changes if change.is_edited]:
+        events.publish_all(account_id, Event.Kind.PRODUCT_UPDATED, data=edited, at=at)
+    if moved := [change for change in changes if change.is_moved]:
         data = [StockEvent(each.id, each.sku, each.old_quantity, each.new_quantity) for each in moved]
         events.publish_all(account_id, Event.Kind.INVENTORY_UPDATED, data=data, at=at)
+
+
+def _product_event(change: Change) -> ProductEvent:
+    name, price, is_active = change.name, f"{change.price:.2f}", change.is_active
+    return ProductEvent(change.id, name, change.sku, change.new_quantity, price, is_active)  # type: ignore[arg-type]

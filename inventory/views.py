@@ -1,8 +1,9 @@
-"""`/api/v1/inventory`: the products, and their stock (contract, section 7)."""
+"""`/api/v1/inventory`, the stock, and `/api/v1/products`, which are made and changed (contract, section 7)."""
 
 from collections.abc import Iterator
-from itertools import chain
+from contextlib import nullcontext
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
@@ -13,15 +14,17 @@ from rest_framework.response import Response
 
 from codservice.accounts.actor import Actor
 from codservice.api import schema
-from codservice.api.conditional import answer_unless_etag_known, weak_etag
+from codservice.api.conditional import answer_unless_etag_known, answer_unless_known, weak_etag
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
+from codservice.searches import one_at_a_time
 from codservice.wire import dump_json
-from inventory import serializers, stock
+from inventory import catalog, serializers, stock
 from inventory.filters import ProductFilter
 from inventory.models import Product
 
 STREAMED = 1000  # products a statement, when all are sent
+_SKU = serializers.LISTED.index("sku")
 
 
 class ProductPages(Pages):
@@ -40,19 +43,23 @@ class InventoryViewSet(viewsets.GenericViewSet):
 
     @schema.describe("List products", answers={200: serializers.InventoryBody}, errors=(422,), has_etag=True)
     def list(self, request: Request) -> HttpResponseBase:
-        """All of them, sorted by sku; with `page` or `per_page` a page and `meta`."""
+        """All of them, sorted by sku; with `page`, `per_page` or `cursor` a page and `meta`."""
         products = self.filter_queryset(self.get_queryset())
+        with one_at_a_time(request.auth.account_id) if "q" in request.query_params else nullcontext():
+            return self._listed(request, products)
+
+    def _listed(self, request: Request, products: QuerySet[Product]) -> HttpResponseBase:
+        if self.paginator.is_by_cursor:  # whose cost is the page's alone: nothing is counted or summed up
+            return answer_unless_known(request, self._page(products))
         _, state = self.filterset.state
         if not {"page", "per_page"} & request.query_params.keys():
             return answer_unless_etag_known(request, weak_etag(state), lambda: _all(request, products))
         etag = weak_etag([state, self.paginator.number, self.paginator.per_page])
-        return answer_unless_etag_known(request, etag, lambda: self._page(products))
+        return answer_unless_etag_known(request, etag, lambda: Response(self._page(products)))
 
-    def _page(self, products: QuerySet[Product]) -> Response:
+    def _page(self, products: QuerySet[Product]) -> serializers.InventoryBody:
         rows = self.paginate_queryset(products.values_list(*serializers.LISTED))
-        return Response(
-            serializers.InventoryBody([serializers.product_body(row) for row in rows], self.paginator.meta())
-        )
+        return serializers.InventoryBody([serializers.product_body(row) for row in rows], self.paginator.meta())
 
     @schema.describe(
         "Set stock quantities",
@@ -69,6 +76,54 @@ class InventoryViewSet(viewsets.GenericViewSet):
         return Response(body, status.HTTP_207_MULTI_STATUS if result.errors else status.HTTP_200_OK)
 
 
+class ProductViewSet(viewsets.GenericViewSet):
+    scopes = {"list": "products:read", "retrieve": "products:read", "update": "products:write"}
+    http_method_names = ["get", "head", "put"]
+    filter_backends = [FilterBackend]
+    filterset_class = ProductFilter
+    pagination_class = ProductPages
+
+    def get_queryset(self) -> QuerySet[Product]:
+        return Product.objects.filter(account_id=self.request.auth.account_id)
+
+    @schema.describe("List products", answers={200: serializers.ProductListBody}, errors=(422,))
+    def list(self, request: Request) -> Response:
+        """In pages, sorted by sku; the inventory lists them all at once."""
+        products = self.filter_queryset(self.get_queryset().order_by("sku"))
+        with one_at_a_time(request.auth.account_id) if "q" in request.query_params else nullcontext():
+            page = self.paginate_queryset(products.values(*serializers.LISTED_PRODUCT))
+        return Response(
+            serializers.ProductListBody([serializers.listed_product(row) for row in page], self.paginator.meta())
+        )
+
+    @schema.describe("Read a product", answers={200: serializers.ProductDetailBody}, errors=(404,), has_etag=True)
+    def retrieve(self, request: Request, id: UUID) -> HttpResponseBase:
+        """With its script. `If-None-Match` saves reading what has not changed."""
+        row = self.get_queryset().values(*serializers.DETAIL).get(id=id)
+        return answer_unless_known(request, serializers.product_detail(row))
+
+    @schema.describe(
+        "Make and change products",
+        request=serializers.ProductDrafts,
+        example={
+            "products": [
+                {"sku": "ROB-01", "name": "Robe kabyle", "price": "4500.00", "stock_quantity": 42},
+                {"sku": "FOU-01", "name": "Foulard", "price": 1200, "script": "En soie; six couleurs."},
+            ]
+        },
+        answers={200: serializers.ProductsSavedBody, 207: serializers.ProductsSavedBody},
+        errors=(400, 413, 415, 422),
+    )
+    def update(self, request: Request) -> Response:
+        """By sku, each entry by itself: 200 when all are as sent, 207 when some are not, 422 when none is."""
+        entries = serializers.read_drafts(request.data)
+        drafts = [entry for entry in entries if isinstance(entry, catalog.Draft)]
+        actor = Actor.of_key(request.auth)
+        saved = catalog.save(request.auth.account_id, drafts, actor=actor, sets_stock=False) if drafts else []
+        body = serializers.saved_body(entries, saved, request.data["products"])
+        return Response(body, status.HTTP_207_MULTI_STATUS if body.errors else status.HTTP_200_OK)
+
+
 def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
     """All products, in constant memory however many they are.
 
@@ -77,28 +132,30 @@ def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
     is there all the while is sent exactly once, as it is when its page is read. When the database fails on the way
     the answer breaks off inside the list, which no client can take for a complete one.
     """
-    pages = _pages(products)
-    first = next(pages)
+    first = _page(products)
     if len(first) < STREAMED:
         return Response(serializers.InventoryBody([serializers.product_body(row) for row in first]))
-    pieces = _pieces(chain([first], pages)) if request.method == "GET" else iter(())
-    return StreamingHttpResponse(pieces, content_type="application/json")
+    if request.method == "HEAD":
+        return StreamingHttpResponse((), content_type="application/json")
+    piece = _written(b'{"data":[', first)
+    return StreamingHttpResponse(_pieces(products, piece, first[-1][_SKU]), content_type="application/json")
 
 
-def _pages(products: QuerySet[Product]) -> Iterator[list[tuple[Any, ...]]]:
-    rest = products
-    while True:
-        rows = list(rest.values_list(*serializers.LISTED)[:STREAMED])
-        yield rows
-        if len(rows) < STREAMED:
-            return
-        rest = products.filter(sku__gt=rows[-1][serializers.LISTED.index("sku")])
+def _pieces(products: QuerySet[Product], piece: bytes, last_sku: str) -> Iterator[bytes]:
+    """`piece`, and what comes after it. While a client reads, of a page its bytes are held, and no rows."""
+    is_last = False
+    while not is_last:
+        yield piece
+        rows = _page(products.filter(sku__gt=last_sku))
+        is_last = len(rows) < STREAMED
+        piece, last_sku = _written(b"," if rows else b"", rows), rows[-1][_SKU] if rows else ""
+        del rows
+    yield piece + b"]}"
 
 
-def _pieces(pages: Iterator[list[tuple[Any, ...]]]) -> Iterator[bytes]:
-    separator = b'{"data":['
-    for rows in pages:
-        if rows:
-            yield separator + dump_json([serializers.product_body(row) for row in rows])[1:-1]
-            separator = b","
-    yield b"]}"
+def _page(products: QuerySet[Product]) -> list[tuple[Any, ...]]:
+    return list(products.values_list(*serializers.LISTED)[:STREAMED])
+
+
+def _written(before: bytes, rows: list[tuple[Any, ...]]) -> bytes:
+    return before + dump_json([serializers.product_body(row) for row in rows])[1:-1]

@@ -2,27 +2,40 @@
 
 import json
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import path
+from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
+from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
+from codservice.accounts.team import Right
+from codservice.days import ALGIERS
 from codservice.errors import Invalid, Refused
+from codservice.files.downloads import table_answer
 from codservice.long_lists import NewestFirst
+from codservice.searches import one_at_a_time
+from codservice.uploads import account_pages as uploads
 from orders import lifecycle, phones
+from orders.export import COLUMNS, batches
 from orders.filters import OrderFilter
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
@@ -59,26 +72,57 @@ class SearchForm(forms.Form):
 def orders(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's orders, newest first."""
     form, status = SearchForm(request.GET), 200
-    given = {name: request.GET[name] for name in OrderFilter.base_filters if request.GET.get(name, "").strip()}
-    given.pop("sort", None)
-    if "phone" not in given and _is_phone(given.get("q", "")):
-        given["phone"] = given.pop("q")
+    given = _given(request)
     mine = Order.objects.filter(account=account)
+    before = request.GET.get("before", "")
     try:
-        found = OrderFilter(given, mine).read()
-    except Invalid as error:
+        with one_at_a_time(account.id) if "q" in given else nullcontext():
+            page = NewestFirst(OrderFilter(given, mine, account_id=account.id).read(), before=before)
+    except Refused as error:
         form.is_valid()
-        for name, sentences in error.errors.items():
+        for name, sentences in getattr(error, "errors", {"q": [error.message]}).items():
             form.add_error(name if name in form.fields and name != "status" else None, sentences)
-        found, status = mine.none(), 422
+        page, status = NewestFirst(mine.none()), error.status
     context = {
         "form": form,
-        "page": NewestFirst(found, before=request.GET.get("before", "")),
+        "page": page,
         "filters": {name: request.GET[name] for name in OrderFilter.base_filters if request.GET.get(name)},
         "tabs": _tabs(account, request.GET.get("status", "")),
         "is_searched": bool(given.keys() - {"status"}),
     }
     return render(request, "orders/orders.html", context, status=status)
+
+
+def _given(request: HttpRequest) -> dict[str, str]:
+    """The filters that are chosen, as OrderFilter takes them."""
+    given = {name: request.GET[name] for name in OrderFilter.base_filters if request.GET.get(name, "").strip()}
+    given.pop("sort", None)
+    if "phone" not in given and _is_phone(given.get("q", "")):
+        given["phone"] = given.pop("q")
+    return given
+
+
+@account_page
+@require_safe
+def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
+    """The orders that the list's filters leave, all of them, oldest first, as CSV or XLSX in constant memory."""
+    given = _given(request)
+    around = partial(one_at_a_time, account.id) if "q" in given else nullcontext
+    try:
+        mine = Order.objects.filter(account=account)
+        with around():
+            chosen = OrderFilter(given, mine, account_id=account.id).read()
+        found = batches(chosen, around=around)
+        first = next(found)
+    except Refused:  # which the list says in words
+        return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")
+    rows = map(_shown, chain.from_iterable(chain([first], found)))
+    return table_answer(request, f"orders.{form}", [str(label) for label in COLUMNS.values()], rows)
+
+
+def _shown(row: tuple[Any, ...]) -> list[Any]:
+    """As people read it in a table, in no language."""
+    return [f"{cell.astimezone(ALGIERS):%Y-%m-%d %H:%M:%S}" if isinstance(cell, datetime) else cell for cell in row]
 
 
 def _is_phone(text: str) -> bool:
@@ -159,7 +203,7 @@ def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return render(request, "orders/order.html", context)
 
 
-@account_page
+@account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed, unless the order is no longer the one that was seen."""
@@ -168,13 +212,15 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return render(request, "orders/cancel.html", {"order": shown}) if _may_cancel(shown) else _back(id)
     version = request.POST.get("version", "")
     try:
-        lifecycle.cancel(
-            id,
-            account_id=account.id,
-            actor=Actor.of_holder(request.user),
-            reason=read_cancel({"reason": request.POST.get("reason", "")}),
-            seen_version=int(version) if version.isdecimal() and len(version) < 10 else 0,
-        )
+        with transaction.atomic():
+            lifecycle.cancel(
+                id,
+                account_id=account.id,
+                actor=Actor.of_holder(request.user),
+                reason=read_cancel({"reason": request.POST.get("reason", "")}),
+                seen_version=int(version) if version.isdecimal() and len(version) < 10 else 0,
+            )
+            note_order(Action.ORDER_CANCELED, account, id)
     except Invalid as error:
         sentences = [sentence for each in error.errors.values() for sentence in each]
         return render(request, "orders/cancel.html", {"order": shown, "errors": sentences}, status=422)
@@ -185,12 +231,20 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return _back(id)
 
 
+def note_order(action: Action, account: Account, id: UUID) -> None:
+    """In the security log, by the id alone: names and numbers of customers are forgotten, and it is not."""
+    security_log.note(action, target=str(id), target_id=id, account_id=account.id)
+
+
 def _back(id: UUID) -> HttpResponse:
     return redirect("account-order", id=id)
 
 
 urlpatterns = [
     path("orders", orders, name="account-orders"),
+    path("orders/upload", uploads.new, {"kind": "orders"}, name="account-orders-upload"),
+    path("orders/download.csv", download, {"form": "csv"}, name="account-orders-csv"),
+    path("orders/download.xlsx", download, {"form": "xlsx"}, name="account-orders-xlsx"),
     path("orders/<uuid:id>", order, name="account-order"),
     path("orders/<uuid:id>/cancel", cancel, name="account-order-cancel"),
 ]

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 from codservice import health
 from codservice.docs import library
@@ -9,12 +10,43 @@ from codservice.retention import SWEEPS
 
 class OrdersConfig(AppConfig):
     name = "orders"
+    verbose_name = _("Orders")
 
     def ready(self) -> None:
-        from orders import counts, metrics, retention
+        from codservice.files import account_export
+        from codservice.files.account_export import Table
+        from codservice.uploads.kinds import KINDS, Kind
+        from inventory.product_pages import CHOICES, Choice
+        from orders import counts, metrics, needs, retention
+        from orders.models import CallNote, Erasure, Order, OrderEdit, OrderItem, ShippingFee, StatusChange
+        from orders.order_files import OrderRows
 
         health.SLOW_CHECKS["order_counts"] = counts.problem
         metrics.register()
         for table in ("wilayas.csv", "communes.csv"):
             library.publish(f"regions/{table}", Path(__file__).parent / "regions/data" / table)
         SWEEPS["customers"] = retention.anonymise_customers
+        SWEEPS["test_orders"] = retention.delete_test_orders
+        KINDS["orders"] = Kind(
+            intake=OrderRows,
+            title=_("Orders from a file"),
+            help=_(
+                "A row is a line of an order; rows that follow each other with the same order number are one order."
+                " Orders whose number you have already are left as they are."
+            ),
+            home="account-orders",
+            home_title=_("Orders"),
+            page="account-orders-upload",
+        )
+        CHOICES[needs.RUNNING_OUT] = Choice(
+            _("Running out: fewer are left than were ordered in the last week"), needs.running_out
+        )
+        account_export.TABLES |= {
+            "orders": Table(Order, ("created_at", "id")),
+            "order_items": Table(OrderItem, ("position",), link="order", below="orders"),
+            "status_changes": Table(StatusChange, ("at", "id"), link="order", below="orders"),
+            "call_notes": Table(CallNote, ("created_at", "id"), link="order", below="orders"),
+            "order_edits": Table(OrderEdit, ("at", "id"), link="order", below="orders"),
+            "shipping_fees": Table(ShippingFee, ("wilaya_code",)),
+            "erasures": Table(Erasure, ("created_at", "id")),
+        }

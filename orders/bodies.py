@@ -8,14 +8,21 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, convert
 
-from codservice.api.paging import PageMeta
+from codservice.api.paging import ListMeta
 from codservice.wire import Amount, Id, Moment
 from orders import regions
-from orders.models import CallNote, Status
+from orders.models import CallNote, DeliveryType, Status
 
-_Status = Annotated[Status, Meta(extra_json_schema={"type": "string", "enum": Status.values})]
+OrderStatus = Annotated[Status, Meta(extra_json_schema={"type": "string", "enum": Status.values})]
+_DeliveryType = Annotated[
+    DeliveryType,
+    Meta(
+        description="`desk`: to a courier's stop desk.",
+        extra_json_schema={"type": "string", "enum": DeliveryType.values},
+    ),
+]
 _Outcome = Annotated[CallNote.Outcome, Meta(extra_json_schema={"type": "string", "enum": CallNote.Outcome.values})]
-_WilayaCode = Annotated[str, Meta(description="Two-digit code.")]
+WilayaCode = Annotated[str, Meta(description="Two-digit code.")]
 
 
 class OrderItemBody(Struct):
@@ -31,18 +38,21 @@ class OrderItemBody(Struct):
 class CustomerBody(Struct):
     name: str
     phone: str
+    phone_2: Annotated[str | None, Meta(description="A second number; null when none was sent.")]
     address: str
-    wilaya: _WilayaCode
+    wilaya: WilayaCode
     commune: Annotated[str | None, Meta(description="Four-digit ONS code; null when none was sent.")]
 
 
 class OrderBody(Struct):
     id: Id
     external_id: str | None
-    status: _Status
+    status: OrderStatus
     customer: CustomerBody
     total_amount: Amount
     shipping_fee: Amount
+    delivery_type: _DeliveryType
+    source: Annotated[str | None, Meta(description="Where the order came from, as it was sent.")]
     notes: str
     items: list[OrderItemBody]
     created_at: Moment
@@ -58,8 +68,8 @@ class CallNoteBody(Struct):
 
 
 class StatusChangeBody(Struct, rename={"from_status": "from", "to_status": "to"}):
-    from_status: _Status | None
-    to_status: _Status
+    from_status: OrderStatus | None
+    to_status: OrderStatus
     at: Moment
     actor: str
     reason: str
@@ -84,7 +94,7 @@ class OrderDetailBody(OrderBody):
     confirmed_at: Moment | None
     canceled_at: Moment | None
     anonymised_at: Annotated[
-        Moment | None, Meta(description="When the customer of an order that ended long ago was overwritten.")
+        Moment | None, Meta(description="When the order's customer was overwritten: long after its end, or on request.")
     ]
     cancel_reason: str
     call_notes: list[CallNoteBody]
@@ -97,12 +107,12 @@ class OrderDetailBody(OrderBody):
 class ListedCustomerBody(Struct):
     name: str
     phone: str
-    wilaya: _WilayaCode
+    wilaya: WilayaCode
 
 
 class ListedOrderBody(Struct):
     id: Id
-    status: _Status
+    status: OrderStatus
     customer: ListedCustomerBody
     total_amount: Amount
     created_at: Moment
@@ -110,19 +120,21 @@ class ListedOrderBody(Struct):
 
 class OrderListBody(Struct):
     data: list[ListedOrderBody]
-    meta: PageMeta
+    meta: ListMeta
 
 
 # Where a row has what a body says of the customer.
 _CUSTOMER = {
     "name": "customer_name",
     "phone": "customer_phone",
+    "phone_2": "customer_phone_2",
     "address": "customer_address",
     "wilaya": "wilaya_code",
     "commune": "commune_code",
 }
-# The columns of a listed order.
+# The columns of a listed order, and those that it may be sorted by.
 LISTED = [
+    "updated_at",
     *(name for name in ListedOrderBody.__struct_fields__ if name != "customer"),
     *(_CUSTOMER[name] for name in ListedCustomerBody.__struct_fields__),
 ]

@@ -1,6 +1,8 @@
 """Whether `OrderCount` says how many orders there are, and setting it right where it does not."""
 
-from django.db import connection
+from django.db import connection, transaction
+
+_RECOUNTING = 0x636E7473  # the advisory lock of whoever recounts
 
 # By one snapshot: the triggers write the counts in the transactions that write the orders.
 _WRONG = """
@@ -23,7 +25,11 @@ def problem() -> str:
 
 
 def recount() -> int:
-    """Add to each count what it lacks; how many were wrong. Beside whatever is being imported: deltas add up."""
-    with connection.cursor() as cursor:
+    """Add to each count what it lacks; how many were wrong. Beside whatever is being imported: deltas add up.
+
+    One at a time: what another has added and not committed would be added once more.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_RECOUNTING])
         cursor.execute(f"INSERT INTO orders_ordercount (account_id, status, delta) {_WRONG}")
         return cursor.rowcount

@@ -5,6 +5,8 @@ from random import Random
 from typing import Any
 
 from orders import regions
+from orders.fees import Fee
+from orders.models import DeliveryType
 
 MEN = [
     "Mohamed",
@@ -86,6 +88,8 @@ CATALOG = [
 ]
 NOTES = ["", "", "", "", "Appeler après 17 h", "Cadeau, ne pas ouvrir", "Livraison au bureau", "رجاء الاتصال مساء"]
 SIZES = ["S", "M", "L", "XL"]
+SOUTH = {"01", "08", "11", "30", "33", "37", "39", "47", "49", "50", "52", "53", "54", "55", "56", "57", "58"}
+SOURCES = {"facebook": 40, "instagram": 20, "woocommerce": 20, "tiktok": 12, "": 8}
 
 
 def customer(chance: Random) -> dict[str, Any]:
@@ -96,10 +100,9 @@ def customer(chance: Random) -> dict[str, Any]:
         name = f"{chance.choice(ARABIC)}"
     else:
         name = f"{chance.choice(MEN + WOMEN)} {chance.choice(FAMILIES)}"
-    digits = f"{chance.choice('567')}{chance.randrange(5 * 10**7, 8 * 10**7):08d}"
     return {
         "customer_name": name,
-        "customer_phone": _phone(chance, digits),
+        "customer_phone": _phone(chance, _digits(chance)),
         "customer_address": chance.choice(STREETS).format(n=chance.randrange(1, 200)),
         "customer_wilaya": chance.choice([wilaya.code, wilaya.name, wilaya.name_ar, str(int(wilaya.code))]),
         "customer_commune": chance.choice([commune.code, commune.name, commune.name, commune.name_ar]),
@@ -114,16 +117,39 @@ def order(chance: Random, number: str) -> dict[str, Any]:
         if chance.random() < 0.4:
             item["attributes"] = {"taille": chance.choice(SIZES)}
         items.append(item)
-    shipping = Decimal(chance.choice(["400.00", "600.00", "800.00", "0.00"]))
+    people = customer(chance)
+    kind = chance.choice([DeliveryType.HOME, DeliveryType.HOME, DeliveryType.DESK])
+    shipping = shipping_fee(regions.find_wilaya(people["customer_wilaya"]).code, kind)
     total = sum((Decimal(item["unit_price"]) * item["quantity"] for item in items), shipping)
     return {
-        **customer(chance),
+        **people,
+        **({"customer_phone_2": _phone(chance, _digits(chance))} if chance.random() < 0.2 else {}),
+        "delivery_type": kind.value,
+        "source": chance.choices(list(SOURCES), weights=list(SOURCES.values()))[0],
         "total_amount": str(total),
         "shipping_fee": str(shipping),
         "notes": chance.choice(NOTES),
         "external_id": number,
         "items": items,
     }
+
+
+def shipping_fee(wilaya_code: str, delivery_type: DeliveryType) -> Decimal:
+    """What couriers take from Algiers: more to the south, less to a stop desk."""
+    home = 400 if wilaya_code == "16" else 1200 if wilaya_code in SOUTH else 700
+    return Decimal(home if delivery_type == DeliveryType.HOME else home // 200 * 100 + 100)
+
+
+def fees() -> list[Fee]:
+    """Of every wilaya."""
+    return [
+        Fee(wilaya_code=wilaya.code, **{kind.value: shipping_fee(wilaya.code, kind) for kind in DeliveryType})
+        for wilaya in regions.WILAYAS
+    ]
+
+
+def _digits(chance: Random) -> str:
+    return f"{chance.choice('567')}{chance.randrange(5 * 10**7, 8 * 10**7):08d}"
 
 
 def _phone(chance: Random, digits: str) -> str:

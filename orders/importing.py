@@ -1,6 +1,6 @@
 """Bodies in, orders out: the one way in which orders come to us, by the API, a file or a batch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -15,30 +15,44 @@ from codservice.wire import dump_json
 from inventory.models import Product
 from orders import bodies, serializers
 from orders.bodies import OrderBody
+from orders.lifecycle import NumberedOrderEvent
 from orders.models import Order, OrderItem, Status
 from orders.serializers import Errors, Row
+from webhooks import events
+from webhooks.models import Event
 
 _TAKEN: Errors = {"external_id": ["Another order of this account has it already."]}
 
 
 class DuplicateExternalId(Invalid):
-    """An order of the account has this `external_id` already; `errors` has what else is wrong too."""
+    """An order of the account has this `external_id` already; `errors` has what else is wrong too.
 
-    def __init__(self, errors: Errors) -> None:
+    `order_id` is that order's, None when it is gone by now.
+    """
+
+    def __init__(self, errors: Errors, order_id: UUID | None) -> None:
         super().__init__(errors | _TAKEN)
+        self.order_id = order_id
 
 
 def import_orders(
-    account_id: UUID, sent: Sequence[dict[str, Any]], *, actor: Actor, skip_known: bool = False
+    account_id: UUID,
+    sent: Sequence[dict[str, Any]],
+    *,
+    actor: Actor,
+    skip_known: bool = False,
+    ids: Sequence[UUID] | None = None,
 ) -> list[OrderBody | Invalid]:
     """Import orders from bodies of JSON: for each the order, or all that is wrong with it, and then it is not written.
 
     Refused are bodies that cannot be read, products that are not the account's, and an `external_id` that an earlier
     order has, in the database or before it in `sent`. With `skip_known`, for what may be sent once more as a whole,
-    nothing else is read of a body whose `external_id` the database has; that is three times as fast.
+    nothing else is read of a body whose `external_id` the database has; that is three times as fast. Whoever gives the
+    orders' `ids`, a new one for each body, may ask twice: IntegrityError says that an order has its id already.
 
-    One body costs at most three statements, as do a thousand: the products that are named, the external ids (without
-    `skip_known` only of what is refused anyway), and the insert, which outside a larger transaction is its own commit.
+    One body costs at most three statements, as do a thousand: the products that are named, the insert, which outside a
+    larger transaction is its own commit, and the external ids of what was not written (with `skip_known` those of all
+    bodies, before the rest).
     """
     numbers = [serializers.external_id(body) if skip_known else None for body in sent]
     taken = _taken(account_id, set(numbers))
@@ -46,33 +60,43 @@ def import_orders(
         ({"external_id": number}, dict(_TAKEN)) if number in taken else serializers.read_order(body)
         for number, body in zip(numbers, sent, strict=True)
     ]
-    catalog = _products(account_id, {line.get("product_id") for order, _ in read for line in order.get("items", ())})
+    catalog = products(account_id, [order for order, _ in read])
     for order, errors in read:
-        errors |= _unknown_products(order, catalog)
-    if not skip_known:  # what is refused never meets the insert, which sees the external ids of all others
-        taken = _taken(account_id, {order.get("external_id") for order, errors in read if errors})
-    rows = [_row(order, account_id, catalog) for order, errors in read if not errors]
-    written = _insert(rows, actor) if rows else {}
-    return [_outcome(order, errors, taken, written) for order, errors in read]
+        errors |= unknown_products(order, catalog)
+    ids = ids or [uuid7() for _ in read]
+    rows = [_row(order, id_, account_id, catalog) for id_, (order, errors) in zip(ids, read, strict=True) if not errors]
+    written = _insert(account_id, rows, actor) if rows else {}
+    if not skip_known:
+        refused = {order.get("external_id") for order, _ in read if order.get("id") not in written}
+        taken = _taken(account_id, refused)
+    return _outcomes(read, taken, written)
 
 
-def _outcome(order: Row, errors: Errors, taken: set[str | None], written: dict[UUID, datetime]) -> OrderBody | Invalid:
-    if errors:
-        return DuplicateExternalId(errors) if order.get("external_id") in taken else Invalid(errors)
-    if order["id"] not in written:
-        return DuplicateExternalId(errors)
-    return bodies.imported(order | {"status": Status.PENDING, "created_at": written[order["id"]]})
+def _outcomes(
+    read: Sequence[tuple[Row, Errors]], taken: dict[str | None, UUID], written: dict[UUID, datetime]
+) -> list[OrderBody | Invalid]:
+    later = set(written)  # what this call has written, as long as it stands further on in `read`
+    outcomes: list[OrderBody | Invalid] = []
+    for order, errors in read:
+        if (id_ := order.get("id")) in written:
+            later.remove(id_)
+            outcomes.append(bodies.imported(order | {"status": Status.PENDING, "created_at": written[id_]}))
+            continue
+        other = taken.get(order.get("external_id"))
+        is_duplicate = not errors or (other is not None and other not in later)
+        outcomes.append(DuplicateExternalId(errors, other) if is_duplicate else Invalid(errors))
+    return outcomes
 
 
-def _products(account_id: UUID, ids: set[UUID | None]) -> dict[UUID | None, Product]:
-    """Those of `ids` that are products of the account; no statement when there are none."""
-    if not (wanted := ids - {None}):
+def products(account_id: UUID, orders: Iterable[Row]) -> dict[UUID | None, Product]:
+    """The products of the account that lines of `orders` name, by id; no statement when they name none."""
+    if not (wanted := {line.get("product_id") for order in orders for line in order.get("items", ())} - {None}):
         return {}
-    products = Product.objects.filter(account_id=account_id, id__in=wanted).only("id", "name", "sku", "price")
-    return {product.id: product for product in products}
+    found = Product.objects.filter(account_id=account_id, id__in=wanted).only("id", "name", "sku", "price")
+    return {product.id: product for product in found}
 
 
-def _unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors:
+def unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors:
     return {
         f"items.{index}.product_id": ["No product of this account has this id."]
         for index, line in enumerate(order.get("items", ()))
@@ -80,35 +104,57 @@ def _unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors
     }
 
 
-def _taken(account_id: UUID, external_ids: set[str | None]) -> set[str | None]:
-    """Those of `external_ids` that orders of the account have; no statement when there are none."""
+def _taken(account_id: UUID, external_ids: set[str | None]) -> dict[str | None, UUID]:
+    """The orders of the account that have one of `external_ids`, by it; no statement when there are none."""
     if not (wanted := external_ids - {None}):
-        return set()
+        return {}
     orders = Order.objects.filter(account_id=account_id, external_id__in=wanted)
-    return set(orders.values_list("external_id", flat=True))
+    return dict(orders.values_list("external_id", "id"))
 
 
-def _row(order: Row, account_id: UUID, catalog: dict[UUID | None, Product]) -> Row:
+def _row(order: Row, id_: UUID, account_id: UUID, catalog: dict[UUID | None, Product]) -> Row:
     """The order itself, completed with ids and with what the catalog knows of its lines."""
-    order["id"], order["account_id"] = uuid7(), account_id
-    for line in order["items"]:
+    order["id"], order["account_id"], order["event_id"] = id_, account_id, uuid7()
+    order["event"] = _event(order)
+    complete_lines(order["items"], catalog)
+    return order
+
+
+def complete_lines(lines: Iterable[Row], catalog: dict[UUID | None, Product]) -> None:
+    """Give lines that were read their ids, and what the catalog knows of them."""
+    for line in lines:
         product = catalog.get(line["product_id"])
         line["id"], line["sku"] = uuid7(), product and product.sku
         if product and line["product_name"] is None:
             line["product_name"] = product.name
         if product and line["unit_price"] is None:
             line["unit_price"] = product.price
-    return order
 
 
-# Orders, lines and history in one statement: one round trip and, outside a larger transaction, one commit, for one
-# order as for a thousand. The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals.
+_TOLD = [name for name in NumberedOrderEvent.__struct_fields__ if name not in ("status", "updated_at")]
+
+
+def _event(order: Row) -> str:
+    """The inside of its event's `data`, but for the time, which the statement alone knows."""
+    return dump_json({"status": Status.PENDING, **{name: order[name] for name in _TOLD}})[1:-1].decode()
+
+
+# Orders, lines, history and events in one statement: one round trip and, outside a larger transaction, one commit, for
+# one order as for a thousand. The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. They are dated
+# by the statement's own clock: a transaction of a whole file began long before.
+# What an order of a twin is marked by is read with it, so that nobody can forget it.
 _INSERT = """
 WITH sent AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%s::json) AS sent({typed_columns}, items json)
+    SELECT * FROM json_to_recordset(%(orders)s::json) AS sent(
+        {typed_columns}, items json, event_id uuid, event text)
+), clock AS MATERIALIZED (
+    SELECT at, '"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"' AS said,
+        (SELECT CASE WHEN live_id IS NULL THEN 'new' ELSE 'test' END FROM accounts_account WHERE id = %(account)s)
+            AS call_state
+    FROM (SELECT clock_timestamp() AS at) AS now
 ), new_order AS (
-    INSERT INTO orders_order ({columns}, status, version, cancel_reason, created_at, updated_at)
-    SELECT {columns}, 'pending_confirmation', 1, '', now(), now() FROM sent
+    INSERT INTO orders_order ({columns}, status, version, cancel_reason, call_state, created_at, updated_at)
+    SELECT {columns}, 'pending_confirmation', 1, '', clock.call_state, clock.at, clock.at FROM sent, clock
     ON CONFLICT (account_id, external_id) WHERE external_id IS NOT NULL DO NOTHING
     RETURNING id, account_id, created_at
 ), new_line AS (
@@ -119,9 +165,14 @@ WITH sent AS MATERIALIZED (
         AS line({line_columns}, number)
 ), new_change AS (
     INSERT INTO orders_statuschange (account_id, order_id, to_status, at, actor, user_id, reason)
-    SELECT account_id, id, 'pending_confirmation', created_at, %s, %s::uuid, '' FROM new_order
-)
-SELECT created_at, array_agg(id) FROM new_order GROUP BY created_at
+    SELECT account_id, id, 'pending_confirmation', created_at, %(actor)s, %(user)s::uuid, '' FROM new_order
+), told AS MATERIALIZED (
+    SELECT sent.event_id AS id, new_order.account_id, 'order.created' AS kind, new_order.created_at AS at,
+        '{{"event":"order.created","timestamp":' || clock.said || ',"data":{{' || sent.event
+        || ',"updated_at":' || clock.said || '}}}}' AS body
+    FROM new_order JOIN sent USING (id) CROSS JOIN clock
+), {steps}
+SELECT (SELECT count(*) FROM delivery), created_at, array_agg(id) FROM new_order GROUP BY created_at
 """
 
 
@@ -136,6 +187,7 @@ def _statement() -> str:
         line_columns=", ".join(line_columns),
         line_values=", ".join(f"line.{name}" for name in line_columns),
         typed_line_columns=_typed(OrderItem, line_columns),
+        steps=events.STEPS,
     )
 
 
@@ -143,8 +195,22 @@ def _typed(model: type[models.Model], columns: Sequence[str]) -> str:
     return ", ".join(f"{name} {model._meta.get_field(name).db_type(connection)}" for name in columns)  # type: ignore[union-attr]
 
 
-def _insert(rows: Sequence[Row], actor: Actor) -> dict[UUID, datetime]:
-    """Write the orders; the time of creation of each that was written, by its id."""
+def _insert(account_id: UUID, rows: Sequence[Row], actor: Actor) -> dict[UUID, datetime]:
+    """Write the orders; the time of creation of each that was written, by its id.
+
+    They are written in the order of their external ids, so that two batches that share some wait for each other in one
+    direction only; of two with one external id the first is written.
+    """
+    rows = sorted(rows, key=lambda row: row["external_id"] or "")
+    parameters: dict[str, Any] = {
+        "account": account_id,
+        "orders": dump_json(rows).decode(),
+        "actor": actor.name,
+        "user": actor.user_id,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(_statement(), [dump_json(rows).decode(), actor.name, actor.user_id])
-        return {order_id: created_at for created_at, ids in cursor.fetchall() for order_id in ids}
+        cursor.execute(_statement(), parameters | events.parameters())
+        written = cursor.fetchall()
+    for deliveries, _, ids in written:  # one row, or none
+        events.note({Event.Kind.ORDER_CREATED.value: len(ids)}, deliveries=deliveries)
+    return {order_id: created_at for _, created_at, ids in written for order_id in ids}

@@ -1,32 +1,43 @@
-"""Every way an order changes once it is here: the moves of `Order.MOVES`, edits and call notes.
+"""Every way an order changes once it is here: the moves of `Order.MOVES` and call notes; `editing` has the edits.
 
 Called by API, console, commands and tasks. Each function is one transaction. A move locks the order's row, looks itself
-up in the table, writes the order, a `StatusChange` and, where the table says so, the event. A refusal changes nothing.
+up in the table, writes the order, a `StatusChange` and the event that the table names. A refusal changes nothing.
 Locks are taken orders first, then products, each by primary key.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID, uuid5
 
+from django.core.exceptions import EmptyResultSet
 from django.db import transaction
-from django.db.models import QuerySet
-from django.db.models.functions import Now
+from django.db.models import Count, QuerySet
 from django.utils.translation import gettext as _
 from msgspec import Meta, Struct, convert
+from msgspec.structs import asdict, replace
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
-from codservice.errors import Invalid, Refused
-from codservice.values import MAX_AMOUNT
+from codservice.errors import Refused
 from codservice.wire import Amount, Id, Moment
 from orders import movement
-from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem, Status
+from orders.models import CallNote, CallState, Order, Status
 from webhooks import events
+from webhooks.events import Told
+from webhooks.models import Event
+
+# Outcomes of calls that reached for the customer; the others are remarks, or hand the order to a colleague.
+CALLS = [
+    CallNote.Outcome.ANSWERED.value,
+    CallNote.Outcome.NO_ANSWER.value,
+    CallNote.Outcome.BUSY.value,
+    CallNote.Outcome.SWITCHED_OFF.value,
+    CallNote.Outcome.WRONG_NUMBER.value,
+    CallNote.Outcome.CALLBACK.value,
+]
 
 
 class NotCancellable(Refused):
@@ -56,6 +67,9 @@ class Changed(Refused):
         super().__init__(_("The order has been changed since you opened it. Read it again before you decide."))
 
 
+TEST_AGENT = "Test agent"  # as a test order's history names who plays the agent and the courier
+
+
 class OrderEvent(Struct):
     """What an event of an order tells: the `data` of `order.confirmed` and `order.cancelled`."""
 
@@ -67,104 +81,25 @@ class OrderEvent(Struct):
     updated_at: Moment
 
 
-# --- Editing -----------------------------------------------------------------------------------------------------
+class NumberedOrderEvent(OrderEvent):
+    """The `data` of all other events of an order: the shop's own number too."""
+
+    external_id: str | None
 
 
-@dataclass(slots=True)
-class Edit:
-    """What an agent changes in a pending order after asking the customer; None is left as it is.
+class CallEvent(NumberedOrderEvent):
+    """The `data` of `order.call_attempted`."""
 
-    The codes belong to the texts beside them, as in an import. `quantities` are new quantities by item id: 0 removes
-    the line.
-    """
-
-    customer_name: str | None = None
-    customer_address: str | None = None
-    customer_wilaya: str | None = None
-    wilaya_code: str | None = None
-    customer_commune: str | None = None
-    commune_code: str | None = None
-    shipping_fee: Decimal | None = None
-    quantities: dict[UUID, int] = field(default_factory=dict)
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": CALLS})]
+    attempt_count: Annotated[int, Meta(ge=1, description="Calls about this order so far that decided nothing.")]
+    next_call_at: Annotated[Moment | None, Meta(description="Null when a supervisor looks at it first.")]
 
 
-def edit(order_id: UUID, changes: Edit, *, actor: Actor, seen_version: int | None = None) -> Order:
-    """Change a pending order, and write down each field's old and new value.
-
-    The total follows by the difference, so that a discount in it stays. Nothing different is no change.
-    Raises AlreadyDecided, Changed, and Invalid when no line would be left or the total leave its bounds.
-    """
-    with transaction.atomic():
-        order = _lock(order_id)
-        if order.status != Status.PENDING:
-            raise _refusal(order, "edit")
-        if seen_version not in (None, order.version):
-            raise Changed
-        written = _edit_fields(order, changes)
-        line_edits, difference = _edit_lines(order, changes.quantities)
-        if changes.shipping_fee is not None:
-            difference += changes.shipping_fee - order.shipping_fee
-            written.append(("shipping_fee", order.shipping_fee, changes.shipping_fee))
-        if difference:
-            total = order.total_amount + difference
-            if not 0 <= total <= MAX_AMOUNT:
-                raise Invalid({"total_amount": [_("The total would become %(total)s.") % {"total": total}]})
-            written.append(("total_amount", order.total_amount, total))
-        for name, _old, new in written:
-            setattr(order, name, new)
-        edits = [row for row in [*written, *line_edits] if row[1] != row[2]]
-        if not edits:
-            return order
-        order.updated_at, order.version = order.now, order.version + 1
-        order.save(update_fields=[*(name for name, _old, _new in written), "updated_at", "version"])
-        OrderEdit.objects.bulk_create(
-            OrderEdit(
-                account_id=order.account_id,
-                order=order,
-                field=name,
-                old="" if old is None else str(old),
-                new="" if new is None else str(new),
-                at=order.now,
-                actor=actor.name,
-                user_id=actor.user_id,
-            )
-            for name, old, new in edits
-        )
-    return order
-
-
-def _edit_fields(order: Order, changes: Edit) -> list[tuple[str, Any, Any]]:
-    """(field, old, new) of the customer's fields to write. A wilaya that is changed takes its commune along."""
-    names = ["customer_name", "customer_address", "customer_wilaya", "wilaya_code"]
-    written = [
-        (name, getattr(order, name), getattr(changes, name)) for name in names if getattr(changes, name) is not None
-    ]
-    if changes.customer_commune is not None or changes.wilaya_code not in (None, order.wilaya_code):
-        commune, code = changes.customer_commune or "", changes.commune_code
-        written += [("customer_commune", order.customer_commune, commune), ("commune_code", order.commune_code, code)]
-    return written
-
-
-def _edit_lines(order: Order, quantities: dict[UUID, int]) -> tuple[list[tuple[str, Any, Any]], Decimal]:
-    """Write the lines' new quantities: (field, old, new) of each that changes, and what they add to the total."""
-    if not quantities:
-        return [], Decimal(0)
-    edits, difference, left = [], Decimal(0), 0
-    for item in OrderItem.objects.filter(order=order).order_by("position"):
-        quantity = quantities.get(item.id, item.quantity)
-        left += bool(quantity)
-        if quantity == item.quantity:
-            continue
-        edits.append((f"items.{item.position}.quantity", item.quantity, quantity))
-        difference += (quantity - item.quantity) * item.unit_price
-        if quantity:
-            item.quantity = quantity
-            item.save(update_fields=["quantity"])
-        else:
-            item.delete()
-    if not left:
-        raise Invalid({"items": [_("An order keeps at least one line. Cancel it instead.")]})
-    return edits, difference
+def told(order: Order, kind: Event.Kind, **changes: Any) -> Told:
+    """The event of a change of an order; with `changes` of its fields where it was another at that moment."""
+    as_given = kind in (Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED)
+    data = convert(order, OrderEvent if as_given else NumberedOrderEvent, from_attributes=True)
+    return Told(order.account_id, kind, replace(data, **changes), order.now)
 
 
 # --- Calls -------------------------------------------------------------------------------------------------------
@@ -172,13 +107,20 @@ def _edit_lines(order: Order, quantities: dict[UUID, int]) -> tuple[list[tuple[s
 
 @dataclass(slots=True, frozen=True)
 class Call:
-    """A call to a customer, as the agent notes it. A `note_id` that is there says that it was noted before."""
+    """A call to a customer, as the agent notes it. A `note_id` that is there says that it was noted before.
 
-    agent: User
+    A call to a test order has no agent.
+    """
+
+    agent: User | None
     outcome: CallNote.Outcome
     note: str = ""
     note_id: UUID | None = None
     callback_at: datetime | None = None
+
+    @property
+    def agent_name(self) -> str:
+        return self.agent.display_name if self.agent else TEST_AGENT
 
 
 @dataclass(slots=True, frozen=True)
@@ -194,7 +136,7 @@ class CallPlan:
 def add_call_note(order_id: UUID, *, plan: CallPlan | None = None, **call: Any) -> CallNote | None:
     """Note one call, whose fields are those of `Call`, on one order; see `add_call_notes`. None when it was noted."""
     with transaction.atomic():
-        order = _lock(order_id)
+        order = lock_one(order_id)
         notes = add_call_notes([order], Call(**call), {order.id: plan} if plan else {})
     return notes[0] if notes else None
 
@@ -209,12 +151,40 @@ def add_call_notes(orders: Sequence[Order], call: Call, plans: Mapping[UUID, Cal
     if _is_noted(call):
         return []
     planned = [order for order in orders if order.id in plans]
+    written = ["call_state", "call_due_at", "call_attempts", "callback_agent"]
+    if any(order.call_state == CallState.TEST for order in planned):  # which is called alone
+        written.remove("call_state")  # it stays one, whatever it is said to wait for
     for order in planned:
         plan = plans[order.id]
         order.call_state, order.call_due_at = plan.state, plan.due_at
         order.call_attempts, order.callback_agent_id = plan.attempts, plan.agent_id
-    Order.objects.bulk_update(planned, ["call_state", "call_due_at", "call_attempts", "callback_agent"])
-    return _note(orders, call)
+    Order.objects.bulk_update(planned, written)
+    notes = _note(orders, call)
+    waiting = [order for order in orders if order.status == Status.PENDING]
+    if waiting and call.outcome in CALLS:
+        _tell_of_call(waiting, call)
+    return notes
+
+
+def _tell_of_call(orders: Sequence[Order], call: Call) -> None:
+    calls = CallNote.objects.filter(order__in=orders, outcome__in=CALLS).order_by()
+    counts = dict(calls.values_list("order_id").annotate(Count("id")))
+    events.publish_changes(
+        [
+            Told(
+                order.account_id,
+                Event.Kind.ORDER_CALL_ATTEMPTED,
+                CallEvent(
+                    **asdict(convert(order, NumberedOrderEvent, from_attributes=True)),
+                    outcome=call.outcome,
+                    attempt_count=counts[order.id],
+                    next_call_at=None if order.call_state == CallState.REVIEW else order.call_due_at,
+                ),
+                order.now,
+            )
+            for order in orders
+        ]
+    )
 
 
 def _is_noted(call: Call) -> bool:
@@ -230,7 +200,7 @@ def _note(orders: Sequence[Order], call: Call) -> list[CallNote]:
             outcome=call.outcome,
             note=call.note,
             agent=call.agent,
-            agent_name=call.agent.display_name,
+            agent_name=call.agent_name,
             callback_at=call.callback_at,
             created_at=order.now,
         )
@@ -241,13 +211,41 @@ def _note(orders: Sequence[Order], call: Call) -> list[CallNote]:
 # --- Moves -------------------------------------------------------------------------------------------------------
 
 
-def confirm(order_id: UUID, *, actor: Actor, seen_version: int | None = None, call: Call | None = None) -> Order:
+def confirm(
+    order_id: UUID,
+    *,
+    actor: Actor,
+    account_id: UUID | None = None,
+    seen_version: int | None = None,
+    call: Call | None = None,
+) -> Order:
     """The customer said yes. Raises AlreadyDecided, Changed, NotAllowed.
 
     The `call` in which they did is noted with it. One that was noted before is a decision that was made before: then
     nothing is changed and nothing refused.
     """
-    return _move("confirm", order_id, actor=actor, seen_version=seen_version, call=call)
+    return _move("confirm", order_id, actor=actor, account_id=account_id, seen_version=seen_version, call=call)
+
+
+def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
+    """The customer said yes to all of `orders`, whose rows the caller's transaction has locked by `lock`.
+
+    Raises AlreadyDecided, NotAllowed; then nothing is changed. The call is noted on each; one that was noted before
+    changes nothing.
+    """
+    if _is_noted(call):
+        return
+    steps = []
+    for order in orders:
+        move = Order.MOVES.get((Status(order.status), "confirm"))
+        if move is None:
+            raise decided(order)
+        if actor.role not in move.by:
+            raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % said(order))
+        steps.append(movement.make(order, move, ""))
+    _note(orders, call)
+    movement.write(steps, actor)
+    events.publish_changes([told(step.order, step.event) for step in steps])
 
 
 def cancel(
@@ -267,6 +265,30 @@ def cancel(
     return _move(
         "cancel", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version, call=call
     )
+
+
+def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[UUID, Refused]:
+    """Cancel all that can be of `orders`, whose rows the caller's transaction has locked by `lock`.
+
+    Why the other ones stay as they are: NotCancellable, AlreadyDecided, NotAllowed.
+    """
+    steps, refused = [], dict[UUID, Refused]()
+    for order in orders:
+        move = Order.MOVES.get((Status(order.status), "cancel"))
+        if move is None:
+            known = order.status == Status.CANCELED  # whose history is not asked for each
+            text = _("This cannot be done to an order that is %(status)s.") % said(order)
+            refused[order.id] = AlreadyDecided(text) if known else _refusal(order, "cancel")
+        elif actor.role not in move.by:
+            refused[order.id] = NotAllowed(
+                _("Only a supervisor can do this to an order that is %(status)s.") % said(order)
+            )
+        else:
+            steps.append(movement.make(order, move, reason))
+    if steps:
+        movement.write(steps, actor)
+        events.publish_changes([told(step.order, step.event) for step in steps])
+    return refused
 
 
 def ship(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, seen_version: int | None = None) -> Order:
@@ -298,7 +320,7 @@ def _move(
 ) -> Order:
     """Make the move `name`, or raise a Refused; Order.DoesNotExist outside `account_id`, when that is given."""
     with transaction.atomic():
-        order = _lock(order_id, account_id)
+        order = lock_one(order_id, account_id)
         if call is not None and _is_noted(call):
             return order
         if name == "cancel" and order.status == Status.CANCELED and actor.role == Role.API:
@@ -313,10 +335,16 @@ def _move(
         if call is not None:
             _note([order], call)
         movement.write([movement.make(order, move, reason)], actor)
-        if move.event is not None:
-            data = convert(order, OrderEvent, from_attributes=True)
-            events.publish(order.account_id, move.event, data=data, at=order.now)
+        events.publish_changes([told(order, move.event)])
     return order
+
+
+# The clock is read when all locks are held: a change that waited for one is not dated before changes that others have
+# read meanwhile, who ask next for what has changed since. HAVING needs every row of the step that locks them.
+_LOCKED = """
+WITH locked AS MATERIALIZED ({locking})
+SELECT locked.*, (SELECT clock_timestamp() FROM locked HAVING count(*) > 0) AS clock FROM locked
+"""
 
 
 def lock(orders: QuerySet[Order], most: int | None = None) -> list[Order]:
@@ -324,13 +352,18 @@ def lock(orders: QuerySet[Order], most: int | None = None) -> list[Order]:
 
     `order.now` is when it is changed: the database's time, and never before the last change.
     """
-    locked = orders.annotate(clock=Now()).order_by("id").select_for_update(of=("self",))[:most]
+    try:
+        locking, parameters = orders.order_by("id").select_for_update(of=("self",))[:most].query.sql_with_params()
+    except EmptyResultSet:  # Django sees that there can be none
+        return []
+    locked = list(Order.objects.raw(_LOCKED.format(locking=locking), parameters))
     for order in locked:
-        order.now = max(order.clock, order.updated_at)
-    return list(locked)
+        order.now = max(order.clock, order.updated_at)  # type: ignore[attr-defined]
+    return locked
 
 
-def _lock(order_id: UUID, account_id: UUID | None = None) -> Order:
+def lock_one(order_id: UUID, account_id: UUID | None = None) -> Order:
+    """The order, likewise; Order.DoesNotExist outside `account_id`, when that is given."""
     orders = Order.objects.filter(id=order_id)
     locked = lock(orders if account_id is None else orders.filter(account_id=account_id))
     if not locked:
@@ -341,11 +374,16 @@ def _lock(order_id: UUID, account_id: UUID | None = None) -> Order:
 def _refusal(order: Order, name: str) -> Refused:
     if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
         return NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % said(order))
+    return decided(order)
+
+
+def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> AlreadyDecided:
+    """The refusal, which says who has brought the order where it is."""
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
-        return AlreadyDecided(_("This cannot be done to an order that is %(status)s.") % said(order))
+        return refusal(_("This cannot be done to an order that is %(status)s.") % said(order))
     who = {**said(order), "who": last.actor, "when": f"{last.at:%H:%M UTC on %Y-%m-%d}"}
-    return AlreadyDecided(_("Already %(status)s by %(who)s at %(when)s.") % who)
+    return refusal(_("Already %(status)s by %(who)s at %(when)s.") % who)
 
 
 def said(order: Order) -> dict[str, str]:

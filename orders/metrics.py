@@ -11,20 +11,20 @@ _KEY = "pending-orders"
 _KEPT = 600  # seconds; a figure that nobody has counted for so long is none
 AGES = ("under_1h", "1h_to_4h", "4h_to_24h", "over_24h")
 
-# Along the index `order_console_list`. It takes as long as there are pending orders, so beat asks, and not Prometheus.
+# Along the index `order_console`. It takes as long as there are pending orders, so beat asks, and not Prometheus.
 _PENDING = """
 SELECT count(*) FILTER (WHERE created_at > now() - interval '1 hour'),
     count(*) FILTER (WHERE created_at <= now() - interval '1 hour' AND created_at > now() - interval '4 hours'),
     count(*) FILTER (WHERE created_at <= now() - interval '4 hours' AND created_at > now() - interval '24 hours'),
     count(*) FILTER (WHERE created_at <= now() - interval '24 hours')
-FROM orders_order WHERE status = %s
+FROM orders_order WHERE status = %s AND call_state <> 'test'
 """
 
 
 def register() -> None:
     metrics.add_figure(
         "codservice_orders_pending",
-        "Orders that wait for confirmation, by age; counted every minute.",
+        "Orders that wait for confirmation, by age, without test orders; counted every minute.",
         lambda: [((age,), count) for age, count in zip(AGES, _last_count(), strict=False)],
         labels=["age"],
     )
@@ -37,9 +37,11 @@ def count_pending() -> None:
         cache.set(_KEY, cursor.fetchone(), _KEPT)
 
 
-def _last_count() -> tuple[int, ...]:
-    """The numbers by age; none when Redis is away or nobody has counted."""
+def _last_count() -> list[int]:
+    """The numbers by age; none when Redis is away, nobody has counted, or something else stands there."""
     try:
-        return cache.get(_KEY, ())
+        found = cache.get(_KEY)
     except redis.RedisError:
-        return ()
+        return []
+    is_ours = isinstance(found, list) and len(found) == len(AGES) and all(type(count) is int for count in found)
+    return found if is_ours else []

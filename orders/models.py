@@ -2,6 +2,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex, GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
@@ -26,12 +27,22 @@ class Status(models.TextChoices):
 
 
 class CallState(models.TextChoices):
-    """What a pending order waits for. Of an order that is decided it says what it last waited for."""
+    """What a pending order waits for. Of an order that is decided it says what it last waited for.
+
+    An order of an account's twin has TEST from its import on and keeps it: nobody is ever called for it, and nothing
+    of it is shown in the console (`Order.live`).
+    """
 
     NEW = "new", _("First call")
     RETRY = "retry", _("Another try")
     CALLBACK = "callback", _("Promised call")
     REVIEW = "review", _("A supervisor's review")
+    TEST = "test", _("Nobody: a test order")
+
+
+class DeliveryType(models.TextChoices):
+    HOME = "home", _("To the door")
+    DESK = "desk", _("Stop desk")
 
 
 class Move(NamedTuple):
@@ -39,7 +50,7 @@ class Move(NamedTuple):
 
     to: Status
     by: frozenset[Role]
-    event: Event.Kind | None = None
+    event: Event.Kind
 
 
 _AGENTS = frozenset({Role.AGENT, Role.SUPERVISOR})
@@ -55,6 +66,10 @@ NAME_WORDS = Func(
     template="to_tsvector('simple', translate(%(expressions)s, './@:_&?=<>+-', '            '))",
     output_field=SearchVectorField(),
 )
+
+
+# Written out, so that the partial indexes serve prepared statements too.
+IS_LIVE = Func("call_state", template="(%(expressions)s <> 'test')", output_field=models.BooleanField())
 
 
 class OrderQuerySet(models.QuerySet["Order"]):
@@ -93,6 +108,17 @@ class OrderQuerySet(models.QuerySet["Order"]):
         )
 
 
+class LiveOrders(models.Manager.from_queryset(OrderQuerySet)):  # type: ignore[misc]
+    """The orders of merchants' customers, without those of accounts' twins: what there is for the call center.
+
+    All that the console reads begins here, and what it reads by SQL says `call_state <> 'test'` or which other states
+    it means; tests/agents/test_twins.py holds it.
+    """
+
+    def get_queryset(self) -> OrderQuerySet:
+        return super().get_queryset().filter(IS_LIVE)
+
+
 class Order(models.Model):
     """An order that will be paid in cash at the door. Changed by `orders.lifecycle` and `shipments` alone."""
 
@@ -103,9 +129,9 @@ class Order(models.Model):
         (Status.CONFIRMED, "cancel"): Move(
             Status.CANCELED, frozenset({Role.SUPERVISOR, Role.API}), Event.Kind.ORDER_CANCELLED
         ),
-        (Status.CONFIRMED, "ship"): Move(Status.SHIPPED, _WAREHOUSE),
-        (Status.SHIPPED, "deliver"): Move(Status.DELIVERED, _WAREHOUSE),
-        (Status.SHIPPED, "return"): Move(Status.RETURNED, _WAREHOUSE),
+        (Status.CONFIRMED, "ship"): Move(Status.SHIPPED, _WAREHOUSE, Event.Kind.ORDER_SHIPPED),
+        (Status.SHIPPED, "deliver"): Move(Status.DELIVERED, _WAREHOUSE, Event.Kind.ORDER_DELIVERED),
+        (Status.SHIPPED, "return"): Move(Status.RETURNED, _WAREHOUSE, Event.Kind.ORDER_RETURNED),
     }
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -117,6 +143,8 @@ class Order(models.Model):
     customer_name = models.CharField(max_length=255)
     customer_phone = models.CharField(max_length=40, help_text="As it was sent.")
     phone_e164 = models.CharField("phone (E.164)", max_length=16, help_text="To find and compare it.")
+    customer_phone_2 = models.CharField(max_length=40, null=True, blank=True, help_text="As it was sent.")
+    phone_2_e164 = models.CharField("second phone (E.164)", max_length=16, null=True, blank=True)
     customer_address = models.CharField(max_length=500)
     customer_wilaya = models.CharField(max_length=255, help_text="As it was sent.")
     wilaya_code = models.CharField(max_length=2)
@@ -125,6 +153,10 @@ class Order(models.Model):
 
     total_amount = models.DecimalField(max_digits=10, decimal_places=2, help_text="DZD")
     shipping_fee = models.DecimalField(max_digits=10, decimal_places=2, default=0, help_text="DZD")
+    delivery_type = models.CharField(
+        max_length=10, choices=DeliveryType, default=DeliveryType.HOME, db_default=DeliveryType.HOME
+    )
+    source = models.CharField(max_length=64, null=True, blank=True, help_text="Where the order came from.")
     notes = models.CharField(max_length=2000, blank=True, help_text="The merchant's, for the agent.")
     cancel_reason = models.CharField(max_length=500, blank=True)
 
@@ -151,9 +183,12 @@ class Order(models.Model):
     )
 
     objects = OrderQuerySet.as_manager()
+    live = LiveOrders()
     now: datetime  # of an order that `lifecycle.lock` has locked
 
     class Meta:
+        verbose_name = _("order")
+        verbose_name_plural = _("orders")
         permissions = [
             ("work_order", "Can call customers and decide orders"),
             ("supervise_order", "Can see all orders"),
@@ -180,12 +215,18 @@ class Order(models.Model):
             # All orders of one customer, of any merchant: the console, and the list's `phone`.
             models.Index(F("phone_e164"), F("created_at").desc(), name="order_by_phone"),
             # The console's list: one status, over all merchants, oldest or newest first (ids sort by time).
-            models.Index(fields=["status", "id"], name="order_console_list"),
+            models.Index(fields=["status", "id"], condition=~Q(call_state=CallState.TEST), name="order_console"),
+            # The oldest orders of accounts' twins (`orders.retention`).
+            models.Index(fields=["created_at"], condition=Q(call_state=CallState.TEST), name="order_of_twin"),
             # Whose customer is to be anonymised next (`orders.retention`); pending orders are not in it.
             models.Index(
                 fields=["updated_at"],
                 condition=Q(status__in=(Status.CANCELED, Status.DELIVERED, Status.RETURNED), anonymised_at=None),
                 name="order_to_anonymise",
+            ),
+            # The orders that name a number as the second one (`orders.customer_data`); most have none.
+            models.Index(
+                fields=["phone_2_e164"], condition=Q(phone_2_e164__isnull=False), name="order_by_second_phone"
             ),
             # The desk's next customer and its counters, over all merchants.
             models.Index(
@@ -260,6 +301,8 @@ class StatusChange(models.Model):
         indexes = [
             # An order's history.
             models.Index(fields=["order", "at"], name="status_change_of_order"),
+            # What happened to an account's orders on some days (`orders.daily`).
+            models.Index(fields=["account", "at"], name="status_change_of_account"),
             # The call center's figures of some days. Changes are written in the order of their times.
             BrinIndex(fields=["at"], autosummarize=True, name="status_change_by_time"),
         ]
@@ -287,6 +330,12 @@ class OrderEdit(models.Model):
         indexes = [
             # An order's history.
             models.Index(fields=["order", "at"], name="order_edit_of_order"),
+            # Numbers that an account's orders once had (`orders.customer_data`).
+            models.Index(
+                fields=["account"],
+                condition=Q(field__in=("customer_phone", "customer_phone_2")),
+                name="order_edit_of_phone",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -323,6 +372,12 @@ class CallNote(models.Model):
         indexes = [
             # An order's call history.
             models.Index(fields=["order", "created_at"], name="call_note_of_order"),
+            # An account's first calls of some days (`orders.daily`).
+            models.Index(fields=["account", "created_at"], name="call_note_of_account"),
+            # Which orders of an account have a wrong number (`orders.needs`).
+            models.Index(
+                fields=["account", "created_at"], condition=Q(outcome="wrong_number"), name="call_note_wrong_number"
+            ),
             # The call center's figures of some days. Notes are written in the order of their times.
             BrinIndex(fields=["created_at"], autosummarize=True, name="call_note_by_time"),
             # The figures' promised calls.
@@ -331,6 +386,50 @@ class CallNote(models.Model):
 
     def __str__(self) -> str:
         return self.get_outcome_display()
+
+
+class ShippingFee(models.Model):
+    """What an account's customers pay for a delivery to one wilaya; set by `orders.fees` alone."""
+
+    id = models.BigAutoField(primary_key=True)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
+    wilaya_code = models.CharField(max_length=2)
+    home = models.DecimalField(max_digits=10, decimal_places=2, null=True, help_text="To the door, in DZD.")
+    desk = models.DecimalField(max_digits=10, decimal_places=2, null=True, help_text="To a stop desk, in DZD.")
+
+    class Meta:
+        constraints = [
+            # Also the index of the list.
+            models.UniqueConstraint(fields=["account", "wilaya_code"], name="one_shipping_fee_per_wilaya"),
+            models.CheckConstraint(condition=Q(home=None) | Q(home__gte=0), name="shipping_fee_home_not_negative"),
+            models.CheckConstraint(condition=Q(desk=None) | Q(desk__gte=0), name="shipping_fee_desk_not_negative"),
+            models.CheckConstraint(
+                condition=Q(home__isnull=False) | Q(desk__isnull=False), name="shipping_fee_says_something"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.wilaya_code}: {self.home} / {self.desk}"
+
+
+class Erasure(models.Model):
+    """That a customer's data were erased at their request: who did it, when and in how many orders, and not whose."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="erasures", db_index=False)
+    created_at = models.DateTimeField(db_default=Now())
+    actor = models.CharField(max_length=255, help_text="Who did it, as people read it.")
+    user = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False)
+    order_count = models.PositiveIntegerField()
+
+    class Meta:
+        indexes = [
+            # The account's list, newest first.
+            models.Index(F("account"), F("created_at").desc(), F("id").desc(), name="erasure_list"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
 
 
 class OrderCount(models.Model):
@@ -355,3 +454,135 @@ class OrderCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} {self.delta:+}"
+
+
+class DayFigure(models.Model):
+    """What happened to an account's orders on one day of Algeria's: all, or those of one wilaya, product and so on.
+
+    Written by `orders.daily` alone, which says what each figure counts.
+    """
+
+    class Dimension(models.TextChoices):
+        ALL = "all"  # key: empty
+        WILAYA = "wilaya"  # its code
+        SOURCE = "source"  # empty for orders that tell none
+        PRODUCT = "product"  # its id
+        NAME = "name"  # what a line without a product is called
+        REASON = "reason"  # why orders were canceled, up to a colon
+        WAIT = "wait"  # for a first call: the number of its span in `daily.WAITS`
+
+    id = models.BigAutoField(primary_key=True)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    day = models.DateField()
+    dimension = models.CharField(max_length=10, choices=Dimension)
+    key = models.CharField(max_length=500, blank=True)
+    new_count = models.PositiveIntegerField(default=0)
+    new_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    unit_count = models.PositiveBigIntegerField(default=0, help_text="Pieces in the new orders.")
+    confirmed_count = models.PositiveIntegerField(default=0)
+    confirmed_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    canceled_count = models.PositiveIntegerField(default=0)
+    canceled_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    refused_count = models.PositiveIntegerField(default=0, help_text="Of the canceled ones, those still unconfirmed.")
+    refused_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    shipped_count = models.PositiveIntegerField(default=0)
+    shipped_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    delivered_count = models.PositiveIntegerField(default=0)
+    delivered_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    returned_count = models.PositiveIntegerField(default=0)
+    returned_amount = models.DecimalField(max_digits=18, decimal_places=2, default=0, help_text="DZD")
+    first_call_count = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            # Also the index of what a period and one way to divide it need.
+            models.UniqueConstraint(fields=["account", "dimension", "day", "key"], name="one_figure_per_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.dimension} {self.key}"
+
+
+class SummedUp(models.Model):
+    """Up to which day an account's days stand in DayFigure: this one too; none yet without it."""
+
+    account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="+", primary_key=True)
+    through = models.DateField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.through)
+
+
+class ChangedDay(models.Model):
+    """A day before today on which something of the account's orders is no longer as it was.
+
+    Triggers append it in the transaction that changes it (migration `days`), so that no way of changing an order can
+    forget it; until the day is summed up anew, its figures are read from the rows. They append it twice: for the
+    account, and without one for what is summed up over all accounts.
+    """
+
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, null=True, related_name="+", db_index=False, db_constraint=False
+    )
+    day = models.DateField()
+
+    class Meta:
+        indexes = [
+            # An account's.
+            models.Index(fields=["account", "day"], name="changed_day_of_account"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.day)
+
+
+class Searchable(models.Model):
+    """An account whose orders are indexed for `q` (`orders.trigrams`): those up to `through`; none yet without it."""
+
+    account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="+", primary_key=True)
+    through = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.through)
+
+
+class OrderTrigrams(models.Model):
+    """Hashes of all that is three characters long in an order's name, phone and address; `orders.trigrams` writes it.
+
+    No foreign keys: to check them would write to each order. What is deleted goes by way of SearchChange.
+    """
+
+    order_id = models.UUIDField(primary_key=True)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    trigrams = ArrayField(models.IntegerField())
+
+    class Meta:
+        indexes = [
+            # The list's `q`. Written in bulk by a worker: each order by itself would cost ten times as much.
+            GinIndex(fields=["trigrams"], name="order_by_trigrams"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.order_id)
+
+
+class SearchChange(models.Model):
+    """An order whose OrderTrigrams are not those of its texts; triggers append it (migration `search`)."""
+
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    order_id = models.UUIDField()
+
+    class Meta:
+        indexes = [
+            # An account's.
+            models.Index(fields=["account"], name="search_change_of_account"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.order_id)

@@ -9,6 +9,7 @@ from django.db import connection
 from codservice.accounts.actor import Actor
 from codservice.wire import dump_json
 from orders.models import Move, Order, Status, StatusChange
+from webhooks.models import Event
 
 
 class Step(NamedTuple):
@@ -18,11 +19,12 @@ class Step(NamedTuple):
     from_status: Status
     to_status: Status
     reason: str
+    event: Event.Kind
 
 
 def make(order: Order, move: Move, reason: str) -> Step:
     """Make a move of an order, which `lifecycle.lock` has locked, in memory."""
-    step = Step(order, Status(order.status), move.to, reason)
+    step = Step(order, Status(order.status), move.to, reason, move.event)
     order.status, order.updated_at, order.version = move.to, order.now, order.version + 1
     if move.to == Status.CONFIRMED:
         order.confirmed_at = order.now
@@ -40,12 +42,12 @@ _ORDER_COLUMNS = {
     "canceled_at": "timestamptz",
     "cancel_reason": "text",
 }
-_UPDATE = """
-UPDATE orders_order SET {changes} FROM json_to_recordset(%s::json) AS moved({columns}) WHERE orders_order.id = moved.id
-""".format(
-    changes=", ".join(f"{name} = moved.{name}" for name in _ORDER_COLUMNS if name != "id"),
-    columns=", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items()),
-)
+COLUMNS = ("account_id", *_ORDER_COLUMNS)  # of an order that is moved
+_CHANGES = ", ".join(f"{name} = moved.{name}" for name in _ORDER_COLUMNS if name != "id")
+_MOVED = ", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items())
+_UPDATE = f"""
+UPDATE orders_order SET {_CHANGES} FROM json_to_recordset(%s::json) AS moved({_MOVED}) WHERE orders_order.id = moved.id
+"""  # noqa: S608  (our own columns)
 
 
 def write(steps: Sequence[Step], actor: Actor) -> None:

@@ -1,8 +1,48 @@
-"""The deliveries about orders, as the OpenAPI description has them."""
+"""The deliveries about orders, as the OpenAPI description has them, with an example of each."""
 
-from orders.lifecycle import OrderEvent
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from orders.lifecycle import CallEvent, NumberedOrderEvent, OrderEvent
+from orders.models import CallNote, Status
 from webhooks.models import Event
 from webhooks.openapi import delivery
 
-CONFIRMED = delivery(Event.Kind.ORDER_CONFIRMED.value, "An order is confirmed", OrderEvent)
-CANCELLED = delivery(Event.Kind.ORDER_CANCELLED.value, "An order is canceled", OrderEvent)
+_AT = datetime(2026, 3, 1, 10, 15, 30, 123456, tzinfo=UTC)
+
+
+def _example(status: Status) -> dict[str, Any]:
+    return {
+        "id": UUID("01954f6e-2a3b-7c4d-8e5f-0123456789ab"),
+        "status": status.value,
+        "customer_name": "سميرة بن علي",
+        "customer_phone": "0550 12 34 56",
+        "total_amount": Decimal("4500.00"),
+        "updated_at": _AT,
+    }
+
+
+def _numbered(status: Status) -> NumberedOrderEvent:
+    return NumberedOrderEvent(**_example(status), external_id="1042")
+
+
+CREATED = delivery(Event.Kind.ORDER_CREATED, "An order came in", _numbered(Status.PENDING))
+UPDATED = delivery(Event.Kind.ORDER_UPDATED, "A pending order is corrected", _numbered(Status.PENDING))
+CALL_ATTEMPTED = delivery(
+    Event.Kind.ORDER_CALL_ATTEMPTED,
+    "A call decided nothing",
+    CallEvent(
+        **_example(Status.PENDING),
+        external_id="1042",
+        outcome=CallNote.Outcome.NO_ANSWER.value,
+        attempt_count=1,
+        next_call_at=_AT.replace(hour=16),
+    ),
+)
+CONFIRMED = delivery(Event.Kind.ORDER_CONFIRMED, "An order is confirmed", OrderEvent(**_example(Status.CONFIRMED)))
+CANCELLED = delivery(Event.Kind.ORDER_CANCELLED, "An order is canceled", OrderEvent(**_example(Status.CANCELED)))
+SHIPPED = delivery(Event.Kind.ORDER_SHIPPED, "An order is handed to the courier", _numbered(Status.SHIPPED))
+DELIVERED = delivery(Event.Kind.ORDER_DELIVERED, "An order is delivered and paid", _numbered(Status.DELIVERED))
+RETURNED = delivery(Event.Kind.ORDER_RETURNED, "An order comes back", _numbered(Status.RETURNED))

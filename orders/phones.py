@@ -1,6 +1,7 @@
 """Algerian phone numbers: any usual form in, E.164 out. The parsing is libphonenumber's."""
 
 import re
+from argparse import ArgumentTypeError
 
 import phonenumbers
 
@@ -46,3 +47,11 @@ def to_e164(text: str) -> str:
     if number.country_code != 213 or number.italian_leading_zero or not _POSSIBLE.fullmatch(national):
         raise NotAPhone
     return f"+213{national}"
+
+
+def argument(text: str) -> str:
+    """Of a command: a number in any usual form, as E.164."""
+    try:
+        return to_e164(text.strip())
+    except NotAPhone as error:
+        raise ArgumentTypeError(str(error)) from None

@@ -1,22 +1,25 @@
-"""The account's quick start: lines that import a first order as they stand, and whether things have arrived.
+"""The account's quick start, in test mode: lines that import and confirm a first order as they stand, and whether
+things have arrived.
 
 It shows orders and webhooks, so it stands in the room that may see both.
 """
 
 from typing import Any
 
+from django.contrib import messages
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
-from codservice.accounts.account_page import account_page
-from codservice.accounts.models import Account, ApiKey
+from codservice.accounts.account_page import account_page, switch
+from codservice.accounts.key_form import TEST
+from codservice.accounts.models import Account, ApiKey, TooManyKeys
+from codservice.accounts.sessions import by_itself
 from orders.models import Order
 from webhooks.models import Webhook
 
@@ -32,29 +35,26 @@ LANGUAGES = {
 LOOKED_THROUGH = 1000
 
 
-@never_cache
-def landing(request: HttpRequest) -> HttpResponse:
-    """Where `/account/` leads: to the quick start until the first order has arrived, then to the orders."""
-    if request.user.is_authenticated and request.user.is_staff and not Account.objects.filter(holder=request.user):
-        return redirect("admin:index")
-    return _landing(request)
-
-
-@account_page
-def _landing(request: HttpRequest, account: Account) -> HttpResponse:
-    return redirect("account-orders" if Order.objects.filter(account=account).exists() else "quick-start")
-
-
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key", "lines")
 def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
-    """By POST with a new key, which stands in this answer's lines and is never shown again."""
+    """By POST with a new test key, which stands in this answer's lines and is never shown again."""
     key = ""
     if request.method == "POST":
-        _row, key = ApiKey.issue(account, name=_("Quick start"))
+        live: Account = request.live_account  # type: ignore[attr-defined]
+        try:
+            row, key = ApiKey.issue(live, name=_("Quick start"), is_test=True)
+        except TooManyKeys as refused:
+            messages.error(request, refused.message)
+            switch(request, live.twin)
+            return redirect("api-keys")
+        account = row.account
+        switch(request, account)
     context = {
         "key": key,
+        "is_test": account.mode == TEST,
+        "has_twin": hasattr(request.live_account, "twin"),  # type: ignore[attr-defined]
         "has_keys": bool(key) or account.api_keys.filter(revoked_at=None).exists(),
         "lines": lines(request.build_absolute_uri("/").rstrip("/"), key or PLACEHOLDER),
         "placeholder": PLACEHOLDER,
@@ -67,7 +67,7 @@ def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def lines(url: str, key: str) -> list[dict[str, str]]:
-    """For each language the program that imports an order, ready to run."""
+    """For each language the program that imports a test order and confirms it, ready to run."""
     return [
         {
             "language": language,
@@ -102,6 +102,7 @@ def progress_of(account: Account) -> dict[str, Any]:
 
 
 @account_page
+@by_itself
 @require_safe
 def progress(request: HttpRequest, account: Account) -> HttpResponse:
     """The part of the page that says what has arrived, for the page to ask for again."""
@@ -109,7 +110,6 @@ def progress(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 urlpatterns = [
-    path("", landing, name="account"),
     path("quick-start", quick_start, name="quick-start"),
     path("quick-start/progress", progress, name="quick-start-progress"),
 ]

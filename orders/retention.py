@@ -1,9 +1,9 @@
 """Anonymising the customers of old orders, as Algeria's law on personal data (18-07) asks for.
 
 An order that ended CUSTOMER_RETENTION_DAYS ago, and that nobody has called about since, no longer needs to know whose
-it was. Overwritten are name, phone, address, the wilaya and commune as they were sent, the merchant's notes, the texts
-of calls, reasons and edits of the customer; what figures are made of stays: codes of wilaya and commune, amounts,
-lines, statuses, outcomes of calls, times, who worked on it, and the shop's own number.
+it was: `orders.anonymising` says what is overwritten.
+
+Test orders, those of accounts' twins, are deleted as a whole TEST_ORDERS_KEPT after their import.
 """
 
 from collections.abc import Iterator
@@ -14,32 +14,21 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-NOBODY = "—"  # in place of the name, so that a list still shows something
-BATCH = 200  # orders that a statement anonymises
+from orders import anonymising
+from orders.anonymising import NOBODY
 
-# Orders that have ended, along the index `order_to_anonymise`. `updated_at` stays: clients that ask what has changed
-# need not read all old orders again.
-_ANONYMISE = """
-WITH old AS (
+BATCH = 200  # orders that a statement anonymises or deletes
+TEST_ORDERS_KEPT = timedelta(days=30)  # contract, section 13
+
+# Orders that have ended, along the index `order_to_anonymise`.
+_ANONYMISE = anonymising.statement("""
     SELECT id FROM orders_order o
     WHERE status IN ('canceled', 'delivered', 'returned') AND anonymised_at IS NULL
       AND updated_at < now() - %(kept)s::interval
       AND NOT EXISTS (
         SELECT FROM orders_callnote n WHERE n.order_id = o.id AND n.created_at >= now() - %(kept)s::interval)
     ORDER BY updated_at LIMIT %(batch)s FOR NO KEY UPDATE SKIP LOCKED
-), notes AS (
-    UPDATE orders_callnote SET note = '' WHERE order_id = ANY(ARRAY(SELECT id FROM old)) AND note <> ''
-), reasons AS (
-    UPDATE orders_statuschange SET reason = '' WHERE order_id = ANY(ARRAY(SELECT id FROM old)) AND reason <> ''
-), edits AS (
-    UPDATE orders_orderedit SET old = '', new = ''
-    WHERE order_id = ANY(ARRAY(SELECT id FROM old)) AND field NOT LIKE 'items.%%'
-)
-UPDATE orders_order SET customer_name = %(nobody)s, customer_phone = '', phone_e164 = '', customer_address = '',
-    customer_wilaya = '', customer_commune = '', notes = '', cancel_reason = '', version = version + 1,
-    anonymised_at = now()
-WHERE id = ANY(ARRAY(SELECT id FROM old))
-"""
+""")
 _COUNT = """
 WITH page AS (
     SELECT id, updated_at FROM orders_order
@@ -57,8 +46,7 @@ FROM page ORDER BY updated_at DESC, id DESC LIMIT 1
 def anonymise_customers(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Overwrite the customers of orders that ended CUSTOMER_RETENTION_DAYS ago; nobody, when that is 0.
 
-    A sweep of `codservice.retention`, whose `before` is not asked. Each batch is one statement: an order is anonymised
-    with all that belongs to it, or not at all.
+    A sweep of `codservice.retention`, whose `before` is not asked.
     """
     if not settings.CUSTOMER_RETENTION_DAYS:
         yield {"customers": 0}
@@ -83,3 +71,42 @@ def _count(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
             cursor.execute(_COUNT, {**parameters, "at": at, "id": id_})
             count, size, at, id_ = cursor.fetchone() or (0, 0, at, id_)
         yield {"customers": count}
+
+
+# Along the index `order_of_twin`. What belongs to an order goes with it, by the same statement.
+_DELETE_TESTS = """
+WITH old AS MATERIALIZED (
+    SELECT id FROM orders_order WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval
+    ORDER BY created_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+), notes AS (
+    DELETE FROM orders_callnote WHERE order_id = ANY(ARRAY(SELECT id FROM old))
+), changes AS (
+    DELETE FROM orders_statuschange WHERE order_id = ANY(ARRAY(SELECT id FROM old))
+), edits AS (
+    DELETE FROM orders_orderedit WHERE order_id = ANY(ARRAY(SELECT id FROM old))
+), items AS (
+    DELETE FROM orders_orderitem WHERE order_id = ANY(ARRAY(SELECT id FROM old))
+)
+DELETE FROM orders_order WHERE id = ANY(ARRAY(SELECT id FROM old))
+"""
+_COUNT_TESTS = """
+SELECT count(*) FROM orders_order WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval
+"""
+
+
+def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
+    """Delete the orders of accounts' twins that were imported TEST_ORDERS_KEPT ago.
+
+    A sweep of `codservice.retention`, whose `before` is not asked.
+    """
+    parameters = {"kept": TEST_ORDERS_KEPT, "batch": BATCH}
+    with connection.cursor() as cursor:
+        if dry_run:
+            cursor.execute(_COUNT_TESTS, parameters)
+            yield {"test_orders": cursor.fetchone()[0]}
+            return
+        deleted = BATCH
+        while deleted == BATCH:
+            cursor.execute(_DELETE_TESTS, parameters)
+            deleted = cursor.rowcount
+            yield {"test_orders": deleted}

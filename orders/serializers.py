@@ -9,22 +9,28 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from codservice.api.error_answers import flatten
-from codservice.api.fields import Amount, CanonicalUUID, Integer, StringMap, Text
+from codservice.api.fields import Amount, CanonicalUUID, Integer, Strict, StringMap, Text, read_body
 from codservice.errors import Invalid
 from orders import phones, regions
+from orders.models import DeliveryType
+
+MAX_ORDERS = 100  # of a batch (contract, section 5)
 
 Row = dict[str, Any]  # an order by the names of its columns, with its lines so as `items`
 Errors = dict[str, list[str]]  # by dotted path, as `Invalid` has them
 
 
 class PhoneField(Text):
-    """An Algerian phone number in any usual form; gives the pair (as sent, E.164)."""
+    """An Algerian phone number in any usual form; gives the pair (as sent, E.164), None for one that is blank."""
 
-    def clean(self, data: Any) -> tuple[str, str]:  # type: ignore[override]
+    def clean(self, data: Any) -> tuple[str, str] | None:  # type: ignore[override]
         text = super().clean(data)
-        return text, phones.to_e164(text)
+        return (text, phones.to_e164(text)) if text else None
 
-    openapi = {"type": "string", "pattern": phones.PATTERN}
+    @property
+    def openapi(self) -> dict[str, Any]:
+        number = {"type": "string", "pattern": phones.PATTERN}
+        return {"anyOf": [number, {"type": "string", "pattern": "^ *$"}]} if self.allow_blank else number
 
 
 class RegionField(Text):
@@ -52,6 +58,15 @@ class CommuneField(RegionField):
         return {"anyOf": [super().openapi | {"title": "Code or name"}, code]}
 
 
+class DeliveryTypeField(Strict, serializers.ChoiceField):
+    openapi = {"type": "string", "enum": DeliveryType.values}
+
+    def clean(self, data: Any) -> str:
+        if type(data) is not str or data not in DeliveryType.values:
+            raise ValueError(f"Must be {' or '.join(DeliveryType.values)}.")
+        return data
+
+
 class Lines(serializers.ListSerializer):
     """A list of bodies; gives for each what its `read` gives."""
 
@@ -65,6 +80,8 @@ class Body(serializers.Serializer):
     A file of orders runs through these checks at the rate that is left after them.
     """
 
+    only_sent = False  # whether it says what shall change: then what is not there has no default
+
     class Meta:
         list_serializer_class = Lines
 
@@ -77,7 +94,9 @@ class Body(serializers.Serializer):
                 return {}, error.detail
         values: dict[str, Any] = {}
         errors: dict[str, Any] = {}
-        for name, check, default in self._checks:
+        for name, check, default, stays in self._checks:
+            if stays and name not in data:
+                continue
             sent = data.get(name)
             if sent is None and default is not empty:
                 values[name] = default() if callable(default) else default
@@ -89,8 +108,16 @@ class Body(serializers.Serializer):
         return values, errors
 
     @cached_property
-    def _checks(self) -> list[tuple[str, Callable[[Any], Any], Any]]:
-        return [(name, field.run_validation, field.default) for name, field in self.fields.items()]
+    def _checks(self) -> list[tuple[str, Callable[[Any], Any], Any, bool]]:
+        return [
+            (
+                name,
+                field.run_validation,
+                field.default,
+                not field.required and (self.only_sent or field.default is empty),
+            )
+            for name, field in self.fields.items()
+        ]
 
 
 class OrderItemImport(Body):
@@ -102,15 +129,14 @@ class OrderItemImport(Body):
     unit_price = Amount(allow_null=True, default=None)
     attributes = StringMap(max_entries=20, max_key=64, max_value=255, allow_null=True, default=dict)
 
+    # By what may not be: of the parts of an `anyOf` generators of clients make classes, none of which is a whole line.
     openapi_extra = {
-        "anyOf": [
-            {"title": "A product", "required": ["product_id"], "properties": {"product_id": {"type": "string"}}},
-            {
-                "title": "Anything else",
-                "required": ["product_name", "unit_price"],
-                "properties": {"product_name": {"type": "string"}, "unit_price": {"type": ["number", "string"]}},
-            },
-        ]
+        "not": {
+            "anyOf": [
+                {"properties": {name: {"type": "null"} for name in ("product_id", missing)}}
+                for missing in ("product_name", "unit_price")
+            ]
+        }
     }
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
@@ -127,6 +153,7 @@ class OrderImport(Body):
 
     customer_name = Text(max_length=255)
     customer_phone = PhoneField(max_length=phones.MAX_LENGTH)
+    customer_phone_2 = PhoneField(max_length=phones.MAX_LENGTH, allow_null=True, allow_blank=True, default=None)
     customer_address = Text(max_length=500, free=True)
     customer_wilaya = WilayaField(max_length=255)
     customer_commune = CommuneField(max_length=255, allow_null=True, allow_blank=True, default="")
@@ -134,17 +161,13 @@ class OrderImport(Body):
     shipping_fee = Amount(allow_null=True, default=Decimal("0.00"))
     notes = Text(max_length=2000, free=True, allow_null=True, allow_blank=True, default="")
     external_id = Text(max_length=64, allow_null=True, default=None)
+    delivery_type = DeliveryTypeField(choices=DeliveryType.choices, allow_null=True, default=DeliveryType.HOME.value)
+    source = Text(max_length=64, allow_null=True, allow_blank=True, default=None)
     items = OrderItemImport(many=True, allow_empty=False, max_length=100)
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
-        """Field by field, then what is made of phone and regions, of which one depends on the other."""
-        values, errors = super().read(data)
-        if lines := values.get("items"):
-            values["items"] = [line for line, _ in lines]
-            if any(wrong for _, wrong in lines):
-                errors["items"] = [wrong for _, wrong in lines]
-        if "customer_phone" in values:
-            values["customer_phone"], values["phone_e164"] = values["customer_phone"]
+        """Field by field, then what is made of regions, of which one depends on the other."""
+        values, errors = self.read_fields(data)
         if "customer_wilaya" in values:
             wilaya = _found(errors, "customer_wilaya", _wilaya(data["customer_wilaya"]))
             values["wilaya_code"] = wilaya and wilaya.code
@@ -152,6 +175,58 @@ class OrderImport(Body):
             commune = is_given and _found(errors, "customer_commune", _commune(data["customer_commune"], wilaya.code))
             values["commune_code"] = commune.code if commune else None
         return values, errors
+
+    def read_fields(self, data: Any) -> tuple[dict[str, Any], Any]:
+        """Field by field, each by itself."""
+        values, errors = super().read(data)
+        if lines := values.get("items"):
+            values["items"] = [line for line, _ in lines]
+            if any(wrong for _, wrong in lines):
+                errors["items"] = [wrong for _, wrong in lines]
+        for name, e164 in _PHONES:
+            if name in values:
+                values[name], values[e164] = values[name] or (None, None)
+        if "source" in values:
+            values["source"] = values["source"] or None
+        return values, errors
+
+
+class OrderChanges(OrderImport):
+    """What shall be different in a pending order. What is not sent stays as it is."""
+
+    external_id = None
+    source = None
+
+    only_sent = True
+
+    def get_fields(self) -> dict[str, Any]:
+        fields = super().get_fields()
+        for field in fields.values():
+            field.required = False
+        return fields
+
+
+class Orders(Strict, serializers.ListField):
+    """1 to MAX_ORDERS bodies, which are counted before any is looked at; each is read by itself."""
+
+    default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=OrderImport(), min_length=1, max_length=MAX_ORDERS, **kwargs)
+
+    def clean(self, data: Any) -> list[Any]:
+        if type(data) is not list:
+            raise ValueError("Must be a list.")
+        if not 1 <= len(data) <= MAX_ORDERS:
+            raise ValueError(f"Must have 1 to {MAX_ORDERS} orders.")
+        return data
+
+
+class OrderBatch(serializers.Serializer):
+    orders = Orders()
+
+
+_PHONES = (("customer_phone", "phone_e164"), ("customer_phone_2", "phone_2_e164"))
 
 
 # A name that is not spelled exactly costs 20 µs to 4 ms to find or to refuse, and a shop spells it the same each time.
@@ -182,11 +257,13 @@ def _found(errors: dict[str, Any], name: str, found: Any) -> Any:
 # DRF copies a serializer's fields for every instance, which costs more than the checks themselves. These checks keep
 # no state, so that one instance serves all requests.
 _IMPORT = OrderImport()
+_CHANGES = OrderChanges()
+_BATCH = OrderBatch()
 
 # What an import says of an order and of a line, and what is made of it.
 SAID: list[str] = [name for name in _IMPORT.fields if name != "items"]
 SAID_OF_LINE: list[str] = list(OrderItemImport().fields)
-MADE = ["phone_e164", "wilaya_code", "commune_code"]
+MADE = ["phone_e164", "phone_2_e164", "wilaya_code", "commune_code"]
 
 
 def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
@@ -199,8 +276,42 @@ def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:
     return values, flatten(errors) if errors else {}
 
 
-def external_id(body: dict[str, Any]) -> str | None:
+def read_batch(body: dict[str, Any]) -> list[Any]:
+    """The bodies of a batch, of which none has been looked at. Raises Invalid."""
+    return read_body(_BATCH, body)["orders"]
+
+
+def read_changes(body: dict[str, Any]) -> tuple[Row, Errors]:
+    """What shall be different, by the names of the columns, and all that is wrong with it by dotted path.
+
+    Regions are texts yet, for which `place` finds the codes: what is not sent is the order's own.
+    """
+    values, errors = _CHANGES.read_fields(body)
+    return values, flatten(errors) if errors else {}
+
+
+def place(body: dict[str, Any], wilaya_code: str, commune_code: str | None) -> tuple[str, str | None]:
+    """Where an order goes that went to this wilaya and commune, when `body` says otherwise; its regions are texts.
+
+    Raises Invalid: a commune that is not sent must lie in a wilaya that is.
+    """
+    errors: Errors = {}
+    if "customer_wilaya" in body:
+        wilaya = _found(errors, "customer_wilaya", _wilaya(body["customer_wilaya"]))
+        wilaya_code = wilaya.code if wilaya else ""
+    sent = body.get("customer_commune") if "customer_commune" in body else commune_code
+    commune = None
+    if wilaya_code and sent is not None and str(sent).strip():
+        commune = _found(errors, "customer_commune", _commune(sent, wilaya_code))
+    if errors:
+        raise Invalid(errors)
+    return wilaya_code, commune.code if commune else None
+
+
+def external_id(body: Any) -> str | None:
     """The body's external_id as we keep it; None when there is none that can be used."""
+    if type(body) is not dict:
+        return None
     try:
         return _IMPORT.fields["external_id"].run_validation(body.get("external_id"))
     except serializers.ValidationError:

@@ -15,7 +15,8 @@ from codservice import values
 from codservice.accounts.actor import Actor, Role
 from codservice.errors import Invalid, Refused
 from orders import lifecycle, movement
-from orders.models import Move, Order, Status
+from orders.models import IS_LIVE, Move, Order, Status
+from webhooks import events
 
 COLUMNS = ("order_id", "external_id", "status", "reason")
 # What couriers in Algeria write, in any case and accents. A failed try, or a parcel on its way back, is none of these.
@@ -95,11 +96,11 @@ _STATUSES = {_plain(word): status for status, words in WORDS.items() for word in
 
 
 def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | None = None) -> list[bool | Refused]:
-    """Move many orders to where a courier says they are, in one transaction of three statements, one after the other.
+    """Move many orders to where a courier says they are, in one transaction of four statements, one after the other.
 
     For each whether its order moved; False when it is there, or has been there on its way. Couriers leave steps out:
     an order that is to be further than the next status makes the moves between too, when all of them are the actor's.
-    With `account_id` other accounts' orders do not exist.
+    With `account_id` other accounts' orders do not exist, and without it test orders do not.
     """
     outcomes: list[bool | Refused] = []
     steps: list[movement.Step] = []
@@ -123,20 +124,26 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
             outcomes.append(bool(moves))
         if steps:
             movement.write(steps, actor)
+            events.publish_changes([lifecycle.told(step.order, step.event, status=step.to_status) for step in steps])
     return outcomes
+
+
+def leads(start: Status, end: Status, role: Role) -> bool:
+    """Whether somebody in this role can move an order from one status to the other, in one move or some."""
+    return bool(_route(start, end, role))
 
 
 @cache
 def _route(start: Status, end: Status, role: Role) -> tuple[Move, ...] | None:
     """The moves from one status to another; None when there is no way, or a move on it is not this role's.
 
-    Moves that tell of themselves by an event are left to `lifecycle`.
+    Decisions are left to `lifecycle`: couriers make none.
     """
     routes: dict[Status, tuple[Move, ...]] = {start: ()}
     reached = [start]
     for status in reached:
         for (from_status, _name), move in Order.MOVES.items():
-            if from_status == status and role in move.by and move.event is None and move.to not in routes:
+            if from_status == status and role in move.by and move.to in WORDS and move.to not in routes:
                 routes[move.to] = (*routes[status], move)
                 reached.append(move.to)
     return routes.get(end)
@@ -145,12 +152,12 @@ def _route(start: Status, end: Status, role: Role) -> tuple[Move, ...] | None:
 def _lock(shipments: Sequence[Shipment], account_id: UUID | None) -> dict[UUID | str | None, Order]:
     """The orders that are there, locked, by id and by `external_id`."""
     named = Q(id__in={shipment.order_id for shipment in shipments} - {None})
-    if account_id is not None:
+    if account_id is None:
+        named &= Q(IS_LIVE)
+    else:
         external_ids = {shipment.external_id for shipment in shipments} - {None}
         named = Q(account_id=account_id) & (named | Q(external_id__in=external_ids))
-    orders = Order.objects.filter(named).only(
-        "account_id", "external_id", "status", "version", "updated_at", "confirmed_at", "canceled_at", "cancel_reason"
-    )
+    orders = Order.objects.filter(named).only(*movement.COLUMNS, *lifecycle.NumberedOrderEvent.__struct_fields__)
     locked = lifecycle.lock(orders)
     by_external_id: dict[UUID | str | None, Order] = {
         order.external_id: order for order in locked if account_id is not None and order.external_id

@@ -1,10 +1,12 @@
 from django.urls import path
 
 from codservice.api import paths  # noqa: F401  (registers <id:…>)
-from orders.views import OrderViewSet
+from orders.views import OrderViewSet, ShippingFeeViewSet
 
 urlpatterns = [
     path("orders", OrderViewSet.as_view({"get": "list", "post": "create"}), name="orders"),
-    path("orders/<id:id>", OrderViewSet.as_view({"get": "retrieve"}), name="order"),
+    path("orders/batch", OrderViewSet.as_view({"post": "batch"}), name="order-batch"),
+    path("orders/<id:id>", OrderViewSet.as_view({"get": "retrieve", "patch": "partial_update"}), name="order"),
     path("orders/<id:id>/cancel", OrderViewSet.as_view({"post": "cancel"}), name="order-cancel"),
+    path("shipping-fees", ShippingFeeViewSet.as_view({"get": "list", "put": "update"}), name="shipping-fees"),
 ]

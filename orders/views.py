@@ -1,5 +1,6 @@
-"""`/api/v1/orders`: import, list, detail, cancel (contract, section 5)."""
+"""`/api/v1/orders` and `/api/v1/shipping-fees` (contract, section 5)."""
 
+from contextlib import nullcontext
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -9,11 +10,13 @@ from rest_framework.response import Response
 
 from codservice.accounts.actor import Actor
 from codservice.api import idempotency, schema
-from codservice.api.conditional import answer_unless_known
+from codservice.api.conditional import answer_unless_known, check_match, weak_etag
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
 from codservice.errors import Invalid
-from orders import bodies, importing, lifecycle, serializers
+from codservice.searches import one_at_a_time
+from orders import amending, batches, bodies, fees, importing, lifecycle, serializers
+from orders.batches import OrderBatchBody, OrderBatchRefusedBody
 from orders.filters import OrderFilter
 from orders.models import Order, OrderQuerySet
 
@@ -31,8 +34,15 @@ _EXAMPLE = {
 
 
 class OrderViewSet(viewsets.GenericViewSet):
-    scopes = {"list": "orders:read", "retrieve": "orders:read", "create": "orders:write", "cancel": "orders:write"}
-    http_method_names = ["get", "head", "post"]
+    scopes = {
+        "list": "orders:read",
+        "retrieve": "orders:read",
+        "create": "orders:write",
+        "batch": "orders:write",
+        "partial_update": "orders:write",
+        "cancel": "orders:write",
+    }
+    http_method_names = ["get", "head", "post", "patch"]
     filter_backends = [FilterBackend]
     filterset_class = OrderFilter
     pagination_class = Pages
@@ -56,17 +66,54 @@ class OrderViewSet(viewsets.GenericViewSet):
             raise order
         return Response(order, status.HTTP_201_CREATED)
 
+    @schema.describe(
+        "Import a batch of orders",
+        request=serializers.OrderBatch,
+        example={"orders": [_EXAMPLE, _EXAMPLE | {"external_id": "1043", "total_amount": 5300}]},
+        answers={201: OrderBatchBody, 207: OrderBatchBody, 422: OrderBatchRefusedBody},
+        errors=(400, 409, 413, 415),
+        is_idempotent=True,
+    )
+    @idempotency.once
+    def batch(self, request: Request) -> Response:
+        """Each order by itself: 201 when all were imported, 207 when some were not, 422 when none was."""
+        body = batches.import_batch(request.auth.account_id, request.data, actor=Actor.of_key(request.auth))
+        if isinstance(body, OrderBatchRefusedBody):
+            return Response(body, status.HTTP_422_UNPROCESSABLE_ENTITY)
+        return Response(body, status.HTTP_207_MULTI_STATUS if body.errors else status.HTTP_201_CREATED)
+
     @schema.describe("List orders", answers={200: bodies.OrderListBody}, errors=(422,))
     def list(self, request: Request) -> Response:
-        """Newest first. A page past the end is empty; `meta.total` is exact."""
-        orders = self.filter_queryset(self.get_queryset().order_by("-created_at", "-id"))
-        page = self.paginate_queryset(orders.values(*bodies.LISTED))
+        """Newest first. A page past the end is empty; `meta.total` is exact. By `cursor` nothing is counted."""
+        with one_at_a_time(request.auth.account_id) if "q" in request.query_params else nullcontext():
+            orders = self.filter_queryset(self.get_queryset().order_by("-created_at", "-id"))
+            page = self.paginate_queryset(orders.values(*bodies.LISTED))
         return Response(bodies.OrderListBody([bodies.listed(row) for row in page], self.paginator.meta()))
 
     @schema.describe("Read an order", answers={200: bodies.OrderDetailBody}, errors=(404,), has_etag=True)
     def retrieve(self, request: Request, id: UUID) -> HttpResponse:
         """With its call notes and history. `If-None-Match` saves reading what has not changed."""
         return answer_unless_known(request, self._detail(id))
+
+    @schema.describe(
+        "Change an order",
+        request=serializers.OrderChanges,
+        example={"customer_address": "14 rue Larbi Ben M'hidi", "notes": "Appeler après 17 h"},
+        answers={200: bodies.OrderDetailBody},
+        errors=(400, 404, 412, 413, 415, 422),
+        has_precondition=True,
+    )
+    def partial_update(self, request: Request, id: UUID) -> HttpResponse:
+        """While it is pending. What is not sent stays; `items` replaces all lines; `edits` says what was changed."""
+        amending.amend(
+            request.auth.account_id,
+            id,
+            request.data,
+            actor=Actor.of_key(request.auth),
+            check=lambda: check_match(request, lambda: self._detail(id)),
+        )
+        body = self._detail(id)
+        return Response(body, headers={"ETag": weak_etag(body)})
 
     @schema.describe(
         "Cancel an order",
@@ -83,3 +130,26 @@ class OrderViewSet(viewsets.GenericViewSet):
 
     def _detail(self, id: UUID) -> bodies.OrderDetailBody:
         return bodies.detail(self.get_queryset().with_detail().values().get(id=id))
+
+
+class ShippingFeeViewSet(viewsets.GenericViewSet):
+    scopes = {"list": "orders:read", "update": "orders:write"}
+    http_method_names = ["get", "head", "put"]
+
+    @schema.describe("Read the shipping fees", answers={200: fees.ShippingFeeListBody}, has_etag=True)
+    def list(self, request: Request) -> HttpResponse:
+        """Of each wilaya that has one, by its code. Orders written by hand get them; an import says its own fee."""
+        return answer_unless_known(request, fees.of_account(request.auth.account_id))
+
+    @schema.describe(
+        "Set shipping fees",
+        request=fees.ShippingFees,
+        example={"fees": [{"wilaya": "16", "home": 400, "desk": 250}, {"wilaya": "Oran", "home": 600, "desk": None}]},
+        answers={200: fees.ShippingFeeListBody},
+        errors=(400, 413, 415, 422),
+    )
+    def update(self, request: Request) -> Response:
+        """Of the wilayas that are sent, all or, when something is wrong, none; null removes. Answers with the list."""
+        account_id = request.auth.account_id
+        fees.set_fees(account_id, fees.read_fees(request.data))
+        return Response(fees.of_account(account_id))

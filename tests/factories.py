@@ -1,5 +1,7 @@
 """Rows for tests, by factory_boy. Orders are imported as in life, by `importing.import_orders`."""
 
+from collections.abc import Iterable
+from datetime import date, time
 from decimal import Decimal
 from functools import cache
 from importlib import import_module
@@ -10,6 +12,7 @@ from django.apps import apps
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group
 
+from agents.models import CallingPeriod
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from codservice.errors import Invalid
@@ -73,6 +76,13 @@ class ProductFactory(factory.django.DjangoModelFactory):
     stock_quantity = 10
 
 
+def open_always() -> None:
+    """Agents may call every merchant's customers by day and night, whatever the clock says when a test runs."""
+    CallingPeriod.objects.create(
+        first_day=date(2000, 1, 1), last_day=date(2100, 1, 1), opens_at=time.min, closes_at=time.max, is_opening=True
+    )
+
+
 def order_body(**changes: Any) -> dict[str, Any]:
     """The body of a good import."""
     return {
@@ -95,15 +105,27 @@ def order_line(**fields: Any) -> dict[str, Any]:
 
 def make_order(account: Account, **changes: Any) -> Order:
     """An imported order; `changes` are fields of the body, `phone` is the customer's."""
-    body = {
-        "customer_name": "Amine Benali",
-        "customer_phone": changes.pop("phone", "0550123456"),
-        "customer_address": "12 rue Didouche Mourad",
-        "customer_wilaya": "16",
-        "total_amount": Decimal("4500.50"),
-        "items": [order_line(quantity=2, product_name="Robe kabyle", unit_price=Decimal("2050.25"))],
-    }
-    (order,) = importing.import_orders(account.id, [body | changes], actor=Actor.of_command("test"))
-    if isinstance(order, Invalid):
-        raise order
-    return Order.objects.get(id=order.id)
+    (order,) = make_orders(account, [changes])
+    return order
+
+
+def make_orders(account: Account, changes: Iterable[dict[str, Any]]) -> list[Order]:
+    """As many imported orders as there are `changes`, in their order."""
+    bodies = [_BODY | {_FIELDS.get(name, name): value for name, value in each.items()} for each in changes]
+    made = importing.import_orders(account.id, bodies, actor=Actor.of_command("test"))
+    for order in made:
+        if isinstance(order, Invalid):
+            raise order
+    orders = Order.objects.in_bulk([order.id for order in made])
+    return [orders[order.id] for order in made]
+
+
+_BODY = {
+    "customer_name": "Amine Benali",
+    "customer_phone": "0550123456",
+    "customer_address": "12 rue Didouche Mourad",
+    "customer_wilaya": "16",
+    "total_amount": Decimal("4500.50"),
+    "items": [order_line(quantity=2, product_name="Robe kabyle", unit_price=Decimal("2050.25"))],
+}
+_FIELDS = {"phone": "customer_phone"}

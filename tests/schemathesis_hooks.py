@@ -5,11 +5,12 @@
 
 Data that keeps to the description is completed so that it also fits the database; data that breaks it on purpose is
 left alone, and so is every check. CODSERVICE_ORDERS are ids and CODSERVICE_PRODUCTS pairs `id=sku` of what exists,
-comma separated.
+comma separated; CODSERVICE_PENDING are ids of orders that nothing else decides.
 """
 
 import os
 from collections import deque
+from datetime import UTC, datetime, timedelta
 from itertools import count, cycle
 from typing import Any
 from uuid import uuid4
@@ -18,6 +19,7 @@ import requests
 import schemathesis
 
 ORDERS = cycle([*os.environ.get("CODSERVICE_ORDERS", "").split(","), str(uuid4())])
+PENDING = cycle([*filter(None, os.environ.get("CODSERVICE_PENDING", "").split(",")), str(uuid4())])
 PRODUCTS = cycle([pair.split("=") for pair in os.environ.get("CODSERVICE_PRODUCTS", "=").split(",")])
 NUMBERS = count()
 WEBHOOKS: deque[str] = deque()
@@ -31,17 +33,54 @@ def before_call(context: Any, case: Any, **kwargs: Any) -> None:
     if "id" in case.path_parameters and case.meta.phase.name.value != "stateful":
         if "/orders/" in case.operation.path:
             case.path_parameters["id"] = next(ORDERS)
+        elif "/products/" in case.operation.path:
+            case.path_parameters["id"] = next(PRODUCTS)[0]
         elif "/webhooks/" in case.operation.path and WEBHOOKS:
             case.path_parameters["id"] = WEBHOOKS[-1]
+    if "cursor" in (case.query or {}):  # only what a list gave is one
+        case.query["cursor"] = ""
+        case.query.pop("page", None)
+    if case.operation.label == "PATCH /api/v1/orders/{id}":
+        case.path_parameters["id"] = next(PENDING)
+        (case.headers or {}).pop("If-Match", None)
+        if isinstance(case.body, dict):
+            complete_changes(case.body)
+    if case.operation.label == "PUT /api/v1/shipping-fees" and isinstance(case.body, dict):
+        for number, entry in enumerate(case.body["fees"], start=1):
+            entry["wilaya"] = number
+    if case.operation.label == "POST /api/v1/orders/batch" and isinstance(case.body, dict):
+        for body in case.body["orders"]:
+            complete_order(body)
+        make_key_new(case)
+    if case.operation.path.startswith("/api/v1/regions/") and case.query:
+        case.query |= {
+            name: {"wilaya": "16", "commune": "Hydra"}[name] for name in case.query.keys() & {"wilaya", "commune"}
+        }
+    if case.operation.label == "PUT /api/v1/products" and isinstance(case.body, dict):
+        for entry in case.body["products"]:
+            if "stock_quantity" in entry:
+                entry["stock_quantity"] = as_integer(entry["stock_quantity"])
     if case.operation.label == "POST /api/v1/webhooks" and isinstance(case.body, dict):
         case.body["url"] = f"https://receiver.invalid/{next(NUMBERS)}"
+    if case.operation.label == "PATCH /api/v1/webhooks/{id}" and isinstance(case.body, dict):
+        case.body["is_active"] = True  # one that is off takes no pings
+        if "url" in case.body:
+            case.body["url"] = f"https://receiver.invalid/{next(NUMBERS)}"
+    if case.operation.label == "POST /api/v1/webhooks/{id}/recover" and isinstance(case.body, dict):
+        case.body = {"since": (datetime.now(UTC) - timedelta(days=1)).isoformat()}
+    if case.operation.label == "GET /api/v1/events" and case.query:
+        case.query["after"] = ""  # only we can sign another
     if case.operation.label == "PUT /api/v1/inventory" and isinstance(case.body, dict):
         for entry in case.body["updates"]:
             complete_entry(entry)
     if case.operation.label == "POST /api/v1/orders" and isinstance(case.body, dict):
         complete_order(case.body)
-        if key := (case.headers or {}).get("Idempotency-Key"):
-            case.headers["Idempotency-Key"] = new_from(key)
+        make_key_new(case)
+
+
+def make_key_new(case: Any) -> None:
+    if key := (case.headers or {}).get("Idempotency-Key"):
+        case.headers["Idempotency-Key"] = new_from(key)
 
 
 def as_integer(value: Any) -> Any:
@@ -71,6 +110,17 @@ def complete_order(body: dict[str, Any]) -> None:
         body["external_id"] = new_from(body["external_id"])
     for name in ("customer_wilaya", "customer_commune"):
         body[name] = as_integer(body.get(name))
+    complete_items(body)
+
+
+def complete_changes(body: dict[str, Any]) -> None:
+    """A commune that lies in the wilaya, products that exist."""
+    if body.keys() & {"customer_wilaya", "customer_commune"}:
+        body["customer_wilaya"], body["customer_commune"] = "16", "1601"
+    complete_items(body)
+
+
+def complete_items(body: dict[str, Any]) -> None:
     for item in body.get("items", []):
         item["quantity"] = as_integer(item["quantity"])
         if item.get("product_id"):

@@ -7,14 +7,12 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 from tests.test_architecture import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-# What nothing imports, and what it is for.
-NOT_IMPORTED = {
-    "drf-spectacular-sidecar": "an app of the settings: the files of Swagger UI",
-}
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -44,10 +42,10 @@ def imported() -> dict[str, set[str]]:
     return {module: {normal(name) for name in carriers.get(module, ())} for module in others}
 
 
-def test_every_dependency_of_production_is_imported_or_has_a_reason() -> None:
+def test_every_dependency_of_production_is_imported() -> None:
     used = set().union(*imported().values())
 
-    assert PRODUCTION - used == NOT_IMPORTED.keys()
+    assert PRODUCTION - used == set()
 
 
 def test_every_import_is_of_a_package_that_is_declared() -> None:
@@ -58,3 +56,31 @@ def test_every_dependency_of_production_says_why_it_is_here() -> None:
     rows = re.findall(r"^\| (.+?) \|", (ROOT / "docs/dependencies.md").read_text(), re.M)
 
     assert PRODUCTION - names([name.strip() for row in rows for name in row.split(",")]) == set()
+
+
+PINNED = ["requirements.txt", "tests/requirements.txt", "tests/attack/requirements.txt",
+          "tests/docs/clients/requirements.txt", "codservice/observability/requirements.txt",
+          "codservice/onebox/requirements.txt"]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", PINNED)
+def test_every_package_is_pinned_with_the_hashes_that_pip_holds_it_to(file: str) -> None:
+    """Where one has a hash pip takes none without; `make pins` writes them."""
+    text = (ROOT / file).read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    with_hashes = re.compile(r"\S+==\S+( ;[^\\]+?)?( +--hash=sha256:[0-9a-f]{64})+")
+
+    assert lines
+    assert [line for line in lines if not with_hashes.fullmatch(line)] == []
+
+
+def test_nothing_is_installed_past_the_hashes() -> None:
+    text = (ROOT / "Makefile").read_text() + (ROOT / "Dockerfile").read_text()
+    installs = re.findall(r"(?:\$\(PIP\)|\bpip\b[^\n;|]* install) ([^\n;|]*)", text)
+
+    assert len(installs) == 8
+    # What $(PIP) stands for names no package.
+    assert [install for install in installs if "-r " not in install] == ["--no-compile --no-warn-conflicts"]
+    in_image = re.findall(r"\$pip install ([^\n]*)", (ROOT / "image/packages.sh").read_text())
+    assert len(in_image) == 1
+    assert "--require-hashes" in in_image[0]

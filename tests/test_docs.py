@@ -20,7 +20,7 @@ OPERATORS = (ROOT / "docs/operators.md").read_text()
 OUR_APPS = {"codservice", "orders", "inventory", "webhooks", "agents"}
 OUR_COMMANDS = {name for name, app in get_commands().items() if str(app).split(".")[0] in OUR_APPS}
 # Read by `make run` before there are settings.
-OF_MAKE_RUN = {"HOST", "PORT", "WEB_WORKERS", "WEB_THREADS", "DEMO", "DATA_DIR"}
+OF_MAKE_RUN = {"HOST", "PORT", "WEB_WORKERS", "WEB_THREADS", "DEMO", "DATA_DIR", "PULSE_FILE"}
 
 
 def blocks(text: str) -> list[str]:
@@ -64,8 +64,14 @@ def test_every_error_has_its_row(page: str) -> None:
     said = set(re.findall(r"^\| (\d{3}) \| `(\w+)`(?: \|[^|\n]+){4} \|$", (ROOT / page).read_text(), re.M))
 
     described = {(str(status), code) for status, (code, _) in schema.ERRORS.items()}
-    of_few = {("422", "order_not_cancellable"), ("422", "too_many_attempts")}
-    outside_of_operations = {("405", "method_not_allowed"), ("400", "bad_request")}
+    of_few = {
+        ("422", "order_not_cancellable"),
+        ("422", "order_not_editable"),
+        ("422", "order_already_decided"),
+        ("422", "too_many_attempts"),
+    }
+    outside_of_operations = {("405", "method_not_allowed"), ("400", "bad_request"), ("403", "https_required")}
+    outside_of_operations |= {("414", "uri_too_long"), ("431", "headers_too_large")}
     assert said == described | of_few | outside_of_operations
 
 
@@ -102,6 +108,6 @@ def test_make_has_the_targets_that_the_readme_names() -> None:
 
 def test_links_between_the_files_lead_somewhere() -> None:
     """As they are read in the repository; tests/docs/test_site.py follows those of the served pages."""
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"

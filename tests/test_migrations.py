@@ -1,7 +1,9 @@
 """Migrations: none is missing, each can be taken back, and each runs beside a service at work or gives up cleanly."""
 
+import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from io import StringIO
 
 import psycopg
@@ -19,7 +21,7 @@ from codservice.operations import checks
 from codservice.operations.management.commands import migrate
 from inventory import ledger
 from orders import counts
-from tests.harness.background import at_once
+from tests.harness.background import Background, at_once
 
 ROOMS = ("agents", "codservice", "inventory", "orders", "webhooks")
 OURS = [
@@ -109,6 +111,8 @@ def test_all_can_be_taken_back_and_made_again(scratch):
 HARMLESS = {
     # It misreads indexes on expressions: the table is made by the same migration, and empty.
     ("accounts", "0001_initial"): {"CREATE_INDEX", "CREATE_INDEX_EXCLUSIVE"},
+    # And that of a GIN index, likewise.
+    ("orders", "0017_search"): {"CREATE_INDEX", "CREATE_INDEX_EXCLUSIVE"},
 }
 
 
@@ -150,12 +154,14 @@ INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
 INSERT INTO inventory_product (id, account_id, sku, name, price, stock_quantity, is_active, created_at, updated_at)
     SELECT gen_random_uuid(), id, 'SKU-' || n, 'Product', 10, n, true, now(), now()
     FROM accounts_account, generate_series(1, 50) AS n;
+"""
+FIRST_ORDERS = """
 INSERT INTO orders_order (id, account_id, status, version, customer_name, customer_phone, phone_e164, customer_address,
     customer_wilaya, wilaya_code, customer_commune, total_amount, shipping_fee, notes, cancel_reason, created_at,
     updated_at)
-    SELECT gen_random_uuid(), id, (ARRAY['pending_confirmation', 'confirmed', 'canceled', 'delivered'])[1 + n % 4], 1,
+    SELECT gen_random_uuid(), id, (ARRAY['pending_confirmation', 'confirmed', 'canceled', 'delivered'])[1 + n %% 4], 1,
     'Amine', '0550123456', '+213550123456', 'rue ' || n, '16', '16', '', 100, 0, '', '', now(), now()
-    FROM accounts_account, generate_series(1, 200) AS n;
+    FROM accounts_account, generate_series(1, %s) AS n;
 """
 FIRST_COUNTS = {"accounts_account": 1, "webhooks_event": 30, "inventory_product": 50, "orders_order": 200}
 
@@ -174,6 +180,7 @@ def first_state(django_db_setup, django_db_blocker):
             call_command("migrate", label, name, verbosity=0)
         with made.cursor() as cursor:
             cursor.execute(FIRST_ROWS)
+            cursor.execute(FIRST_ORDERS, [FIRST_COUNTS["orders_order"]])
         return made.settings_dict["NAME"]
 
 
@@ -252,6 +259,48 @@ def test_it_tries_again_by_itself(first, other, impatient):
     assert checks.migrations() == ""
 
 
+# What those do who go on with the code of before: an import, a decision, a list.
+OLD_CODE = (
+    FIRST_ORDERS,
+    """UPDATE orders_order SET status = 'confirmed', version = version + %s WHERE id = (
+        SELECT id FROM orders_order WHERE status = 'pending_confirmation' LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)""",
+    """SELECT id, status, customer_name, total_amount, created_at FROM orders_order
+    WHERE account_id = (SELECT id FROM accounts_account) ORDER BY created_at DESC, id DESC LIMIT 15 * %s""",
+)
+
+
+@pytest.mark.hosts
+def test_migrations_of_100_000_orders_keep_nobody_waiting_who_works_with_the_code_of_before(first):
+    with first.cursor() as cursor:
+        cursor.execute(FIRST_ORDERS, [100_000])
+    parameters = first.get_connection_params() | {"context": None, "autocommit": True}
+    stop = threading.Event()
+
+    def work(statement):
+        longest, done = 0.0, 0
+        with psycopg.connect(**parameters) as session:
+            session.execute("SET lock_timeout = '2s'")  # as a request has it, which is 503 then
+            while not stop.is_set():
+                began = time.monotonic()
+                session.execute(statement, [1])
+                longest, done = max(longest, time.monotonic() - began), done + 1
+        return longest, done
+
+    at_work = [Background(partial(work, statement)) for statement in OLD_CODE]
+    time.sleep(1)
+    began = time.monotonic()
+    call_command("migrate", verbosity=0)
+    seconds = time.monotonic() - began
+    stop.set()
+    results = [worker.result() for worker in at_work]
+    print(f"{seconds:.1f} s; (longest statement, statements) of each:", results)
+
+    assert checks.migrations() == ""
+    assert all(done > 100 for _, done in results)
+    assert max(longest for longest, _ in results) < 2
+    assert counts.problem() == ""
+
+
 def test_an_index_that_was_half_built_is_built_anew_and_those_beside_it_are_let_be(first, other, impatient):
     call_command("migrate", "orders", "0004", verbosity=0)
     first.close()
@@ -279,3 +328,25 @@ def test_one_migrates_at_a_time(first):
 
     assert checks.migrations() == ""
     assert counted(first) == FIRST_COUNTS
+
+
+def test_keys_keep_what_they_could_do_when_a_part_of_it_gets_a_scope_of_its_own(first):
+    call_command("migrate", "accounts", "0003", verbosity=0)
+    with first.cursor() as cursor:
+        cursor.execute("SELECT account_id FROM orders_order LIMIT 1")
+        (account,) = cursor.fetchone()
+        for prefix, scopes in (("stock", ["inventory:read", "inventory:write"]), ("hooks", ["webhooks:read"])):
+            cursor.execute(
+                "INSERT INTO accounts_apikey (id, account_id, name, prefix, digest, scopes, created_at)"
+                " VALUES (gen_random_uuid(), %s, 'Shop', %s, sha256(%s::bytea), %s, now())",
+                [account, prefix, prefix, scopes],
+            )
+
+    call_command("migrate", "accounts", verbosity=0)
+
+    with first.cursor() as cursor:
+        cursor.execute("SELECT prefix, scopes FROM accounts_apikey WHERE prefix IN ('stock', 'hooks')")
+        assert dict(cursor.fetchall()) == {
+            "stock": ["inventory:read", "inventory:write", "products:read", "products:write"],
+            "hooks": ["webhooks:read", "events:read"],
+        }

@@ -8,6 +8,8 @@ import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings
 
+from codservice.secret_file import secrets
+
 PRODUCTION = {
     "SECRET_KEY": "".join(map(chr, range(48, 110))),
     "ENCRYPTION_KEYS": Fernet.generate_key().decode(),
@@ -41,9 +43,16 @@ def test_production_settings_pass_djangos_own_check():
         ("API_RATE_LIMIT", "many"),
         ("API_RATE_LIMIT", "0"),
         ("API_RATE_LIMIT", "1.5"),
+        ("PAGE_RATE_LIMIT", "59"),
         ("TRUSTED_PROXIES", "-1"),
         ("TRUSTED_PROXIES", "*"),
         ("DEBUG", "maybe"),
+        ("DEBUG", "true"),
+        ("WEBHOOK_ALLOW_PRIVATE", "true"),
+        ("ALLOWED_HOSTS", "shop.example,*"),
+        ("SECRET_KEY", "x"),
+        ("SECRET_KEY", "x" * 50),
+        ("SECRET_KEY", "".join(map(chr, range(48, 97)))),  # 49 characters
         ("HTTPS", "sometimes"),
         ("DATABASE_PGBOUNCER", "perhaps"),
         ("DATABASE_STATEMENT_TIMEOUT", "long"),
@@ -51,6 +60,7 @@ def test_production_settings_pass_djangos_own_check():
         ("EMAIL_URL", "carrier-pigeon://x"),
         ("ENCRYPTION_KEYS", ""),
         ("DELIVERY_RETENTION_DAYS", "0"),
+        ("DELIVERY_RETENTION_DAYS", "10001"),
         ("CUSTOMER_RETENTION_DAYS", "-1"),
         ("CUSTOMER_RETENTION_DAYS", "30"),  # less than deliveries, which name customers, are kept
     ],
@@ -61,6 +71,13 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
     assert name in result.stderr
     assert "Traceback" not in result.stderr
     assert len(result.stderr.strip().splitlines()) <= 2
+
+
+def test_in_development_all_that_may_be_switched_on(tmp_path):
+    secrets(tmp_path)
+    free = {"DATA_DIR": str(tmp_path), "DEBUG": "true", "WEBHOOK_ALLOW_PRIVATE": "true", "ALLOWED_HOSTS": "*"}
+    result = manage("check", env=free, unset=["SECRET_KEY", "ENCRYPTION_KEYS"])
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_production_without_secrets_does_not_start(tmp_path):
@@ -76,6 +93,19 @@ def test_a_value_may_stand_in_a_file(tmp_path):
     show = "from django.conf import settings; print(settings.API_RATE_LIMIT)"
     result = manage("shell", "--no-imports", "-c", show, env={"API_RATE_LIMIT_FILE": str(tmp_path / "limit")})
     assert result.stdout.strip() == "77", result.stderr
+
+
+def test_cookies_are_bound_to_the_host_where_there_is_https():
+    show = (
+        "from django.conf import settings as s; from codservice.accounts import known_browsers as known;"
+        "from codservice.middleware import MessageStorage;"
+        "names = [s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, s.LANGUAGE_COOKIE_NAME, known.COOKIE,"
+        " MessageStorage.storage_classes[0].cookie_name];"
+        "print(all(name.startswith('__Host-') for name in names), any(name.startswith('__Host-') for name in names))"
+    )
+    for https, said in (("true", "True True"), ("false", "False False")):
+        result = manage("shell", "--no-imports", "-c", show, env={"HTTPS": https})
+        assert result.stdout.strip() == said, result.stderr
 
 
 def test_locks_and_statements_have_a_limit_and_connections_are_kept():
@@ -100,3 +130,11 @@ def test_behind_pgbouncer_nothing_is_kept_in_the_session():
     )
     result = manage("shell", "--no-imports", "-c", show, env={"DATABASE_PGBOUNCER": "true"})
     assert result.stdout.strip() == "None None None True", result.stderr
+
+
+def test_the_image_makes_no_setting_up_and_names_all_that_are_missing():
+    result = manage("check", env={"PRODUCTION": "true"}, unset=("SECRET_KEY", "REDIS_URL", "ALLOWED_HOSTS"))
+
+    assert result.returncode == 1
+    assert result.stderr.startswith("SECRET_KEY, REDIS_URL, ALLOWED_HOSTS must be set")
+    assert manage("check", env={"PRODUCTION": "true"}).returncode == 0

@@ -1,6 +1,8 @@
 """CSV files that no spreadsheet runs, and that say the same when they come back."""
 
 import csv
+import resource
+import zipfile
 from io import StringIO
 from pathlib import Path
 
@@ -8,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codservice.files.tables import SafeWriter, Table, UnreadableTable
+from codservice.files import sheets
+from codservice.files.tables import MAX_RECORD, SafeWriter, Table, UnreadableTable
 from tests.harness.sheets import write_xlsx
+
+# Whoever reads a spreadsheet starts a process that does.
+reads_sheet = pytest.mark.process
 
 FORMULAS = [
     "=1+1",
@@ -66,6 +72,7 @@ def test_what_was_written_comes_back(
     assert read(written(*cells, delimiter=delimiter), tmp_path_factory.mktemp("t") / "t.csv") == cells
 
 
+@reads_sheet
 def test_an_apostrophe_of_a_spreadsheet_or_a_person_is_taken_away_and_one_of_a_text_is_not(tmp_path: Path) -> None:
     write_xlsx(tmp_path / "t.xlsx", [["a", "b", "c"], ["'+213550123456", "'tis", "rue Ben M'hidi"]])
 
@@ -92,3 +99,95 @@ def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: s
 
     with pytest.raises(UnreadableTable, match=says):
         list(Table(tmp_path / "t.csv"))
+
+
+# --- Files that are more than they look -------------------------------------------------------------------------------
+
+
+def sheet_with(path: Path, cells: str) -> Path:
+    """An XLSX file whose only sheet has these rows."""
+    write_xlsx(path, [])
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    parts[name] = parts[name].replace(b"<sheetData></sheetData>", f"<sheetData>{cells}</sheetData>".encode())
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    return path
+
+
+def text(reference: str, value: str = "x") -> str:
+    return f'<c r="{reference}" t="inlineStr"><is><t>{value}</t></is></c>'
+
+
+FAR_AWAY = f'<row r="1">{text("A1", "sku")}</row><row r="1048576">{text("XFD1048576")}</row>'
+WIDE = f'<row r="1">{text("A1", "sku")}{text("XFD1")}</row>'
+
+
+@reads_sheet
+@pytest.mark.parametrize(
+    ("cells", "says"), [(FAR_AWAY, "too large a spreadsheet"), (WIDE, "16384 columns")], ids=["far", "wide"]
+)
+def test_a_small_file_cannot_fill_the_memory(tmp_path: Path, cells: str, says: str) -> None:
+    path = sheet_with(tmp_path / "t.xlsx", cells)
+    assert path.stat().st_size < 1 << 20
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+
+    with pytest.raises(UnreadableTable, match=says):
+        Table(path)
+
+    largest = max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) << 10
+    assert largest <= max(sheets.MAX_MEMORY, before << 10)
+
+
+@reads_sheet
+def test_a_small_file_that_unpacks_to_much_is_not_read(tmp_path: Path) -> None:
+    path = sheet_with(tmp_path / "t.xlsx", f'<row r="1">{text("A1", "sku")}</row>')
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("xl/sharedStrings.xml", "w") as part,
+    ):
+        for _ in range((sheets.MAX_UNZIPPED >> 20) + 1):
+            part.write(b" " * (1 << 20))
+    assert path.stat().st_size < 2 << 20
+
+    with pytest.raises(UnreadableTable, match="unpacks to"):
+        Table(path)
+
+
+@reads_sheet
+def test_a_sheet_that_ends_far_down_is_read(tmp_path: Path) -> None:
+    rows = f'<row r="1">{text("A1", "sku")}</row><row r="50000">{text("A50000", "last")}</row>'
+    table = Table(sheet_with(tmp_path / "t.xlsx", rows))
+
+    assert len(table) == 49_999
+    assert [(row.line, row.cells) for row in table] == [(50_000, {"sku": "last"})]
+    assert [row.line for row in table] == [50_000], "a second time"
+
+
+@reads_sheet
+def test_a_file_that_only_says_it_is_a_spreadsheet_is_refused_in_words(tmp_path: Path) -> None:
+    for name in ("t.xlsx", "t.xls", "t.ods", "t.xlsm"):
+        for content in (b"", b"sku,name\n1,2\n", b"PK\x03\x04" + b"\0" * 100):
+            (tmp_path / name).write_bytes(content)
+            with pytest.raises(UnreadableTable, match="no spreadsheet that we can read"):
+                Table(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        Table(tmp_path / "nothing.xlsx")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["x" * (MAX_RECORD + 1), "sku\n" + "x" * (MAX_RECORD + 1), "sku\n" + '"' + '\n","' * (MAX_RECORD // 4 + 1)],
+    ids=["header", "line", "quotes"],
+)
+def test_a_row_that_does_not_end_is_not_taken_into_memory(tmp_path: Path, content: str) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(UnreadableTable, match=r"does not end|no CSV file"):
+        list(Table(tmp_path / "t.csv"))
+
+
+def test_a_long_file_of_short_rows_is_read(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("sku,note\n" + f'a,"{"x" * 60_000}\n"\n' * 100)
+    assert sum(1 for _ in Table(tmp_path / "t.csv")) == 100

@@ -1,6 +1,8 @@
-"""The account's pages about webhooks, at /account/webhooks: register, try, rotate, delete, the log, resend.
+"""The account's pages about webhooks, at /account/webhooks: register, change, try, rotate, delete, the log, resend,
+recover.
 
-They do what the API does by the same functions (`registry`, `events.ping`, `delivery.resend`), with the same checks.
+They do what the API does by the same functions (`registry`, `events.ping`, `delivery.resend`, `recovery`), with the
+same checks.
 """
 
 from typing import Any
@@ -8,6 +10,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import F, Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,14 +21,19 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from codservice import days
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
+from codservice.accounts.team import Right
 from codservice.errors import Invalid
+from codservice.form_fields import DayField, Words
 from codservice.long_lists import NewestFirst
-from webhooks import delivery, events, registry
+from webhooks import delivery, events, feed, recovery, registry
 from webhooks.filters import EVENTS, DeliveryFilter
 from webhooks.models import Attempt, Delivery, Event, Webhook
-from webhooks.serializers import read_registration
+from webhooks.openapi import example_of
+from webhooks.serializers import read_change, read_ping, read_recovery, read_registration
 from webhooks.templatetags.webhooks import KINDS, STATUSES
 
 MOST_RESENT = 1000  # deliveries by one click
@@ -40,10 +48,16 @@ class WebhookForm(forms.Form):
         help_text=gettext_lazy("Where your shop listens: https, a public host, port 443 or from 1024 on."),
         error_messages={"required": gettext_lazy("Write the address.")},
     )
+    description = Words(
+        label=gettext_lazy("Note"),
+        max_length=255,
+        required=False,
+        help_text=gettext_lazy("What it is for; only you read it."),
+    )
     events = forms.MultipleChoiceField(
         label=gettext_lazy("Tell it when"),
         choices=[(kind, KINDS[kind]) for kind in Event.Kind],
-        initial=Event.Kind.values,
+        initial=[Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED, Event.Kind.INVENTORY_UPDATED],
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": gettext_lazy("Choose at least one.")},
     )
@@ -54,14 +68,55 @@ class WebhookForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         if not self.errors:
             try:
-                self.cleaned_data = read_registration(self.cleaned_data)
+                self.cleaned_data = self.read(self.cleaned_data)
             except Invalid as error:
                 self.add_errors(error)
         return self.cleaned_data
 
+    def read(self, data: dict[str, Any]) -> dict[str, Any]:
+        return read_registration(data)
+
     def add_errors(self, refused: Invalid) -> None:
         for name, sentences in refused.errors.items():
             self.add_error(name, sentences)
+
+
+class WebhookChangeForm(WebhookForm):
+    """The same of one that is there; its secret stays."""
+
+    is_active = forms.BooleanField(
+        label=gettext_lazy("It is on"),
+        required=False,
+        help_text=gettext_lazy("While it is off nothing is sent or kept for it, and what is waiting is dropped."),
+    )
+
+    def read(self, data: dict[str, Any]) -> dict[str, Any]:
+        return read_change(data)
+
+
+class RecoverForm(forms.Form):
+    """What was changed in which time is to be sent after all."""
+
+    since = DayField(label=gettext_lazy("From"))
+    until = DayField(
+        label=gettext_lazy("To"), required=False, help_text=gettext_lazy("That day included; empty: until now.")
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        if not self.errors:
+            body = {name: day.isoformat() for name, day in self.cleaned_data.items() if day}
+            try:
+                self.cleaned_data["since"], self.cleaned_data["until"] = read_recovery(body)
+            except Invalid as error:
+                if "since" in error.errors:
+                    text = _("Choose one of the last %(count)d days.") % {"count": feed.SHOWN.days}
+                    self.add_error("since", text)
+                else:
+                    self.add_error("until", _("Choose a day that is not before the first."))
+        return self.cleaned_data
 
 
 class LogForm(forms.Form):
@@ -114,7 +169,7 @@ def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "webhooks/webhooks.html", context, status=status)
 
 
-@account_page
+@account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
@@ -132,7 +187,7 @@ def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return render(request, "webhooks/rotated.html", {"webhook": webhook, "secret": secret})
 
 
-@account_page
+@account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed."""
@@ -150,14 +205,69 @@ def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("account-webhooks")
 
 
-@account_page
+@account_page(look=Right.WRITE)
 @require_POST
 def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Send a test event; its own page then says how it goes."""
-    _webhook(account, id)
-    delivery_id = events.ping(account.id, id, at=timezone.now())
+    """Send a test event, or an example of a kind; its own page then says how it goes."""
+    webhook = _webhook(account, id)
+    try:
+        kind = read_ping({"event": request.POST.get("event") or None})
+        test = {"kind": kind, "example": example_of(kind)} if kind else {}
+        with transaction.atomic():
+            delivery_id = events.ping(account.id, id, at=timezone.now(), **test)
+            registry.note(Action.WEBHOOK_TESTED, webhook)
+    except events.WebhookOff:
+        messages.error(request, _("This webhook is off. Turn it on first."))
+        return redirect("account-webhook", id=id)
+    except Invalid:
+        messages.error(request, _("There is no such event."))
+        return redirect("account-webhook", id=id)
     messages.success(request, _("A test event is on its way."))
     return redirect("account-delivery", id=delivery_id)
+
+
+@account_page(look=Right.WRITE)
+@require_http_methods(["GET", "HEAD", "POST"])
+def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """Its address, kinds and note, and whether it is on."""
+    shown, status = _webhook(account, id), 200
+    initial = {name: getattr(shown, name) for name in ("url", "description", "events", "is_active")}
+    form = WebhookChangeForm(request.POST if request.method == "POST" else None, initial=initial)
+    if request.method == "POST":
+        if form.is_valid():
+            registry.change(account.id, id, form.cleaned_data)
+            messages.success(request, _("The webhook is changed."))
+            return redirect("account-webhook", id=id)
+        status = 422
+    return render(request, "webhooks/change.html", {"webhook": shown, "form": form}, status=status)
+
+
+@account_page(look=Right.WRITE)
+@require_http_methods(["GET", "HEAD", "POST"])
+def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """By GET the question of which days, by POST what was missed in them is sent."""
+    shown, status = _webhook(account, id), 200
+    form = RecoverForm(request.POST if request.method == "POST" else None, initial={"since": days.today()})
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            try:
+                recovered = recovery.recover(
+                    account.id,
+                    id,
+                    **form.cleaned_data,
+                    note=lambda: registry.note(Action.WEBHOOK_RECOVERED, shown),
+                )
+            except events.WebhookOff:
+                messages.error(request, _("This webhook is off. Turn it on first."))
+                return redirect("account-webhook", id=id)
+            count = recovered.deliveries
+            text = ngettext("%(count)d delivery is sent.", "%(count)d deliveries are sent.", count)
+            messages.success(request, text % {"count": count})
+            if not recovered.is_over:
+                messages.success(request, _("There is more, and it follows by itself."))
+            return redirect("account-webhook", id=id)
+    return render(request, "webhooks/recover.html", {"webhook": shown, "form": form}, status=status)
 
 
 # --- The log ---------------------------------------------------------------------------------------------------------
@@ -191,7 +301,8 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         before=request.GET.get("before", ""),
     )
     filters = {name: request.GET[name] for name in form.fields if request.GET.get(name)}
-    context = {"webhook": shown, "form": form, "page": page, "filters": filters}
+    kinds = [(kind, KINDS[kind]) for kind in Event.Kind]
+    context = {"webhook": shown, "form": form, "page": page, "filters": filters, "kinds": kinds}
     return render(request, "webhooks/webhook.html", context, status=status)
 
 
@@ -208,21 +319,33 @@ def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     return render(request, "webhooks/delivery.html", context)
 
 
-@account_page
+@account_page(look=Right.WRITE)
 @require_POST
 def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One more attempt, now, with the same id and body."""
     deliveries = Delivery.objects.filter(webhook__account=account, webhook__deleted_at=None)
-    found = get_object_or_404(deliveries.only("id"), id=id)
-    if delivery.resend([found.id]):
+    found = get_object_or_404(
+        deliveries.select_related("webhook").only("webhook__is_active", "webhook__url", "webhook__account_id"), id=id
+    )
+    if _resend(found.webhook, [found.id]):
         messages.success(request, _("It is sent again."))
+    elif not found.webhook.is_active:
+        messages.error(request, _("This webhook is off. Turn it on first."))
     else:
         text = _("It was not sent again: %(most)d attempts are the most.") % {"most": delivery.MOST_ATTEMPTS}
         messages.error(request, text)
     return redirect("account-delivery", id=id)
 
 
-@account_page
+def _resend(webhook: Webhook, ids: list[UUID]) -> int:
+    with transaction.atomic():
+        count = len(delivery.resend(ids))
+        if count:
+            registry.note(Action.RESENT, webhook)
+    return count
+
+
+@account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """All failed deliveries that the filters choose: by GET how many, by POST their next attempt, oldest first.
@@ -238,7 +361,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         return redirect(back)
     if request.method == "POST":
         ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:MOST_RESENT])
-        count = len(delivery.resend(ids))
+        count = _resend(shown, ids)
         text = ngettext("%(count)d delivery is sent again.", "%(count)d deliveries are sent again.", count)
         messages.success(request, text % {"count": count})
         return redirect(back)
@@ -252,6 +375,8 @@ urlpatterns = [
     path("webhooks", webhooks, name="account-webhooks"),
     path("webhooks/<uuid:id>", webhook, name="account-webhook"),
     path("webhooks/<uuid:id>/ping", ping, name="account-webhook-ping"),
+    path("webhooks/<uuid:id>/change", change, name="account-webhook-change"),
+    path("webhooks/<uuid:id>/recover", recover, name="account-webhook-recover"),
     path("webhooks/<uuid:id>/rotate", rotate, name="account-webhook-rotate"),
     path("webhooks/<uuid:id>/delete", delete, name="account-webhook-delete"),
     path("webhooks/<uuid:id>/resend", resend_failed, name="account-webhook-resend"),

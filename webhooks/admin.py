@@ -1,82 +1,79 @@
 """What operators see of webhooks, events, deliveries and attempts: all of it to look at, none of it to edit.
 
-Secrets are not even read from the database here. Deliveries can be resent.
+What belongs to accounts' twins for tests is shown on the accounts' own pages alone. Secrets are not even read from the
+database here. Deliveries can be resent.
 """
 
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
-from django.utils.html import format_html
-from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
-from codservice.long_lists import BoundedPaginator
-from webhooks import delivery, log
+from codservice.accounts.operator_lists import Choice, MerchantFilter, Owner, ReadOnly
+from webhooks import delivery
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
 MOST_RESENT = 1000  # by one click; the command resend_deliveries knows no bound
+MOST_ON_PAGE = 100  # attempts of a delivery, deliveries of an event
 
 
-class ReadOnly:
-    """Operators may look, nobody may change. For `ModelAdmin`s and for what is shown inside them."""
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.is_active and request.user.is_superuser)
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+class OfLiveAccounts(ReadOnly):
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).filter(account__live=None).select_related("account")
 
 
-class Log(ReadOnly, admin.ModelAdmin):
-    """A table that may be long: read along an index, never counted as a whole."""
+# --- Webhooks --------------------------------------------------------------------------------------------------------
 
-    list_per_page = 50
-    list_max_show_all = 0
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    paginator = BoundedPaginator
-    sortable_by = ()
-    allowed_lookups: tuple[str, ...] = ()
 
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        return lookup in self.allowed_lookups
+class WebhookStateFilter(Choice):
+    title = gettext_lazy("state")
+    parameter_name = "state"
+    words = (
+        ("failing", gettext_lazy("Last attempt failed")),
+        ("healthy", gettext_lazy("Healthy")),
+        ("off", gettext_lazy("Off")),
+        ("deleted", gettext_lazy("Deleted")),
+    )
+    meant = {
+        "failing": Q(deleted_at=None, is_active=True, is_failing=True),
+        "healthy": Q(deleted_at=None, is_active=True, is_failing=False),
+        "off": Q(deleted_at=None, is_active=False),
+        "deleted": Q(deleted_at__isnull=False),
+    }
+
+    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        return rows.filter(self.meant[chosen])
 
 
 @admin.register(Webhook)
-class WebhookAdmin(Log):
-    list_display = ("url", "account", "events", "is_active", "is_failing", "created_at", "deleted_at")
-    list_select_related = ("account",)
-    list_filter = ("is_failing", ("deleted_at", admin.EmptyFieldListFilter))
-    allowed_lookups = ("is_failing__exact", "deleted_at__isempty")
+class WebhookAdmin(OfLiveAccounts):
+    change_list_template = "operators/webhooks.html"
+    change_form_template = "operators/webhook.html"
+    list_filter = (WebhookStateFilter, MerchantFilter)
     search_fields = ("url", "account__name", "account__holder__email")
+    search_help_text = gettext_lazy("Part of the address, of the merchant's name or of the holder's e-mail address.")
     ordering = ("-id",)
-    fields = ("id", "account", "url", "events", "is_active", "is_failing", "secret_hint", "previous_secret_until",
-              "created_at", "deleted_at")  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Webhook]:
         return super().get_queryset(request).defer("secret", "previous_secret")
 
 
+# --- Events ----------------------------------------------------------------------------------------------------------
+
+
 @admin.register(Event)
-class EventAdmin(Log):
-    list_display = ("id", "kind", "account", "created_at")
-    list_select_related = ("account",)
+class EventAdmin(OfLiveAccounts):
+    change_list_template = "operators/events.html"
+    change_form_template = "operators/event.html"
     search_fields = ("id__exact",)
-    search_help_text = _("An event's id.")
+    search_help_text = gettext_lazy("An event's id.")
     ordering = ("-id",)  # ids sort by time
-    fields = ("id", "account", "kind", "created_at", "body")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         events = super().get_queryset(request)
@@ -85,61 +82,76 @@ class EventAdmin(Log):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return _by_id(queryset, search_term), False
+        return _by_id(queryset, search_term, "id"), False
+
+    def page_of(self, row: Event) -> dict[str, Any]:
+        told = row.deliveries.select_related("webhook").defer("webhook__secret", "webhook__previous_secret")
+        return {"title": row.kind, "deliveries": told.order_by("webhook_id")[:MOST_ON_PAGE]}
 
 
-def shown_response(attempt: Attempt) -> str:
-    """The answer's first bytes as text; whatever they hold is shown and nothing of it is believed."""
-    return format_html('<pre class="answer">{}</pre>', bytes(attempt.response).decode(errors="replace"))
+# --- Deliveries ------------------------------------------------------------------------------------------------------
 
 
-class AttemptInline(ReadOnly, admin.TabularInline):
-    model = Attempt
-    fields = ("number", "ended_at", "milliseconds", "status_code", "failure", "answer")
-    readonly_fields = ("answer",)
-    ordering = ("number",)
-    extra = 0
-    show_change_link = True
+class WebhookFilter(Owner):
+    title = gettext_lazy("webhook")
+    parameter_name = "webhook"
+    paths = ("webhook",)
+    owners = Webhook.objects.filter(account__live=None).defer("secret", "previous_secret")
 
-    @admin.display(description=_("answer"))
-    def answer(self, attempt: Attempt) -> str:
-        return shown_response(attempt)
+
+class FailedFilter(Choice):
+    """Of one webhook: those of all have no index by status. What fails now says the list of webhooks."""
+
+    title = gettext_lazy("status")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        if not request.GET.get(WebhookFilter.parameter_name):
+            return []
+        return [(Delivery.Status.FAILED.value, gettext_lazy("Failed"))]
+
+    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        return rows.filter(status=chosen)
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(Log):
-    list_display = ("id", "kind", "webhook", "account", "shown_status", "attempt_count", "next_attempt_at",
-                    "created_at")  # fmt: skip
-    list_filter = ("status",)
-    allowed_lookups = ("status__exact", "webhook__id__exact")
+class DeliveryAdmin(OfLiveAccounts):
+    change_list_template = "operators/deliveries.html"
+    change_form_template = "operators/delivery.html"
+    list_filter = (FailedFilter, WebhookFilter)
     search_fields = ("id__exact",)
-    search_help_text = _("The id of a delivery, a webhook or an event.")
-    # Along the index of `one_delivery_per_event_and_webhook`: events' ids sort by time, deliveries' do not.
-    ordering = ("-event_id", "-webhook_id")
-    fields = ("id", "account", "webhook", "event", "kind", "shown_status", "attempt_count", "retries_left",
-              "next_attempt_at", "created_at", "finished_at")  # fmt: skip
-    readonly_fields = ("kind", "shown_status")
-    inlines = (AttemptInline,)
+    search_help_text = gettext_lazy("The id of a delivery, a webhook or an event.")
     actions = ("resend",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
         deliveries = super().get_queryset(request).select_related("webhook", "event", "account")
-        return deliveries.defer("event__body", "webhook__secret", "webhook__previous_secret")
+        deliveries = deliveries.defer("webhook__secret", "webhook__previous_secret")
+        is_page = request.resolver_match.url_name.endswith("change")
+        return deliveries if is_page else deliveries.defer("event__body")
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        """A webhook's along its log. All of them along the index of `one_delivery_per_event_and_webhook`: events' ids
+        sort by time, deliveries' do not."""
+        if request.GET.get(WebhookFilter.parameter_name):
+            return ("-created_at", "-id")
+        return ("-event_id", "-webhook_id")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return _by_id(queryset, search_term, "id", "webhook_id", "event_id"), False
+        wanted = _read_id(search_term)
+        if wanted and Webhook.objects.filter(id=wanted).exists():
+            return queryset.filter(webhook_id=wanted).order_by("-created_at", "-id"), False
+        return _by_id(queryset, search_term, "id", "event_id"), False
 
-    @admin.display(description=_("event"))
-    def kind(self, row: Delivery) -> str:
-        return row.event.kind
+    def page_of(self, row: Delivery) -> dict[str, Any]:
+        return {
+            "title": row.event.kind,
+            "attempts": row.attempts.order_by("number")[:MOST_ON_PAGE],
+            "may_resend": row.status != Delivery.Status.DROPPED and row.attempt_count < delivery.MOST_ATTEMPTS,
+        }
 
-    @admin.display(description=_("status"))
-    def shown_status(self, row: Delivery) -> str:
-        return log.shown_status(row)
-
-    @admin.action(description=_("Send the chosen deliveries again"), permissions=["resend"])
+    @admin.action(description=gettext_lazy("Send the chosen deliveries again"), permissions=["view"])
     def resend(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:
         ids = list(deliveries.values_list("id", flat=True)[: MOST_RESENT + 1])
         resent = delivery.resend(ids[:MOST_RESENT])
@@ -152,38 +164,45 @@ class DeliveryAdmin(Log):
                   "resend_deliveries sends any number."),
             )  # fmt: skip
 
-    def has_resend_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request)
+    def deed(self, request: HttpRequest, row: Delivery) -> HttpResponse:
+        if request.POST.get("action") != "resend":
+            raise PermissionDenied
+        self.resend(request, Delivery.objects.filter(pk=row.pk))
+        return redirect("admin:webhooks_delivery_change", row.pk)
 
 
 @admin.register(Attempt)
-class AttemptAdmin(Log):
-    list_display = ("delivery_id", "number", "ended_at", "milliseconds", "status_code", "failure")
+class AttemptAdmin(OfLiveAccounts):
+    change_list_template = "operators/attempts.html"
+    change_form_template = "operators/attempt.html"
     search_fields = ("delivery__id__exact",)
-    search_help_text = _("A delivery's id.")
+    search_help_text = gettext_lazy("A delivery's id.")
     ordering = ("-id",)
-    fields = ("account", "delivery", "number", "ended_at", "milliseconds", "status_code", "failure", "answer")
-    readonly_fields = ("answer",)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         return _by_id(queryset, search_term, "delivery_id"), False
 
-    @admin.display(description=_("answer"))
-    def answer(self, attempt: Attempt) -> str:
-        return shown_response(attempt)
+    def page_of(self, row: Attempt) -> dict[str, Any]:
+        return {"title": _("Attempt %(number)d") % {"number": row.number}}
+
+
+def _read_id(text: str) -> UUID | None:
+    try:
+        return UUID(text.strip())
+    except ValueError:
+        return None
 
 
 def _by_id(rows: QuerySet[Any], text: str, *names: str) -> QuerySet[Any]:
-    """Those whose id, or one of the ids in `names`, is `text`; all of them without a text."""
+    """Those one of whose ids in `names` is `text`; all of them without a text."""
     if not text.strip():
         return rows
-    try:
-        wanted = UUID(text.strip())
-    except ValueError:
+    wanted = _read_id(text)
+    if wanted is None:
         return rows.none()
     matches = Q()
-    for name in names or ("id",):
+    for name in names:
         matches |= Q(**{name: wanted})
     return rows.filter(matches)

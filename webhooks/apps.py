@@ -1,4 +1,6 @@
 from django.apps import AppConfig
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from codservice import health
 from codservice.retention import SWEEPS
@@ -6,9 +8,13 @@ from codservice.retention import SWEEPS
 
 class WebhooksConfig(AppConfig):
     name = "webhooks"
+    verbose_name = _("Webhooks")
 
     def ready(self) -> None:
+        from codservice.files import account_export
+        from codservice.files.account_export import Table
         from webhooks import metrics, queue, registry, retention
+        from webhooks.models import Attempt, Delivery, Event, Webhook
 
         health.CHECKS["deliveries"] = queue.problem
         metrics.register()
@@ -18,3 +24,9 @@ class WebhooksConfig(AppConfig):
         SWEEPS["events"] = retention.events
         SWEEPS["webhooks"] = retention.webhooks
         SWEEPS["previous_secrets"] = retention.previous_secrets
+        account_export.TABLES |= {
+            "webhooks": Table(Webhook, ("created_at", "id")),
+            "events": Table(Event, ("kind", "position", "id"), where=Q(position__isnull=False)),
+            "deliveries": Table(Delivery, ("created_at", "id"), link="webhook", below="webhooks"),
+            "attempts": Table(Attempt, ("number", "id"), link="delivery", below="deliveries"),
+        }

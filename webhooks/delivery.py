@@ -3,7 +3,9 @@
 Rows in PostgreSQL are the queue and the truth, its clock is the only one that due times are compared with. A claim
 takes a batch in one short statement and leaves it to this worker for LEASE; the posts go out in a sliding window,
 outside any transaction; results are settled in bulk by another short statement, which counts only those whose claim
-still stands. A worker that dies leaves claims that run out; whoever comes next takes them over.
+still stands. A claim is renewed when its post could not begin within BEGIN_WITHIN, or its result not be written for
+RENEW_AFTER. A worker that dies leaves claims that run out, or that its successor on the same machine gives back
+(`webhooks.roster`); whoever comes next takes them over.
 
 Any number of workers may drain at once. Nothing here waits for one receiver: `AT_ONCE` bounds what a webhook has
 under way, in the claim itself.
@@ -11,20 +13,24 @@ under way, in the claim itself.
 
 import json
 import logging
+import time
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from cryptography.fernet import InvalidToken
-from django.db import close_old_connections, connection, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 
 from webhooks import queue, retries, secrets, wakeup
-from webhooks.posts import Outcome, Post
+from webhooks.posts import UNRECORDED, Outcome, Post
 
 logger = logging.getLogger(__name__)
 
-LEASE = timedelta(seconds=30)  # ten times an attempt's deadline
+LEASE = timedelta(seconds=10)  # an attempt's deadline, and as long again for its result, and some more
+RENEW_AFTER = 4.0  # seconds: no attempt takes so long, so that only what cannot be settled is renewed
+BEGIN_WITHIN = 0.4  # seconds after its claim that a post begins; a deletion waits for no longer (`registry`)
 AT_ONCE = 50  # attempts of one webhook under way, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
 MOST_ATTEMPTS = 100  # of one delivery, resends included
@@ -41,7 +47,7 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     SELECT w.id, w.is_failing,
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
     FROM webhooks_webhook w LEFT JOIN busy ON busy.webhook_id = w.id
-    WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL
+    WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL AND w.is_active
 ), candidates AS (
     (SELECT 1 AS lane, d.id, d.webhook_id, d.next_attempt_at, room.is_failing, room.free
      FROM room CROSS JOIN LATERAL (
@@ -78,11 +84,13 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     WHERE webhooks_claim.until <= now()
     RETURNING delivery_id
 )
-SELECT d.id, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
-    CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END
+SELECT d.id, e.id, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
+    CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END, a.live_id IS NOT NULL AS is_test
 FROM claimed JOIN webhooks_delivery d ON d.id = claimed.delivery_id
 JOIN webhooks_webhook w ON w.id = d.webhook_id
 JOIN webhooks_event e ON e.id = d.event_id
+JOIN accounts_account a ON a.id = d.account_id
+ORDER BY d.next_attempt_at
 """  # noqa: S608  (of our own text)
 
 
@@ -94,36 +102,42 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
     travel in one pipeline, which is one transaction without a pause that a stalled worker could hold the lock in.
     """
     close_old_connections()
-    with connection.cursor() as cursor, connection.wrap_database_errors, connection.connection.pipeline():
-        connection.connection.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
-        limits = {
-            "limit": limit,
-            "limit_failing": limit if limit_failing is None else limit_failing,
-            "at_once": AT_ONCE,
-            "at_once_failing": AT_ONCE_FAILING,
-        }
-        cursor.execute(_CLAIM, {"token": token, "lease": LEASE, **limits})  # type: ignore[dict-item]
+    begin_by = time.monotonic() + BEGIN_WITHIN  # from before the claim, so that the database's clock need not be asked
+    limits = {
+        "limit": limit,
+        "limit_failing": limit if limit_failing is None else limit_failing,
+        "at_once": AT_ONCE,
+        "at_once_failing": AT_ONCE_FAILING,
+    }
+    with connection.cursor() as cursor, connection.wrap_database_errors:
+        with connection.connection.pipeline():
+            connection.connection.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
+            cursor.execute(_CLAIM, {"token": token, "lease": LEASE, **limits})  # type: ignore[dict-item]
+        # Only now: to ask for rows inside of it would wait for them before the commit is sent.
         rows = cursor.fetchall()
     return [
         Post(
             delivery_id=id_,
+            event_id=event_id,
             url=url,
             event=kind,
             body=body.encode(),
             secrets=_readable(newest, previous),
             attempt=attempt_count + 1,
             request_id=request_id,
+            is_test=is_test,
+            begin_by=begin_by,
         )
-        for id_, url, kind, body, request_id, attempt_count, newest, previous in rows
+        for id_, event_id, url, kind, body, request_id, attempt_count, newest, previous, is_test in rows
     ]
 
 
-def wait_for_claim() -> None:
-    """Until a claim that is being made now is committed; what is claimed after this has seen what was committed before.
+def hold_off_claims() -> None:
+    """Until the caller's transaction ends nobody claims; what was being claimed is committed.
 
-    For whoever has just made deliveries unclaimable.
+    For whoever makes deliveries unclaimable: who claims after that sees it.
     """
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])
 
 
@@ -140,13 +154,56 @@ def _readable(newest: bytes, previous: bytes | None) -> list[str]:
     return found
 
 
+# A webhook's key is held while its claims are renewed: a deletion either waits for that and then sees fresh claims, or
+# has the webhook, whose claims are then left alone. Nothing is waited for: who settles or takes over locks claims too.
+_RENEW = """
+WITH webhook AS MATERIALIZED (
+    SELECT id FROM webhooks_webhook
+    WHERE id = ANY(ARRAY(SELECT webhook_id FROM webhooks_claim WHERE delivery_id = ANY(%(ids)s) AND token = %(token)s))
+      AND deleted_at IS NULL AND is_active
+    ORDER BY id FOR KEY SHARE SKIP LOCKED
+), ours AS MATERIALIZED (
+    SELECT delivery_id FROM webhooks_claim
+    WHERE delivery_id = ANY(%(ids)s) AND token = %(token)s AND webhook_id IN (SELECT id FROM webhook)
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE webhooks_claim c SET until = clock_timestamp() + %(lease)s FROM ours WHERE c.delivery_id = ours.delivery_id
+RETURNING c.delivery_id
+"""
+
+
+def renew(token: UUID, delivery_ids: Sequence[UUID]) -> dict[UUID, float]:
+    """Begin the leases of what `token` has claimed anew: which of it still is its own, and by when each has to begin.
+
+    What somebody else has taken over, and what is for a webhook that is deleted or off, is not among them.
+    """
+    close_old_connections()
+    begin_by = time.monotonic() + BEGIN_WITHIN
+    with connection.cursor() as cursor:
+        cursor.execute(_RENEW, {"token": token, "ids": list(delivery_ids), "lease": LEASE})  # type: ignore[dict-item]
+        return {id_: begin_by for (id_,) in cursor.fetchall()}
+
+
+_RELEASE = """
+DELETE FROM webhooks_claim WHERE delivery_id = ANY(ARRAY(
+    SELECT delivery_id FROM webhooks_claim
+    WHERE token = ANY(%(tokens)s) AND (%(ids)s::uuid[] IS NULL OR delivery_id = ANY(%(ids)s)) FOR UPDATE SKIP LOCKED))
+"""
+
+
 def release(token: UUID, delivery_ids: Sequence[UUID]) -> None:
     """Give back what `token` has claimed and not sent, for others to take at once."""
     close_old_connections()
     with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM webhooks_claim WHERE token = %s AND delivery_id = ANY(%s)", [token, list(delivery_ids)]
-        )
+        cursor.execute(_RELEASE, {"tokens": [token], "ids": list(delivery_ids)})
+
+
+def release_all(tokens: Sequence[UUID]) -> int:
+    """Give back all that workers have claimed who are dead; how much. Of it some may have been sent already."""
+    close_old_connections()
+    with connection.cursor() as cursor:
+        cursor.execute(_RELEASE, {"tokens": list(tokens), "ids": None})
+        return cursor.rowcount
 
 
 # --- Settle ------------------------------------------------------------------------------------------------------
@@ -184,7 +241,9 @@ WITH result AS (
     FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id
 ), marked AS (
     -- Webhooks are locked before deliveries elsewhere: none is waited for here, what somebody else holds is let be.
-    UPDATE webhooks_webhook w SET is_failing = changed.is_failing FROM (
+    UPDATE webhooks_webhook w SET
+        is_failing = changed.is_failing, failing_since = CASE WHEN changed.is_failing THEN now() END
+    FROM (
         SELECT w.id, health.is_failing FROM webhooks_webhook w JOIN health ON health.webhook_id = w.id
         WHERE w.is_failing <> health.is_failing FOR NO KEY UPDATE OF w SKIP LOCKED
     ) AS changed WHERE w.id = changed.id
@@ -193,8 +252,34 @@ SELECT count(*) FROM ours
 """
 
 
+# For a result that cannot be written as a row of the log.
+_END = """
+WITH result AS (
+    SELECT * FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid, acknowledged boolean)
+), moved AS (
+    UPDATE webhooks_delivery d SET
+        status = CASE WHEN r.acknowledged THEN 'delivered' ELSE 'failed' END,
+        finished_at = now(), next_attempt_at = NULL
+    FROM result r, webhooks_claim c
+    WHERE d.id = r.delivery_id AND d.status = 'pending' AND c.delivery_id = d.id AND c.token = %(token)s
+    RETURNING d.id
+)
+DELETE FROM webhooks_claim WHERE delivery_id IN (SELECT id FROM moved) AND token = %(token)s
+"""
+# For a delivery that cannot be written at all: an hour's claim, so that it is not sent again and again.
+_PUT_OFF = """
+UPDATE webhooks_claim SET until = clock_timestamp() + interval '1 hour'
+WHERE token = %(token)s
+  AND delivery_id IN (SELECT delivery_id FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid))
+"""
+
+
 def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
-    """Write how attempts went; how many of them counted. One whose claim somebody else has by now does not."""
+    """Write how attempts went; how many of them counted. One whose claim somebody else has by now does not.
+
+    Raises DatabaseError while the database is away; what did count then will not count again. One result that cannot be
+    written keeps no other from being written: it is noted as UNRECORDED, or its delivery is ended without a note.
+    """
     close_old_connections()
     results = [
         {
@@ -207,9 +292,37 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
         }
         for outcome in outcomes
     ]
+    try:
+        return _write(_SETTLE, token, results)
+    except DatabaseError as error:
+        if _is_away(error):
+            raise
+        logger.exception("%s results cannot be settled together", len(results))
+    return sum(_settle_alone(token, result) for result in results)
+
+
+def _settle_alone(token: UUID, result: dict[str, Any]) -> int:
+    bare = result | {"failure": UNRECORDED, "milliseconds": 0, "status_code": None, "response": ""}
+    for statement, written in ((_SETTLE, result), (_SETTLE, bare), (_END, result), (_PUT_OFF, result)):
+        try:
+            return _write(statement, token, [written])
+        except DatabaseError as error:
+            if _is_away(error):
+                raise
+            logger.exception("the result of delivery %s cannot be written", result["delivery_id"])
+    return 0
+
+
+def _write(statement: str, token: UUID, results: Sequence[dict[str, Any]]) -> int:
     with connection.cursor() as cursor:
-        cursor.execute(_SETTLE, {"results": json.dumps(results), "token": token, "delays": retries.DELAYS})
-        return cursor.fetchone()[0]
+        cursor.execute(statement, {"results": json.dumps(results), "token": token, "delays": retries.DELAYS})
+        return cursor.fetchone()[0] if cursor.description else cursor.rowcount
+
+
+def _is_away(error: DatabaseError) -> bool:
+    """Whether the fault is not in what was to be written: nobody answers, or it is read-only after a failover."""
+    state = getattr(error.__cause__, "sqlstate", None) or ""
+    return isinstance(error, OperationalError | InterfaceError) or state.startswith("25")
 
 
 # --- Resend ------------------------------------------------------------------------------------------------------
@@ -220,7 +333,8 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
 _RESEND = """
 WITH webhook AS MATERIALIZED (
     SELECT id FROM webhooks_webhook
-    WHERE id = ANY(ARRAY(SELECT webhook_id FROM webhooks_delivery WHERE id = ANY(%(ids)s))) AND deleted_at IS NULL
+    WHERE id = ANY(ARRAY(SELECT webhook_id FROM webhooks_delivery WHERE id = ANY(%(ids)s)))
+      AND deleted_at IS NULL AND is_active
     ORDER BY id FOR KEY SHARE
 ), locked AS (
     SELECT d.id, d.status FROM webhooks_delivery d JOIN webhook ON webhook.id = d.webhook_id
@@ -242,7 +356,7 @@ def resend(ids: Sequence[UUID]) -> list[UUID]:
 
     A finished one gets one more attempt, whose outcome is its new status. One that waits for its next attempt gets
     that now, and its schedule goes on from there; one whose attempt is under way, or whose turn has come already,
-    keeps it. Those of a deleted webhook, and those with MOST_ATTEMPTS, are left alone.
+    keeps it. Those of a webhook that is deleted or off, and those with MOST_ATTEMPTS, are left alone.
     """
     with connection.cursor() as cursor:
         cursor.execute(_RESEND, {"ids": list(ids), "most": MOST_ATTEMPTS})

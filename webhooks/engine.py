@@ -12,14 +12,18 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any
+from itertools import takewhile
+from typing import IO, Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
+from django.db import DatabaseError, connection
 
+from codservice.errors import CannotStart
+from codservice.run import pulse
 from webhooks import delivery, metrics
 from webhooks.posts import Outcome, Post
+from webhooks.roster import Roster
 from webhooks.sender import Sender
 
 logger = logging.getLogger(__name__)
@@ -41,6 +45,7 @@ class Engine:
         self.stopping = threading.Event()
         self._lock = threading.Lock()
         self._sender: Sender | None = None
+        self._sign_of_life: IO[bytes] | None = None
         # Two threads with a connection each: while one settles, the other claims.
         self._database = ThreadPoolExecutor(2, thread_name_prefix="deliveries")
 
@@ -71,10 +76,25 @@ class Engine:
     def _open(self) -> Sender:
         _allow_connections(3 * self.window)
         self.token = uuid4()  # not that of the process that this one was forked from
+        self._succeed()
         self._sender = Sender(
             width=self.window, allow_private=settings.WEBHOOK_ALLOW_PRIVATE, ca_file=settings.WEBHOOK_CA_FILE
         )
         return self._sender
+
+    def _succeed(self) -> None:
+        """Give back what workers of this machine had claimed who are dead: only they are known to be so at once."""
+        database = connection.settings_dict
+        roster = Roster(f"{database['HOST']}:{database['PORT']}/{database['NAME']}")
+        try:
+            self._sign_of_life = roster.enter(self.token)
+            dead = roster.dead()
+            if dead and (count := self._database.submit(delivery.release_all, dead).result()):
+                logger.info("%s attempts of workers that died are given back", count)
+            for token in dead:
+                roster.forget(token)
+        except (CannotStart, OSError, DatabaseError) as error:
+            logger.warning("claims of workers that died run out by themselves: %s", error)
 
 
 class _Drain:
@@ -85,16 +105,20 @@ class _Drain:
         self._sender = sender
         self._database = database
         self._claiming: Future[list[Post]] | None = None
+        self._renewing: Future[dict[UUID, float]] | None = None
+        self._unsure: list[UUID] = []  # of what is being renewed, what has not begun
         self._settling = _Settling(partial(self._ask, delivery.settle, engine.token))
         self._releasing: list[Future[None]] = []
-        self._under_way: set[UUID] = set()  # claimed and not settled
+        self._under_way: dict[UUID, float] = {}  # claimed and not settled: since when it is, or was renewed
         self._sent = 0
 
     def run(self) -> int:
         """How many attempts were made."""
         while True:
+            pulse.note()
+            self._renew()
             self._claim()
-            is_over = self._sender.is_idle and self._claiming is None
+            is_over = self._sender.is_idle and self._claiming is None and self._renewing is None
             self._settling.begin(is_last=is_over)
             if is_over and self._settling.is_idle:
                 wait(self._releasing)
@@ -104,12 +128,14 @@ class _Drain:
             metrics.SENDS_IN_FLIGHT.set(self._engine.window - self._sender.room)
             self._settling.add(outcomes)
             self._start_claimed()
+            self._resume_renewed()
             self._leave_settled()
 
     def _claim(self) -> None:
         """Ask for what is due, when somebody said that there is something and there is room for it."""
-        # Nothing new while results cannot be written: a claim could take over what they belong to.
-        may_claim = self._claiming is None and not self._engine.stopping.is_set() and not self._settling.failures
+        # Nothing new while results cannot be written or claims are looked at again: it could take over what is theirs.
+        is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures
+        may_claim = is_at_rest and not self._engine.stopping.is_set()
         room = self._sender.room
         if self._engine.woken.is_set() and room and may_claim:
             self._engine.woken.clear()
@@ -124,7 +150,7 @@ class _Drain:
         # that is as good as a longer claim.
         posts = [post for post in self._claimed(claiming) if post.delivery_id not in self._under_way]
         for post in posts:
-            self._under_way.add(post.delivery_id)
+            self._under_way[post.delivery_id] = time.monotonic()
             self._sender.start(post)
         self._sent += len(posts)
         if posts:  # there may be more
@@ -138,15 +164,55 @@ class _Drain:
             logger.warning("nothing could be claimed: %s", error)
             return []
         if posts and self._engine.stopping.is_set():
-            ids = [post.delivery_id for post in posts]
-            self._releasing.append(self._ask(delivery.release, self._engine.token, ids))
+            self._release([post.delivery_id for post in posts])
             return []
         return posts
+
+    def _release(self, ids: list[UUID]) -> None:
+        self._releasing = [future for future in self._releasing if not future.done()]
+        self._releasing.append(self._ask(delivery.release, self._engine.token, ids))
+
+    def _renew(self) -> None:
+        """Have claims looked at again: of posts that could not begin at once, of results that cannot be written."""
+        if self._renewing is not None or self._claiming is not None:
+            return
+        now = time.monotonic()
+        old = list(takewhile(lambda id_: now - self._under_way[id_] > delivery.RENEW_AFTER, self._under_way))
+        self._unsure = self._sender.unsure
+        if ids := list(dict.fromkeys([*self._unsure, *old])):
+            for id_ in ids:
+                self._under_way.pop(id_, None)
+                self._under_way[id_] = now  # at the end, so that the oldest stay in front
+            self._renewing = self._ask(delivery.renew, self._engine.token, ids)
+
+    def _resume_renewed(self) -> None:
+        """Begin what had not begun and is ours still; let go of the rest, whose claim or webhook is gone."""
+        if self._renewing is None or not self._renewing.done():
+            return
+        renewing, self._renewing = self._renewing, None
+        try:
+            begin_by = renewing.result()
+        except DatabaseError as error:
+            logger.warning("claims could not be looked at again: %s", error)
+            begin_by = {}
+        gone = []
+        for id_ in self._unsure:
+            if id_ in begin_by:
+                self._sender.resume(id_, begin_by=begin_by[id_])
+            else:
+                self._sender.forget(id_)
+                self._under_way.pop(id_)
+                gone.append(id_)
+        self._sent -= len(gone)
+        if gone:
+            logger.info("%s posts are left to others: their claims had run out, or their webhooks are gone", len(gone))
+            self._release(gone)
 
     def _leave_settled(self) -> None:
         tries = SETTLE_TRIES_AT_STOP if self._engine.stopping.is_set() else math.inf
         if settled := self._settling.ended(tries):
-            self._under_way.difference_update(outcome.post.delivery_id for outcome in settled)
+            for outcome in settled:
+                self._under_way.pop(outcome.post.delivery_id, None)
             self._engine.woken.set()  # the webhooks whose attempts ended have room again
 
     def _ask(self, function: Any, *args: Any) -> Future[Any]:
@@ -196,7 +262,7 @@ class _Settling:
         future, self._future = self._future, None
         try:
             future.result()
-        except (OperationalError, InterfaceError, InternalError) as error:
+        except DatabaseError as error:
             # The database is away, or read-only after a failover. What it did count it will not count again.
             logger.warning("%s results could not be settled yet: %s", len(self._begun), error)
             self.failures += 1
@@ -204,8 +270,6 @@ class _Settling:
                 self._gathered = self._begun + self._gathered
                 self._begin_at = time.monotonic() + SETTLE_AGAIN_AFTER
                 return []
-        except DatabaseError:
-            logger.exception("%s results cannot be settled; what they tell of will be sent again", len(self._begun))
         self.failures = 0
         return self._begun
 

@@ -1,7 +1,9 @@
 """Telling of a change: event and deliveries are written in the transaction of the change itself, or none is."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -9,6 +11,7 @@ from msgspec import Struct
 from uuid_utils.compat import uuid7
 
 from codservice import logs
+from codservice.errors import Invalid
 from codservice.wire import Id, dump_json
 from webhooks import metrics, wakeup
 from webhooks.models import Event, Webhook
@@ -16,47 +19,65 @@ from webhooks.retries import RETRIES
 
 # A delivery's id is a UUID of version 7 too: its first seven bytes, time and version, are its event's. So deliveries
 # sort by time, their index stays compact, and a range of ids can be a part of the table (docs/scale.md).
-_ID = "encode(overlay(uuid_send(gen_random_uuid()) PLACING substring(uuid_send(event.id) FOR 7) FROM 1), 'hex')::uuid"
+DELIVERY_ID = (
+    "encode(overlay(uuid_send(gen_random_uuid()) PLACING substring(uuid_send(event.id) FOR 7) FROM 1), 'hex')::uuid"
+)
 
-# One statement, however many events and webhooks. A deletion (FOR UPDATE) waits for this transaction and then finds
-# these deliveries; or this waits for it and, looking again before it writes any, no longer sees the webhook.
-_PUBLISH = f"""
-WITH event AS (
-    INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at)
-    SELECT e.id, %(account_id)s, %(kind)s, e.body, %(request_id)s, %(at)s
-    FROM json_to_recordset(%(events)s::json) AS e(id uuid, body text)
-    RETURNING id
-), subscribed AS (
-    SELECT id FROM webhooks_webhook
-    WHERE account_id = %(account_id)s AND deleted_at IS NULL AND is_active AND %(kind)s = ANY(events)
+# The steps of a statement that tell of what its step `told (id, account_id, kind, body, at)` holds, however many events
+# and webhooks: for `publish`, and for what is written by a statement of its own (`orders.importing`). A deletion
+# (FOR UPDATE) waits for this transaction and then finds these deliveries; or this waits for it and, looking again
+# before it writes any, no longer sees the webhook. Parameters: `request_id`, `retries`, as `parameters` gives them.
+STEPS = f"""
+event AS (
+    INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at, position)
+    SELECT id, account_id, kind, body, %(request_id)s, at, (SELECT webhooks_feed_position()) FROM told
+    RETURNING id, account_id, kind, created_at
+), subscribed AS MATERIALIZED (
+    SELECT id, account_id, events FROM webhooks_webhook
+    WHERE account_id IN (SELECT account_id FROM told) AND deleted_at IS NULL AND is_active
+      AND events && ARRAY(SELECT DISTINCT kind::varchar FROM told)
     ORDER BY id FOR KEY SHARE
 ), delivery AS (
     INSERT INTO webhooks_delivery
         (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
-    SELECT {_ID}, %(account_id)s, subscribed.id, event.id, 'pending', 0, %(retries)s, now(), %(at)s
-    FROM event CROSS JOIN subscribed
+    SELECT {DELIVERY_ID}, event.account_id, subscribed.id, event.id, 'pending', 0, %(retries)s, now(), event.created_at
+    FROM event JOIN subscribed ON subscribed.account_id = event.account_id AND event.kind = ANY(subscribed.events)
     RETURNING 1
-)
+)"""  # noqa: S608  (our own text)
+_PUBLISH = f"""
+WITH told AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(told)s::json) AS t(
+        id uuid, account_id uuid, kind text, body text, at timestamptz)
+), {STEPS}
 SELECT count(*) FROM delivery
 """  # noqa: S608  (our own text)
 
-
-# One attempt and no retry: it answers whether the receiver works now.
+# One attempt and no retry: it answers whether the receiver works now. Neither it nor an example of an event is in the
+# feed, for neither has happened.
 _PING = f"""
 WITH webhook AS (
     SELECT id, account_id FROM webhooks_webhook
-    WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL FOR KEY SHARE
+    WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL AND is_active FOR KEY SHARE
 ), event AS (
-    INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at)
-    SELECT %(event_id)s, account_id, %(kind)s, %(body)s, %(request_id)s, %(at)s FROM webhook
+    INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at, position)
+    SELECT %(event_id)s, account_id, %(kind)s, %(body)s, %(request_id)s, %(at)s, NULL FROM webhook
     RETURNING id
 )
 INSERT INTO webhooks_delivery
     (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
-SELECT {_ID}, webhook.account_id, webhook.id, event.id, 'pending', 0, 0, now(), %(at)s
+SELECT {DELIVERY_ID}, webhook.account_id, webhook.id, event.id, 'pending', 0, 0, now(), %(at)s
 FROM webhook CROSS JOIN event
 RETURNING id
 """  # noqa: S608  (our own text)
+
+
+class Told(NamedTuple):
+    """A change to tell of."""
+
+    account_id: UUID
+    kind: Event.Kind
+    data: Struct
+    at: datetime
 
 
 class PingEvent(Struct):
@@ -66,12 +87,17 @@ class PingEvent(Struct):
 
 
 def publish(account_id: UUID, kind: Event.Kind, *, data: Struct, at: datetime) -> None:
-    """Tell of one change of `kind` that happened at `at` (contract, section 9); see `publish_all`."""
-    publish_all(account_id, kind, data=[data], at=at)
+    """Tell of one change of `kind` that happened at `at` (contract, section 9); see `publish_changes`."""
+    publish_changes([Told(account_id, kind, data, at)])
 
 
 def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], at: datetime) -> None:
-    """Write an event for each of `data`, and a delivery of it to each active webhook that subscribes to `kind`.
+    """The same of many changes of one kind and time, one for each of `data`."""
+    publish_changes([Told(account_id, kind, each, at) for each in data])
+
+
+def publish_changes(changes: Sequence[Told]) -> None:
+    """Write an event for each change, and a delivery of it to each active webhook that subscribes to its kind.
 
     The bodies are rendered and fixed here, so that every attempt sends and signs the same bytes. A worker is woken
     when the transaction is committed. Raises RuntimeError outside a transaction: an event that could be lost, or that
@@ -79,32 +105,54 @@ def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], a
     """
     if not connection.in_atomic_block:
         raise RuntimeError("events.publish must run in the transaction of the change that it tells of.")
-    events = [
-        {"id": uuid7(), "body": dump_json({"event": kind, "timestamp": at, "data": each}).decode()} for each in data
+    rows = [
+        {
+            "id": uuid7(),
+            "account_id": change.account_id,
+            "kind": change.kind,
+            "body": dump_json({"event": change.kind, "timestamp": change.at, "data": change.data}).decode(),
+            "at": change.at,
+        }
+        for change in changes
     ]
     with connection.cursor() as cursor:
-        cursor.execute(
-            _PUBLISH,
-            {
-                "account_id": account_id,
-                "kind": str(kind),
-                "retries": RETRIES,
-                "events": dump_json(events).decode(),
-                "request_id": logs.request_id(),
-                "at": at,
-            },
-        )
-        metrics.count_events(str(kind), len(events))
-        if cursor.fetchone()[0]:
-            wakeup.after_commit()
+        cursor.execute(_PUBLISH, {"told": dump_json(rows).decode(), **parameters()})
+        deliveries = cursor.fetchone()[0]
+    note(Counter(str(change.kind) for change in changes), deliveries=deliveries)
 
 
-def ping(account_id: UUID, webhook_id: UUID, *, at: datetime) -> UUID:
+def parameters() -> dict[str, Any]:
+    """Of STEPS."""
+    return {"request_id": logs.request_id(), "retries": RETRIES}
+
+
+def note(kinds: Mapping[str, int], *, deliveries: int) -> None:
+    """After STEPS: how many events of each kind they wrote, and how many deliveries, for which a worker is woken."""
+    for kind, count in kinds.items():
+        metrics.count_events(kind, count)
+    if deliveries:
+        wakeup.after_commit()
+
+
+class WebhookOff(Invalid):
+    """The webhook is not active: nothing is written for it."""
+
+    def __init__(self) -> None:
+        super().__init__({"is_active": ["This webhook is off. Turn it on first: PATCH it with is_active true."]})
+
+
+def ping(
+    account_id: UUID, webhook_id: UUID, *, at: datetime, kind: str = Event.PING, example: Struct | None = None
+) -> UUID:
     """Write a test delivery to one webhook of the account, whatever it subscribes to; the delivery's id.
 
-    Raises Webhook.DoesNotExist.
+    With an `example` of another kind's data, which says so: its body has `"example": true`. Raises
+    Webhook.DoesNotExist, WebhookOff.
     """
-    body = dump_json({"event": Event.PING, "timestamp": at, "data": PingEvent(webhook_id)}).decode()
+    told: dict[str, Any] = {"event": kind, "timestamp": at, "data": example or PingEvent(webhook_id)}
+    if example is not None:
+        told["example"] = True
+    body = dump_json(told)
     with connection.cursor() as cursor:
         cursor.execute(
             _PING,
@@ -112,14 +160,16 @@ def ping(account_id: UUID, webhook_id: UUID, *, at: datetime) -> UUID:
                 "account_id": account_id,
                 "webhook_id": webhook_id,
                 "event_id": uuid7(),
-                "kind": Event.PING,
-                "body": body,
+                "kind": kind,
+                "body": body.decode(),
                 "request_id": logs.request_id(),
                 "at": at,
             },
         )
         row = cursor.fetchone()
     if row is None:
+        if Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None).exists():
+            raise WebhookOff
         raise Webhook.DoesNotExist
     metrics.count_events(Event.PING, 1)
     wakeup.after_commit()

@@ -8,6 +8,7 @@ from django import forms
 from codservice.api.filters import Filters, MomentFilter
 from webhooks.models import Delivery, Event
 
+MOST_KINDS = 20  # of a call for the feed
 EVENTS = (*Event.Kind.values, Event.PING)
 
 
@@ -28,6 +29,23 @@ class WordsField(forms.CharField):
     def openapi(self) -> dict[str, Any]:
         word = "|".join(self.words).replace(".", "\\.")
         return {"type": "string", "pattern": f"^({word})(,({word}))*$"}
+
+
+class KindsField(WordsField):
+    """One or several kinds of events, as a reader of the feed has it; not more than MOST_KINDS."""
+
+    def __init__(self) -> None:
+        super().__init__(words=tuple(Event.Kind.values))
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        described = super().openapi
+        return described | {"pattern": described["pattern"].replace(")*$", f"){{0,{MOST_KINDS - 1}}}$")}
+
+    def to_python(self, value: str | None) -> list[str]:
+        if value and value.count(",") >= MOST_KINDS:
+            raise forms.ValidationError(f"Must name at most {MOST_KINDS} kinds.")
+        return super().to_python(value)
 
 
 class WordsFilter(django_filters.Filter):

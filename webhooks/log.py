@@ -45,14 +45,18 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
 
 
 def shown_status(delivery: Delivery) -> str:
-    """Its status as people see it: what a deleted webhook has waiting is dropped, also before its row says so."""
-    if delivery.status == Delivery.Status.PENDING and delivery.webhook.deleted_at is not None:
+    """Its status as people see it: what a webhook that is deleted or off has waiting is dropped, also before its row
+    says so.
+    """
+    is_ended = delivery.webhook.deleted_at is not None or not delivery.webhook.is_active
+    if delivery.status == Delivery.Status.PENDING and is_ended:
         return Delivery.Status.DROPPED
     return delivery.status
 
 
 def _shown_as(statuses: list[str]) -> Q:
-    being_dropped = Q(status=Delivery.Status.PENDING, webhook__deleted_at__isnull=False)
+    is_ended = Q(webhook__deleted_at__isnull=False) | Q(webhook__is_active=False)
+    being_dropped = Q(is_ended, status=Delivery.Status.PENDING)
     chosen = Q(status__in=statuses)
     if Delivery.Status.DROPPED in statuses:
         return chosen | being_dropped

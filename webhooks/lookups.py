@@ -15,8 +15,8 @@ MANY_NAMES = 10_000
 class Lookups:
     """Holds attempts until their name is known or their time is over. `ring` is called when a name has become known."""
 
-    def __init__(self, ring: Callable[[], None]) -> None:
-        self._names = Names(ring)
+    def __init__(self, ring: Callable[[], None], *, local_names: bool) -> None:
+        self._names = Names(ring, local_names=local_names)
         self._held: dict[int, Transfer] = {}  # in the order in which their time is over
         self._by_name: dict[str, list[Transfer]] = {}
         self._told: dict[tuple[str, int], float] = {}  # when libcurl was told a name's addresses
@@ -24,15 +24,20 @@ class Lookups:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, transfer: Transfer) -> bool:
-        """Whether its name has to be looked up first; it is then held. ValueError for a URL that cannot be read."""
+    def addresses(self, transfer: Transfer) -> list[str] | None:
+        """The addresses of its name, none when its URL holds one itself. None: they are looked up, and it is held.
+
+        ValueError for a URL that cannot be read.
+        """
         name, _ = _name_and_port(transfer.post.url)
-        if not name or self._names.known(name):
-            return False
+        if not name:
+            return []
+        if answer := self._names.known(name):
+            return answer[1]
         self._held[id(transfer)] = transfer
         self._by_name.setdefault(name, []).append(transfer)
         self._names.ask(name)
-        return True
+        return None
 
     def answered(self) -> Iterator[tuple[Transfer, list[str]]]:
         """Attempts whose name has been looked up, with its addresses; they are no longer held."""

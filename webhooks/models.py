@@ -1,6 +1,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import Func, Q
+from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
@@ -13,6 +14,7 @@ class Webhook(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="webhooks", db_index=False)
     url = models.CharField("URL", max_length=2048, help_text="Normalised: what stands here is what is dialled.")
+    description = models.CharField(max_length=255, blank=True, default="", db_default="")
     events = ArrayField(models.CharField(max_length=32))
     is_active = models.BooleanField(default=True)
     # Signing secrets, encrypted under ENCRYPTION_KEYS (`webhooks.secrets`); the hint tells them apart.
@@ -22,10 +24,16 @@ class Webhook(models.Model):
     previous_secret_until = models.DateTimeField(null=True)
     # While its last attempt failed it gets fewer attempts at once, so that it cannot hold what the others need.
     is_failing = models.BooleanField(default=False)
+    failing_since = models.DateTimeField(null=True, help_text="While it fails: since when nothing was answered well.")
+    # What its account holder was told of that by mail (`webhooks.alarms`).
+    is_alarmed = models.BooleanField(default=False, db_default=False, help_text="Was told of it, and not of its end.")
+    alarmed_at = models.DateTimeField(null=True, help_text="When the holder was last told that it fails.")
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, help_text="Kept until retention ends, for its log.")
 
     class Meta:
+        verbose_name = _("webhook")
+        verbose_name_plural = _("webhooks")
         indexes = [
             # A merchant's list, and who is told of an account's event.
             models.Index(fields=["account", "created_at"], condition=Q(deleted_at=None), name="webhook_of_account"),
@@ -36,17 +44,29 @@ class Webhook(models.Model):
 
 
 class Event(models.Model):
-    """Something that happened and that webhooks are told of. Its body's bytes are fixed when it happens."""
+    """Something that happened: in the feed (`webhooks.feed`), and what webhooks are told. Its body's bytes are fixed
+    when it happens.
+    """
 
     class Kind(models.TextChoices):
+        ORDER_CREATED = "order.created"
+        ORDER_UPDATED = "order.updated"  # edited, by an agent or the merchant
+        ORDER_CALL_ATTEMPTED = "order.call_attempted"  # a call that decided nothing
         ORDER_CONFIRMED = "order.confirmed"
         ORDER_CANCELLED = "order.cancelled"  # two l, as the customer spells it; the order's status has one
+        ORDER_SHIPPED = "order.shipped"
+        ORDER_DELIVERED = "order.delivered"
+        ORDER_RETURNED = "order.returned"
+        PRODUCT_UPDATED = "product.updated"  # its record, also when it is made
         INVENTORY_UPDATED = "inventory.updated"
 
     PING = "ping"  # a test delivery that a merchant asks for; nothing can be subscribed to it
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
+    # What changed vouches for it; to have the database check the key again would only cost time.
+    account = models.ForeignKey(
+        Account, on_delete=models.CASCADE, related_name="+", db_index=False, db_constraint=False
+    )
     kind = models.CharField(max_length=32)
     body = models.TextField(help_text="The JSON that is sent, to the byte.")
     request_id = models.CharField(
@@ -57,9 +77,38 @@ class Event(models.Model):
         help_text="Of the request that made the change, for the log.",
     )
     created_at = models.DateTimeField(help_text="The time of the change.")
+    # That of its transaction, given by the database itself, also to what is written past `events.publish`.
+    position = models.BigIntegerField(
+        null=True,
+        db_default=Func(function="webhooks_feed_position"),
+        help_text="In the feed, before its id; none for test deliveries.",
+    )
+
+    class Meta:
+        verbose_name = _("event")
+        verbose_name_plural = _("events")
+        indexes = [
+            # The feed, kind by kind, and what a recovery goes through.
+            models.Index(fields=["account", "kind", "position", "id"], name="event_feed"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
+
+
+class FeedEra(models.Model):
+    """What transactions' numbers are counted from since the database's server was started: the one row there is.
+
+    Written by the function `webhooks_feed_base` of the database alone (migration `feed`). The feed's positions grow
+    from start to start, also when a backup is restored to a server whose transactions are numbered anew.
+    """
+
+    id = models.SmallIntegerField(primary_key=True)
+    server_started_at = models.DateTimeField()
+    base = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return str(self.base)
 
 
 class Delivery(models.Model):
@@ -69,7 +118,7 @@ class Delivery(models.Model):
         PENDING = "pending"
         DELIVERED = "delivered"
         FAILED = "failed"
-        DROPPED = "dropped"  # the webhook was deleted
+        DROPPED = "dropped"  # the webhook was deleted or turned off
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(
@@ -85,6 +134,8 @@ class Delivery(models.Model):
     finished_at = models.DateTimeField(null=True)
 
     class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
         constraints = [
             models.UniqueConstraint(fields=["event", "webhook"], name="one_delivery_per_event_and_webhook"),
             models.CheckConstraint(
@@ -151,6 +202,8 @@ class Attempt(models.Model):
     response = models.BinaryField(help_text="The answer's first 2 KiB.")
 
     class Meta:
+        verbose_name = _("attempt")
+        verbose_name_plural = _("attempts")
         indexes = [
             # A delivery's attempts.
             models.Index(fields=["delivery", "number"], name="attempt_of_delivery"),
@@ -158,3 +211,23 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number}: {self.status_code or self.failure}"
+
+
+class Recovery(models.Model):
+    """What a webhook is to be sent after an outage, while it is gone through (`webhooks.recovery`)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
+    )
+    # A handful of rows at a time, each for seconds: no index is worth its while.
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="+", db_index=False)
+    since = models.DateTimeField()
+    until = models.DateTimeField()
+    # In the feed: the event that was looked at last, and where to stop.
+    position = models.BigIntegerField()
+    event_id = models.UUIDField()
+    stop_at = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.since} – {self.until}"

@@ -16,13 +16,25 @@ AT_ONCE = 512  # threads, more than posts are under way; a name beyond waits for
 _MANY = 10_000  # names after which those that are not believed any more are forgotten
 
 
-class Names:
-    """Answers by name. `ask` and everything else is for one thread; `ring` is called in another when one has come."""
+def absolute(name: str) -> str:
+    """`name` as the public DNS has it. Without the dot the resolver would also try it inside our own domains, and its
+    answer would tell a merchant which machines and services there are beside us. What ends in a number is no name but
+    an address in some spelling, and is left as it is."""
+    bare = name.removesuffix(".")
+    return name if bare.rpartition(".")[2][:1].isdigit() else f"{bare}."
 
-    def __init__(self, ring: Callable[[], None]) -> None:
+
+class Names:
+    """Answers by name. `ask` and everything else is for one thread; `ring` is called in another when one has come.
+
+    With `local_names` those of our own domains are known too.
+    """
+
+    def __init__(self, ring: Callable[[], None], *, local_names: bool) -> None:
         # A lookup that takes longer than an attempt may is of no use; glibc would try for ten seconds and more.
         os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:2")
         self._ring = ring
+        self._local_names = local_names
         self._known: dict[str, tuple[float, list[str]]] = {}
         self._under_way: set[str] = set()
         self._queued: deque[str] = deque()
@@ -68,7 +80,8 @@ class Names:
     def _look_up(self, name: str) -> None:
         addresses: list[str] = []
         try:
-            found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            asked = name if self._local_names else absolute(name)
+            found = socket.getaddrinfo(asked, None, type=socket.SOCK_STREAM)
             addresses = list(dict.fromkeys(str(peer[0]) for *_, peer in found))
         except (OSError, UnicodeError):
             pass

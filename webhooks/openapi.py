@@ -1,5 +1,9 @@
 """The deliveries as the OpenAPI description has them: the requests that we send, under `webhooks`."""
 
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
 from drf_spectacular.utils import OpenApiWebhook
 from msgspec import Struct
 
@@ -11,6 +15,7 @@ _TEXT = {"type": "string"}
 _HEADERS = {
     "X-Service-Event": "The event.",
     "X-Service-Delivery": "The delivery's id, the same over all its attempts and resends: drop those that you know.",
+    "X-Service-Event-Id": "The event's id, as in the feed: the same for every webhook.",
     "X-Service-Attempt": "Which attempt this is, from 1 on.",
     "X-Service-Signature": "`sha256=` and the hexadecimal HMAC-SHA256 of the raw body, keyed with the signing secret.",
     "webhook-id": "The delivery's id, for Standard Webhooks.",
@@ -20,15 +25,31 @@ _HEADERS = {
 _PREVIOUS = "The same keyed with the secret before, for 24 hours after a rotation."
 
 
-def delivery(kind: str, summary: str, data: type[Struct]) -> OpenApiWebhook:
-    """The deliveries of a kind of event, with what it tells as `data`; `WEBHOOKS` of the settings lists them all."""
+_EXAMPLES: dict[str, Struct] = {}
+
+
+def example_of(kind: str) -> Struct:
+    """The `data` of an example of this kind."""
+    for name in settings.SPECTACULAR_SETTINGS["WEBHOOKS"]:
+        import_string(name)
+    return _EXAMPLES[kind]
+
+
+def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
+    """The deliveries of a kind of event, with an example of what it tells as `data`, which test deliveries tell too.
+
+    `WEBHOOKS` of the settings lists them all.
+    """
+    kind = str(kind)
+    _EXAMPLES[kind] = example
     body = {
         "type": "object",
         "required": ["event", "timestamp", "data"],
         "properties": {
             "event": {"type": "string", "const": kind},
             "timestamp": _TEXT | {"format": "date-time", "description": "The time of the change."},
-            "data": struct_schema(data),
+            "data": struct_schema(type(example)),
+            "example": {"const": True, "description": "In test deliveries alone: this has not happened."},
         },
     }
     headers = [(name, text, True) for name, text in _HEADERS.items()]
@@ -53,4 +74,4 @@ def delivery(kind: str, summary: str, data: type[Struct]) -> OpenApiWebhook:
     )
 
 
-PING = delivery(Event.PING, "A ping was asked for", PingEvent)
+PING = delivery(Event.PING, "A ping was asked for", PingEvent(UUID("01954f6e-4d5e-7e6f-9071-23456789abcd")))

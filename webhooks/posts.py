@@ -1,5 +1,6 @@
 """An attempt as it goes out, and how it went. Knows neither an ORM nor an HTTP client."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -7,15 +8,16 @@ from uuid import UUID
 from codservice import __version__
 from webhooks import signing
 
-# Why an attempt is no acknowledgement, for the log. One word for all that the network did: to tell refused from
-# filtered would make us somebody's port scanner.
+# Why an attempt is no acknowledgement, for the log. One word for whatever kept a connection from being made, and one
+# time (`webhooks.transfer`): to tell refused from filtered would make us somebody's port scanner.
 FAILURES = TIMEOUT, UNREACHABLE, BLOCKED, TLS, BAD_ANSWER, STATUS, NO_SECRET = (
     "timeout", "unreachable", "blocked_address", "tls", "bad_answer", "status", "unreadable_secret")  # fmt: skip
+UNRECORDED = "unrecorded"  # an error of ours: how the attempt went could not be written
 
 
 @dataclass(slots=True)
 class Post:
-    """One attempt to be made: the delivery's id and event, the very bytes, the secrets that sign them."""
+    """One attempt to be made: the delivery's and the event's id, the very bytes, the secrets that sign them."""
 
     delivery_id: UUID
     url: str
@@ -24,7 +26,11 @@ class Post:
     # As shown to the merchant, the newest first. None when it cannot be read.
     secrets: Sequence[str] = field(repr=False)
     attempt: int
+    event_id: UUID | None = None
+    is_test: bool = False  # of an account's twin
     request_id: str = ""  # of the request that made the change, for the log
+    # By time.monotonic: from then on its claim has to be looked at again before it begins (`webhooks.delivery`).
+    begin_by: float = math.inf
 
 
 @dataclass(slots=True)
@@ -49,6 +55,7 @@ def headers(post: Post, now: float) -> list[str]:
         f"User-Agent: codservice/{__version__}",
         f"X-Service-Event: {post.event}",
         f"X-Service-Delivery: {delivery_id}",
+        f"X-Service-Event-Id: {post.event_id}",
         f"X-Service-Attempt: {post.attempt}",
         f"X-Service-Signature: {signing.signature(post.secrets[0], post.body)}",
         f"webhook-id: {delivery_id}",
@@ -58,4 +65,6 @@ def headers(post: Post, now: float) -> list[str]:
         "Expect:",  # curl would wait for a 100 before a larger body
     ]
     lines += [f"X-Service-Signature-Previous: {signing.signature(secret, post.body)}" for secret in post.secrets[1:]]
+    if post.is_test:
+        lines.append("X-Service-Mode: test")
     return lines

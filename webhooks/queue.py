@@ -4,6 +4,8 @@ from typing import Any
 
 from django.db import DatabaseError, connection
 
+from codservice.operations import duties
+
 MOST_COUNTED = 10_000  # due deliveries; how many more there are changes nothing
 LATE = 60.0  # seconds after which a due delivery that nobody takes means that the workers do not keep up
 
@@ -31,11 +33,12 @@ WITH RECURSIVE first_attempts (webhook_id, due_at) AS (
     SELECT * FROM first_attempts UNION ALL SELECT * FROM retries
 )"""
 
-# A webhook with an attempt under way is being served, and one that fails waits for itself.
+# A webhook with an attempt under way is being served, and one that fails waits for itself, while a worker lives.
 _OLDEST_DUE = f"""{HEADS}
 SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(due_at)), 0)::float
-FROM heads JOIN webhooks_webhook w ON w.id = heads.webhook_id AND w.deleted_at IS NULL AND NOT w.is_failing
-WHERE due_at <= now() AND w.id NOT IN (SELECT webhook_id FROM webhooks_claim WHERE until > now())
+FROM heads JOIN webhooks_webhook w ON w.id = heads.webhook_id AND w.deleted_at IS NULL AND w.is_active
+WHERE due_at <= now() AND (%(with_failing)s OR NOT w.is_failing)
+  AND w.id NOT IN (SELECT webhook_id FROM webhooks_claim WHERE until > now())
 """  # noqa: S608  (of our own text)
 
 _DUE = f"""{HEADS}
@@ -63,14 +66,20 @@ def claims() -> int:
 def oldest_due() -> float:
     """For how many seconds the oldest due delivery has waited for a worker; 0 when none waits.
 
-    Those of webhooks whose receivers fail, or are being posted to, do not count: they wait for their receivers.
+    Those of webhooks whose receivers are being posted to, or fail while any worker lives, do not count: they wait for
+    their receivers.
     """
-    return _one(_OLDEST_DUE)
+    return _one(_OLDEST_DUE, {"with_failing": not _a_worker_lives()})
 
 
-def _one(sql: str) -> Any:
+def _a_worker_lives() -> bool:
+    age = duties.age("worker")
+    return age is not None and age < LATE
+
+
+def _one(sql: str, parameters: dict[str, Any] | None = None) -> Any:
     with connection.cursor() as cursor:
-        cursor.execute(sql)
+        cursor.execute(sql, parameters)
         return cursor.fetchone()[0]
 
 

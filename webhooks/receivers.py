@@ -16,6 +16,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from webhooks.addresses import is_public
+from webhooks.names import absolute
 
 MAX_LENGTH = 2048  # characters, as sent and as stored
 LOOKUP_SECONDS = 1.0  # what a registration waits for a name's addresses
@@ -25,8 +26,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _AUTHORITY = re.compile(r"[a-z]+:[/\\]*([^/\\?#]*)", re.IGNORECASE)
 # The names that DNS carries. The standard allows more, of which libcurl refuses a part.
 _NAME = re.compile(r"(?=.{1,253}\.?$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
-# Names that lead nowhere public, by RFC 6761, 6762, 8375, 7686 and ICANN's reservation of `internal`.
-_LOCAL_NAME = re.compile(r"(.*\.)?(localhost|localdomain|local|internal|home\.arpa|onion)|ip6-(localhost|loopback)")
+# Names that lead nowhere public, by RFC 6761, 6762, 8375, 7686 and ICANN's reservation of `internal`; and those without
+# a dot, which ICANN allows no public host, but which may be machines beside us. None of them is looked up.
+_LOCAL_NAME = re.compile(r"(.*\.)?(localhost|localdomain|local|internal|home\.arpa|onion)|[^.]*")
 
 
 class Unusable(ValueError):
@@ -96,7 +98,7 @@ def _look_up(name: str) -> list[str]:
 
 def _resolve(name: str, future: "Future[list[str]]") -> None:
     try:
-        found = socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(absolute(name), 443, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         found = []
     finally:

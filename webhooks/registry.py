@@ -1,29 +1,36 @@
-"""The webhooks of an account: registered, given new secrets, deleted (contract, section 8)."""
+"""The webhooks of an account: registered, changed, given new secrets, deleted (contract, section 8)."""
 
+import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from codservice.accounts import security_log
 from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
 from codservice.errors import Invalid
 from webhooks import delivery, queue, secrets
 from webhooks.models import Webhook
 
+logger = logging.getLogger(__name__)
+
 MOST_WEBHOOKS = 20  # of one account
 OVERLAP = timedelta(hours=24)  # for which the secret before the newest signs too
-# What a worker takes, at most, from the commit of its claim to having begun the posts.
-CLAIM_TO_POST = timedelta(milliseconds=200)
+# What a worker takes, at most, from its claim to having begun the posts: it looks at its clock and then dials.
+CLAIM_TO_POST = timedelta(seconds=delivery.BEGIN_WITHIN + 0.1)
 DROP_SECONDS = 0.2  # of a deletion's answer; what it cannot drop in that time is dropped after it
 _BATCH = 1000  # deliveries of a lane that a statement drops
 
 
-def register(account_id: UUID, *, url: str, events: Sequence[str]) -> tuple[Webhook, str]:
+def register(account_id: UUID, *, url: str, events: Sequence[str], description: str = "") -> tuple[Webhook, str]:
     """A new webhook for a URL from `receivers.normalise`, and its signing secret, to be shown now or never.
 
     Raises Invalid when the account has MOST_WEBHOOKS already.
@@ -37,11 +44,39 @@ def register(account_id: UUID, *, url: str, events: Sequence[str]) -> tuple[Webh
         webhook = Webhook.objects.create(
             account_id=account_id,
             url=url,
+            description=description,
             events=list(events),
             secret=secrets.encrypt(secret),
             secret_hint=secrets.hint(secret),
         )
+        note(Action.WEBHOOK_MADE, webhook)
     return webhook, secret
+
+
+def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
+    """Change what `changes` has of `url`, `events`, `is_active` and `description`; the secret stays.
+
+    While a webhook is off, nothing is written for it; what it has waiting is dropped, as by `delete`, and no attempt
+    begins after this returns. Raises Webhook.DoesNotExist. Must not run inside a transaction.
+    """
+    with transaction.atomic(durable=True):
+        webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
+        written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
+        is_turned_off = written.get("is_active") is False
+        if is_turned_off:
+            written |= {"is_failing": False, "failing_since": None, "is_alarmed": False}
+        elif "is_active" in written:
+            _drop_pending(webhook_id)  # what was left over when it was turned off
+        if written:
+            for name, value in written.items():
+                setattr(webhook, name, value)
+            webhook.save(update_fields=list(written))
+            note(Action.WEBHOOK_CHANGED, webhook)
+        if is_turned_off:
+            delivery.hold_off_claims()
+    if is_turned_off:
+        _end(webhook_id)
+    return webhook
 
 
 def rotate_secret(account_id: UUID, webhook_id: UUID) -> tuple[Webhook, str]:
@@ -57,14 +92,17 @@ def rotate_secret(account_id: UUID, webhook_id: UUID) -> tuple[Webhook, str]:
             secret=secrets.encrypt(secret),
             secret_hint=secrets.hint(secret),
         )
-        return Webhook.objects.get(id=webhook_id, account_id=account_id, deleted_at=None), secret
+        webhook = Webhook.objects.get(id=webhook_id, account_id=account_id, deleted_at=None)
+        note(Action.WEBHOOK_ROTATED, webhook)
+    return webhook, secret
 
 
 def delete(account_id: UUID, webhook_id: UUID) -> None:
     """Delete a webhook and drop its pending deliveries. When this returns, no attempt to it will begin any more.
 
-    Raises Webhook.DoesNotExist. Must not run inside a transaction: what follows the deletion counts on its commit.
-    When there is much to drop, the rest is left to `drop_left_over`; it counts as dropped from now on.
+    Raises Webhook.DoesNotExist; and DatabaseError only while nothing is deleted. Must not run inside a transaction:
+    what follows the deletion counts on its commit. When there is much to drop, or the database goes away, the rest is
+    left to `drop_left_over`; it counts as dropped from now on.
     """
     with transaction.atomic(durable=True):
         # Waits for what is being published or resent to it, and holds up none after that for long: the deliveries are
@@ -72,21 +110,42 @@ def delete(account_id: UUID, webhook_id: UUID) -> None:
         # that touches no key alone would not hold up those who share it (FOR KEY SHARE).
         webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
         Webhook.objects.filter(id=webhook.id).update(deleted_at=Now())
-    delivery.wait_for_claim()
-    _drop_pending(webhook_id, until=time.monotonic() + DROP_SECONDS)
-    _wait_for_begun(webhook_id)
+        note(Action.WEBHOOK_DELETED, webhook)
+        delivery.hold_off_claims()
+    _end(webhook_id)
+
+
+def _end(webhook_id: UUID) -> None:
+    """Drop what a webhook that was just deleted or turned off has waiting, as far as it gets in an answer's time.
+
+    When this returns, no attempt to it will begin any more.
+    """
+    ended_at = time.monotonic()
+    try:
+        _drop_pending(webhook_id, until=ended_at + DROP_SECONDS)
+        _wait_for_begun(webhook_id, until=ended_at + CLAIM_TO_POST.total_seconds())
+    except DatabaseError as error:
+        logger.warning("what webhook %s has waiting is dropped later: %s", webhook_id, error)
+        time.sleep(max(ended_at + CLAIM_TO_POST.total_seconds() - time.monotonic(), 0.0))
+
+
+def note(action: Action, webhook: Webhook) -> None:
+    """In the security log, by the host alone: in the rest of an address shops write passwords."""
+    host = urlsplit(webhook.url).hostname or ""
+    security_log.note(action, target=host, target_id=webhook.id, account_id=webhook.account_id)
 
 
 def drop_left_over() -> int:
-    """Drop what deleted webhooks still have waiting, in batches, each committed; how many deliveries."""
+    """Drop what webhooks that are deleted or off still have waiting, batch by batch; how many deliveries."""
     with connection.cursor() as cursor:
-        cursor.execute(_DELETED_AND_WAITING)
+        cursor.execute(_ENDED_AND_WAITING)
         deleted = [webhook_id for (webhook_id,) in cursor.fetchall()]
     return sum(_drop_pending(webhook_id) for webhook_id in deleted)
 
 
-_DELETED_AND_WAITING = f"""{queue.HEADS}
-SELECT id FROM webhooks_webhook WHERE id IN (SELECT webhook_id FROM heads) AND deleted_at IS NOT NULL
+_ENDED_AND_WAITING = f"""{queue.HEADS}
+SELECT id FROM webhooks_webhook
+WHERE id IN (SELECT webhook_id FROM heads) AND (deleted_at IS NOT NULL OR NOT is_active)
 """  # noqa: S608  (of our own text)
 
 # Along the index of either lane. What is locked is being settled, and dropped later if it is then pending still.
@@ -104,7 +163,7 @@ WHERE id = ANY(ARRAY(SELECT id FROM first_attempts UNION ALL SELECT id FROM retr
 
 
 def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
-    """Drop what a deleted webhook has waiting, as far as it gets until that moment; how many deliveries."""
+    """Drop what a webhook has waiting, as far as it gets until that moment; how many deliveries."""
     count, dropped = 0, _BATCH
     with connection.cursor() as cursor:
         while dropped >= _BATCH and time.monotonic() < until:
@@ -114,10 +173,13 @@ def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
     return count
 
 
-def _wait_for_begun(webhook_id: UUID) -> None:
-    """Until the last worker that claimed deliveries before they were dropped has begun, and mostly ended, its posts."""
+def _wait_for_begun(webhook_id: UUID, *, until: float) -> None:
+    """Until the last worker that claimed deliveries before they were dropped has begun, and mostly ended, its posts.
+
+    At that moment at the latest all of them have: none is claimed any more, and no claim renewed.
+    """
     with connection.cursor() as cursor:
-        while True:
+        while time.monotonic() < until:
             # A claim that was made longer ago has begun: only its answer is still to come.
             cursor.execute(
                 "SELECT EXISTS (SELECT FROM webhooks_claim WHERE webhook_id = %s AND until > now() + %s)",

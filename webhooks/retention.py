@@ -11,6 +11,9 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
+from webhooks import feed
+from webhooks.feed import first_id
+
 BATCH = 200  # rows that a statement looks at; a delivery takes its attempts along
 
 # Events' ids sort by time, and the index of `one_delivery_per_event_and_webhook` does so too. What was resent stays for
@@ -80,13 +83,16 @@ _COUNTING = {"lock": "", "delete": "SELECT 1 FROM", "clear": "SELECT 1 FROM webh
 def deliveries(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Finished deliveries of old events with their attempts, when they were finished before that time too."""
     at_most = timedelta(days=settings.CUSTOMER_RETENTION_DAYS or 36_500)
-    times = {"before": before, "end": _first_id(before), "at_most": at_most}
+    times = {"before": before, "end": first_id(before), "at_most": at_most}
     return _in_pages(_DELIVERIES, ("deliveries", "attempts"), ("event_id", "webhook_id"), times, dry_run)
 
 
 def events(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Old events that have no delivery any more, or never had one."""
-    return _in_pages(_EVENTS, ("events",), ("id",), {"end": _first_id(before)}, dry_run)
+    """Old events that have no delivery any more, or never had one, when the feed does not show them any more either."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT now() - %s::interval", [feed.KEPT])
+        before = min(before, cursor.fetchone()[0])
+    yield from _in_pages(_EVENTS, ("events",), ("id",), {"end": first_id(before)}, dry_run)
 
 
 def webhooks(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
@@ -114,8 +120,3 @@ def _in_pages(
             row = cursor.fetchone() or (*(0 for _ in names), 0, *last.values())
         size, last = row[len(names)], dict(zip(key, row[len(names) + 1 :], strict=True))
         yield dict(zip(names, row, strict=False))
-
-
-def _first_id(at: datetime) -> UUID:
-    """The least UUIDv7 of this millisecond."""
-    return UUID(int=(int(at.timestamp() * 1000) << 80) | 7 << 76 | 2 << 62)

@@ -5,64 +5,85 @@ waiting in one, and it asks us before it opens a socket, so that the address is 
 (`webhooks.transfer`). Names are looked up before (`webhooks.lookups`), within the same deadline.
 """
 
+import heapq
+import itertools
 import logging
 import time
 from typing import Any
+from uuid import UUID
 
 from webhooks.addresses import is_public
 from webhooks.curl_loop import CurlLoop
 from webhooks.lookups import Lookups
-from webhooks.posts import BLOCKED, NO_SECRET, TIMEOUT, UNREACHABLE, Outcome, Post
+from webhooks.posts import BLOCKED, NO_SECRET, UNREACHABLE, Outcome, Post
 from webhooks.transfer import Transfer, new_handle, trusted_roots
 
 logger = logging.getLogger(__name__)
 
 
 class Sender:
-    """Posts under way. `start` adds one, `finished` waits for some to end. For one thread, apart from `wake_up`."""
+    """Posts under way. `start` adds one, `finished` waits for some to end. For one thread, apart from `wake_up`.
+
+    One that has not begun by its `begin_by` is among the `unsure` until `resume` or `forget` says what becomes of it.
+    """
 
     def __init__(self, *, width: int, allow_private: bool = False, ca_file: str | None = None) -> None:
         self.width = width
         self._allow_private = allow_private
         self._roots = trusted_roots(ca_file)
         self._loop = CurlLoop(connections=width)
-        self._lookups = Lookups(self.wake_up)
+        self._lookups = Lookups(self.wake_up, local_names=allow_private)
         self._free: list[Any] = []  # handles
         self._running: dict[Any, Transfer] = {}
-        self._unsent: list[Outcome] = []  # ended without libcurl
+        self._unsure: dict[UUID, Transfer] = {}
+        self._ended: list[tuple[float, int, Outcome]] = []  # a heap: when each may be told of, and which came first
+        self._number = itertools.count()
 
     @property
     def room(self) -> int:
         """How many more can be started."""
-        return self.width - len(self._running) - len(self._lookups)
+        return self.width - len(self._running) - len(self._lookups) - len(self._unsure)
 
     @property
     def is_idle(self) -> bool:
-        return not (self._running or self._lookups or self._unsent)
+        return not (self._running or self._lookups or self._unsure or self._ended)
+
+    @property
+    def unsure(self) -> list[UUID]:
+        """The deliveries whose claims have to be looked at again before they are posted."""
+        return list(self._unsure)
 
     def start(self, post: Post) -> None:
         """Begin an attempt. It ends in an outcome whatever is wrong with it."""
         transfer = Transfer(post, time.monotonic())
-        if not post.secrets:
+        if post.secrets:
+            self._begin(transfer)
+        else:
             logger.error("the secret of %s's webhook is under none of ENCRYPTION_KEYS", post.delivery_id)
             self._end_unsent(transfer, NO_SECRET)
-            return
-        try:
-            is_held = self._lookups.hold(transfer)
-        except ValueError:  # no URL that urllib can take apart
-            self._end_unsent(transfer, UNREACHABLE)
-            return
-        if not is_held:
-            self._send(transfer)
+
+    def resume(self, delivery_id: UUID, *, begin_by: float) -> None:
+        """Its claim stands: begin it after all."""
+        transfer = self._unsure.pop(delivery_id)
+        transfer.post.begin_by = begin_by
+        self._begin(transfer)
+
+    def forget(self, delivery_id: UUID) -> None:
+        """It is not ours to send any more; there is no outcome."""
+        del self._unsure[delivery_id]
 
     def finished(self, timeout: float) -> list[Outcome]:
         """What has ended; waits up to `timeout` seconds for the first to end or for `wake_up`."""
         until = time.monotonic() + timeout
         while True:
-            is_woken = self._loop.turn(0.0 if self._unsent else self._lookups.next_deadline(until))
+            told_at = self._ended[0][0] if self._ended else until
+            is_woken = self._loop.turn(min(self._lookups.next_deadline(until), told_at))
             self._send_named()
-            outcomes, self._unsent = self._unsent, []
-            outcomes += [self._end(curl, error) for curl, error in self._loop.ended()]
+            for curl, error in self._loop.ended():
+                self._end(curl, error)
+            outcomes = []
+            while self._ended and self._ended[0][0] <= time.monotonic():
+                outcomes.append(heapq.heappop(self._ended)[2])
             if outcomes or is_woken or time.monotonic() >= until:
                 return outcomes
 
@@ -79,6 +100,26 @@ class Sender:
         self._loop.close()
         self._roots.close()
 
+    def _begin(self, transfer: Transfer) -> None:
+        """Send it, once its name is known, to public addresses alone, while its claim is sure to stand."""
+        try:
+            addresses = self._lookups.addresses(transfer)
+        except ValueError:  # no URL that urllib can take apart
+            self._end_unsent(transfer, UNREACHABLE)
+            return
+        if addresses is None:
+            return
+        now = time.monotonic()
+        if not self._allow_private and not all(map(is_public, addresses)):
+            self._end_unsent(transfer, BLOCKED)
+        elif now >= transfer.deadline:
+            self._end_unsent(transfer, UNREACHABLE)
+        elif now > transfer.post.begin_by:
+            self._unsure[transfer.post.delivery_id] = transfer
+            self.wake_up()
+        else:
+            self._send(transfer)
+
     def _send(self, transfer: Transfer) -> None:
         try:
             curl = self._free.pop() if self._free else new_handle(self._roots.name, allow_private=self._allow_private)
@@ -93,20 +134,23 @@ class Sender:
     def _send_named(self) -> None:
         """Send what has waited for a name that is known by now; end what has waited too long."""
         for transfer, addresses in self._lookups.answered():
-            if not addresses:
-                self._end_unsent(transfer, UNREACHABLE)
-            elif not self._allow_private and not all(map(is_public, addresses)):
-                self._end_unsent(transfer, BLOCKED)
+            if addresses:
+                self._begin(transfer)
             else:
-                self._send(transfer)
+                self._end_unsent(transfer, UNREACHABLE)
         for transfer in self._lookups.late():
-            self._end_unsent(transfer, TIMEOUT)
+            self._end_unsent(transfer, UNREACHABLE)
 
-    def _end(self, curl: Any, error: int) -> Outcome:
-        outcome = self._running.pop(curl).outcome(curl, error)
+    def _end(self, curl: Any, error: int) -> None:
+        transfer = self._running.pop(curl)
+        self._tell(transfer, transfer.outcome(curl, error))
         self._loop.remove(curl)
         self._free.append(curl)
-        return outcome
 
     def _end_unsent(self, transfer: Transfer, failure: str) -> None:
-        self._unsent.append(transfer.unsent(failure))
+        self._tell(transfer, transfer.unsent(failure))
+
+    def _tell(self, transfer: Transfer, outcome: Outcome) -> None:
+        """Tell of it at once; that there was no connection when the attempt's time is over, whatever it was."""
+        at = transfer.deadline if outcome.failure == UNREACHABLE else 0.0
+        heapq.heappush(self._ended, (at, next(self._number), outcome))

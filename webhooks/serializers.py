@@ -1,14 +1,19 @@
 """Webhooks and their deliveries on the wire: what may come in, and what goes out (contract, section 8)."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
+from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from rest_framework import serializers
 
-from codservice.api.fields import Strict, read_body
-from codservice.api.paging import PageMeta
+from codservice import days
+from codservice.api.fields import Strict, Text, read_body
+from codservice.api.paging import ListMeta
+from codservice.errors import Invalid
+from codservice.form_fields import MomentField as FilterMoment
 from codservice.wire import Id, Moment
-from webhooks import receivers
+from webhooks import feed, receivers
 from webhooks.filters import EVENTS
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
@@ -50,17 +55,90 @@ class KindsField(Strict, serializers.ListField):
         return data
 
 
+class KindField(Strict, serializers.CharField):
+    openapi = {"type": "string", "enum": Event.Kind.values}
+
+    def clean(self, data: Any) -> str:
+        if type(data) is not str or data not in Event.Kind.values:
+            raise ValueError(f"Must be one of: {', '.join(Event.Kind.values)}.")
+        return data
+
+
+class Boolean(Strict, serializers.BooleanField):
+    openapi = {"type": "boolean"}
+    # DRF's booleans take an empty string for null.
+    validate_empty_values = serializers.Field.validate_empty_values
+
+    def clean(self, data: Any) -> bool:
+        if type(data) is not bool:
+            raise ValueError("Must be true or false.")
+        return data
+
+
+class MomentField(Strict, serializers.CharField):
+    """A time or a day, as filters take it too."""
+
+    openapi = FilterMoment.openapi
+
+    def __init__(self, *, ends: bool = False, **kwargs: Any) -> None:
+        self.ends = ends
+        super().__init__(**kwargs)
+
+    def clean(self, data: Any) -> datetime:
+        if type(data) is not str:
+            raise ValueError("Must be a string.")
+        return days.read_moment(data, ends=self.ends)
+
+
 class WebhookRegistration(serializers.Serializer):
     url = ReceiverField(max_length=receivers.MAX_LENGTH, help_text="https:, a public host, port 443 or from 1024 on.")
     events = KindsField()
+    description = Text(max_length=255, required=False, allow_blank=True)
 
 
-_REGISTRATION = WebhookRegistration()
+class WebhookChange(serializers.Serializer):
+    url = ReceiverField(max_length=receivers.MAX_LENGTH, required=False)
+    events = KindsField(required=False)
+    is_active = Boolean(required=False, help_text="false drops what is waiting, and nothing more is sent.")
+    description = Text(max_length=255, required=False, allow_blank=True)
+
+
+class WebhookPing(serializers.Serializer):
+    event = KindField(required=False, allow_null=True, default=None, help_text="To be sent an example of it.")
+
+
+class WebhookRecovery(serializers.Serializer):
+    since = MomentField(help_text="Changes from then on; not more than 30 days ago.")
+    until = MomentField(required=False, allow_null=True, default=None, ends=True, help_text="Before then; or now.")
+
+
+_REGISTRATION, _CHANGE, _PING, _RECOVERY = WebhookRegistration(), WebhookChange(), WebhookPing(), WebhookRecovery()
 
 
 def read_registration(body: dict[str, Any]) -> dict[str, Any]:
-    """`url`, normalised, and `events` of a request's body. Raises Invalid with all its problems."""
+    """`url`, normalised, `events` and what else a request's body has. Raises Invalid with all its problems."""
     return read_body(_REGISTRATION, body)
+
+
+def read_change(body: dict[str, Any]) -> dict[str, Any]:
+    """What of a webhook is to be changed. Raises Invalid."""
+    return read_body(_CHANGE, body)
+
+
+def read_ping(body: dict[str, Any]) -> str | None:
+    """The kind of event of which an example is wanted. Raises Invalid."""
+    return read_body(_PING, body)["event"]
+
+
+def read_recovery(body: dict[str, Any]) -> tuple[datetime, datetime | None]:
+    """`since` and `until`. Raises Invalid, also for what the feed does not hold any more."""
+    read = read_body(_RECOVERY, body)
+    since, until = read["since"], read["until"]
+    if since < datetime.now(UTC) - feed.SHOWN - timedelta(minutes=5):
+        raise Invalid({"since": [f"Must not be more than {feed.SHOWN.days} days ago."]})
+    if until is not None and until <= since:
+        raise Invalid({"until": ["Must be after `since`."]})
+    return since, until
 
 
 # --- Out ---------------------------------------------------------------------------------------------------------
@@ -72,6 +150,7 @@ class WebhookBody(Struct):
     events: list[Annotated[str, Meta(extra_json_schema={"enum": Event.Kind.values})]]
     is_active: bool
     signing_secret_hint: Annotated[str, Meta(description="The secret's first 10 characters.")]
+    description: Annotated[str, Meta(description="When it has one.")] | UnsetType = UNSET
 
 
 class WebhookAnswer(Struct):
@@ -108,15 +187,51 @@ class DeliveryBody(Struct):
 
 class DeliveryListBody(Struct):
     data: list[DeliveryBody]
-    meta: PageMeta
+    meta: ListMeta
+
+
+class FeedEventBody(Struct):
+    """An event of the feed. Its bytes are those that webhooks are sent, with its id before them."""
+
+    id: Annotated[Id, Meta(description="`X-Service-Event-Id`")]
+    event: Annotated[str, Meta(extra_json_schema={"enum": Event.Kind.values})]
+    timestamp: Annotated[Moment, Meta(description="The time of the change.")]
+    data: Annotated[dict[str, Any], Meta(description="As webhooks are told it.")]
+
+
+class FeedBody(Struct):
+    data: list[FeedEventBody]
+    next: Annotated[str, Meta(description="The `after` of the next call, also when there is nothing more for now.")]
+    has_more: bool
+
+
+class FeedAnswer(Struct):
+    """A FeedBody, from bytes that are fixed since the events happened."""
+
+    data: list[Raw]
+    next: str
+    has_more: bool
+
+
+def feed_answer(page: feed.Page, account_id: UUID) -> FeedAnswer:
+    entries = [Raw(f'{{"id":"{event.id}",{event.body[1:]}'.encode()) for event in page.events]
+    return FeedAnswer(entries, page.next.sign(account_id), page.has_more)
 
 
 class DeliveryIdBody(Struct):
     delivery_id: Id
 
 
+class RecoveredBody(Struct):
+    deliveries: Annotated[int, Meta(ge=0, description="That are sent, or sent again.")]
+    has_more: Annotated[bool, Meta(description="There is so much that a worker goes on with it.")]
+
+
 def webhook_body(webhook: Webhook) -> WebhookBody:
-    return WebhookBody(webhook.id, webhook.url, webhook.events, webhook.is_active, webhook.secret_hint)
+    body = WebhookBody(webhook.id, webhook.url, webhook.events, webhook.is_active, webhook.secret_hint)
+    if webhook.description:
+        body.description = webhook.description
+    return body
 
 
 def delivery_body(delivery: Delivery) -> DeliveryBody:

@@ -1,7 +1,13 @@
-from celery import shared_task
-from celery.signals import worker_shutting_down
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from webhooks import registry, wakeup
+from celery import shared_task
+from celery.concurrency.thread import TaskPool
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from celery.worker.consumer import Consumer
+
+from webhooks import alarms, recovery, registry, wakeup
 from webhooks.engine import engine
 
 
@@ -20,8 +26,38 @@ def deliver() -> int:
 
 @shared_task
 def drop_left_over() -> int:
-    """Drop what deleted webhooks still have waiting; how many deliveries."""
+    """Drop what webhooks that are deleted or off still have waiting; how many deliveries."""
     return registry.drop_left_over()
+
+
+@shared_task
+def recover() -> int:
+    """Go on with recoveries that answers have left; how many deliveries."""
+    return recovery.go_on()
+
+
+@shared_task
+def tell_of_failing() -> int:
+    """Mail account holders whose webhooks have stopped answering, or are well again; how many mails."""
+    return alarms.tell()
+
+
+# One thread drains, and one tells it to look again.
+_woken = ThreadPoolExecutor(2, thread_name_prefix="woken")
+
+
+@worker_ready.connect
+def listen(sender: Consumer, **kwargs: object) -> None:
+    """Have the bell wake this worker, if its tasks are threads and so share one engine."""
+    if isinstance(sender.pool, TaskPool):
+        heard = partial(_woken.submit, deliver)
+        threading.Thread(target=wakeup.listen, args=(heard, engine.stopping), name="bell", daemon=True).start()
+
+
+@worker_shutdown.connect
+def finish(**kwargs: object) -> None:
+    """Let what is under way end and be written down: at the interpreter's exit no thread would be asked any more."""
+    _woken.shutdown()
 
 
 @worker_shutting_down.connect

@@ -32,6 +32,7 @@ _FAILURES = {
     100: BAD_ANSWER,  # CURLE_TOO_LARGE: a line of the head without end
     pycurl.E_OUT_OF_MEMORY: BAD_ANSWER,  # the same in other releases
     pycurl.E_GOT_NOTHING: BAD_ANSWER,
+    pycurl.E_SEND_ERROR: BAD_ANSWER,
     pycurl.E_RECV_ERROR: BAD_ANSWER,
     pycurl.E_PARTIAL_FILE: BAD_ANSWER,
 }
@@ -58,7 +59,7 @@ class Transfer:
         post = self.post
         if addresses:
             curl.setopt(pycurl.RESOLVE, [addresses])
-        curl.setopt(pycurl.TIMEOUT_MS, max(DEADLINE - self.milliseconds(), 1))
+        curl.setopt(pycurl.TIMEOUT_MS, max(round((self.deadline - time.monotonic()) * 1000), 1))
         curl.setopt(pycurl.URL, post.url)
         curl.setopt(pycurl.HTTPHEADER, headers(post, time.time()))
         curl.setopt(pycurl.POSTFIELDS, post.body)
@@ -87,27 +88,29 @@ class Transfer:
             return pycurl.SOCKET_BAD
         return socket.socket(family, kind, protocol)
 
-    def milliseconds(self) -> int:
-        return round((time.monotonic() - self.started) * 1000)
-
     def unsent(self, failure: str) -> Outcome:
         """What it came to without libcurl."""
-        return Outcome(self.post, failure, None, self.milliseconds(), b"")
+        return self._came_to(failure)
 
     def outcome(self, curl: Any, error: int) -> Outcome:
         """What it came to when its handle has ended, with libcurl's error or 0."""
         code = curl.getinfo(pycurl.RESPONSE_CODE)  # 0 when there was none
         if self.is_blocked:
-            failure, code = BLOCKED, 0
-        elif self.is_no_http:
-            failure, code = BAD_ANSWER, 0
-        elif 200 <= code < 300:
-            failure = ""  # the status line was in time; what came after it does not matter
-        elif error and code < 200:
-            failure = _FAILURES.get(error, UNREACHABLE)
-        else:
-            failure = STATUS
-        return Outcome(self.post, failure, code or None, self.milliseconds(), bytes(self.response))
+            return self._came_to(BLOCKED)
+        if self.is_no_http:
+            return self._came_to(BAD_ANSWER)
+        if 200 <= code < 300:
+            return self._came_to("", code)  # the status line was in time; what came after it does not matter
+        if error and code < 200:
+            # Of a connection that was there already libcurl tells no time; what it was sent tells of it.
+            is_connected = curl.getinfo(pycurl.CONNECT_TIME) > 0 or curl.getinfo(pycurl.REQUEST_SIZE) > 0
+            is_reached = is_connected or error != pycurl.E_OPERATION_TIMEDOUT
+            return self._came_to(_FAILURES.get(error, UNREACHABLE) if is_reached else UNREACHABLE, code)
+        return self._came_to(STATUS, code)
+
+    def _came_to(self, failure: str, code: int = 0) -> Outcome:
+        took = DEADLINE if failure == UNREACHABLE else round((time.monotonic() - self.started) * 1000)
+        return Outcome(self.post, failure, code or None, took, bytes(self.response))
 
 
 def new_handle(roots: str, *, allow_private: bool) -> Any:

@@ -1,11 +1,17 @@
 from django.urls import path
 
 from codservice.api import paths  # noqa: F401  (registers <id:…>)
-from webhooks.views import DeliveryViewSet, WebhookViewSet
+from webhooks.views import DeliveryViewSet, EventViewSet, WebhookViewSet
 
 urlpatterns = [
     path("webhooks", WebhookViewSet.as_view({"get": "list", "post": "create"}), name="webhooks"),
-    path("webhooks/<id:id>", WebhookViewSet.as_view({"get": "retrieve", "delete": "destroy"}), name="webhook"),
+    path("events", EventViewSet.as_view({"get": "list"}), name="events"),
+    path(
+        "webhooks/<id:id>",
+        WebhookViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
+        name="webhook",
+    ),
+    path("webhooks/<id:id>/recover", WebhookViewSet.as_view({"post": "recover"}), name="webhook-recover"),
     path("webhooks/<id:id>/ping", WebhookViewSet.as_view({"post": "ping"}), name="webhook-ping"),
     path(
         "webhooks/<id:id>/rotate-secret",

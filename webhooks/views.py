@@ -1,20 +1,28 @@
-"""`/api/v1/webhooks` and `/api/v1/deliveries`: register, list, delete, try, look, resend (contract, section 8)."""
+"""`/api/v1/webhooks`, `/deliveries` and `/events`: register, change, try, look, resend, recover; the feed
+(contract, sections 8 and 9).
+"""
 
+from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import ValidationError
 from django.db.models import Prefetch, QuerySet
 from django.utils import timezone
 from rest_framework import status, viewsets
+from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from codservice import values
 from codservice.api import schema
+from codservice.api.error_answers import read_all
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
-from codservice.errors import Refused
-from webhooks import delivery, events, registry, serializers
-from webhooks.filters import DeliveryFilter
-from webhooks.models import Attempt, Delivery, Webhook
+from codservice.errors import Invalid, Refused
+from webhooks import delivery, events, feed, recovery, registry, serializers
+from webhooks.filters import DeliveryFilter, KindsField
+from webhooks.models import Attempt, Delivery, Event, Webhook
+from webhooks.openapi import example_of
 
 
 class TooManyAttempts(Refused):
@@ -30,10 +38,12 @@ class WebhookViewSet(viewsets.GenericViewSet):
         "retrieve": "webhooks:read",
         "create": "webhooks:write",
         "destroy": "webhooks:write",
+        "partial_update": "webhooks:write",
+        "recover": "webhooks:write",
         "ping": "webhooks:write",
         "rotate_secret": "webhooks:write",
     }
-    http_method_names = ["get", "head", "post", "delete"]
+    http_method_names = ["get", "head", "post", "patch", "delete"]
 
     def get_queryset(self) -> QuerySet[Webhook]:
         return _webhooks(self.request)
@@ -67,11 +77,51 @@ class WebhookViewSet(viewsets.GenericViewSet):
         registry.delete(request.auth.account_id, id)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @schema.describe("Send a ping", answers={202: serializers.DeliveryIdBody}, errors=(404,))
+    @schema.describe(
+        "Change a webhook",
+        request=serializers.WebhookChange,
+        example={"url": "https://shop.example/hooks/new", "is_active": True},
+        answers={200: serializers.WebhookAnswer},
+        errors=(400, 404, 413, 415, 422),
+    )
+    def partial_update(self, request: Request, id: UUID) -> Response:
+        """What is sent is changed; the secret stays. While it is off nothing is kept for it: `recover` afterwards."""
+        body = request.data
+        self.get_queryset().only("id").get(id=id)  # another's is unknown, whatever the body says
+        webhook = registry.change(request.auth.account_id, id, serializers.read_change(body))
+        return Response(serializers.WebhookAnswer(serializers.webhook_body(webhook)))
+
+    @schema.describe(
+        "Send a ping",
+        request=serializers.WebhookPing,
+        example={"event": "order.confirmed"},
+        answers={202: serializers.DeliveryIdBody},
+        errors=(400, 404, 413, 415, 422),
+    )
     def ping(self, request: Request, id: UUID) -> Response:
-        """A signed delivery of the event `ping`, tried once; the log says how it went."""
-        delivery_id = events.ping(request.auth.account_id, id, at=timezone.now())
+        """A signed delivery, tried once; the log says how it went. The body is optional: without one it is of the event
+        `ping`, else an example of an event, whose body has `"example": true`."""
+        kind = serializers.read_ping(dict(request.data))
+        test = {"kind": kind, "example": example_of(kind)} if kind else {}
+        delivery_id = events.ping(request.auth.account_id, id, at=timezone.now(), **test)
         return Response(serializers.DeliveryIdBody(delivery_id), status.HTTP_202_ACCEPTED)
+
+    @schema.describe(
+        "Recover from an outage",
+        request=serializers.WebhookRecovery,
+        example={"since": "2026-03-01T08:00:00Z", "until": "2026-03-01T12:00:00Z"},
+        answers={202: serializers.RecoveredBody},
+        errors=(400, 404, 413, 415, 422),
+    )
+    def recover(self, request: Request, id: UUID) -> Response:
+        """What failed or was dropped of the changes in that time is sent again, and what was missed is sent, each once,
+        oldest first: of the kinds that it subscribes to now."""
+        body = request.data
+        self.get_queryset().only("id").get(id=id)  # another's is unknown, whatever the body says
+        since, until = serializers.read_recovery(body)
+        recovered = recovery.recover(request.auth.account_id, id, since=since, until=until)
+        body = serializers.RecoveredBody(recovered.deliveries, not recovered.is_over)
+        return Response(body, status.HTTP_202_ACCEPTED)
 
     @schema.describe("Rotate the signing secret", answers={200: serializers.WebhookSecretAnswer}, errors=(404,))
     def rotate_secret(self, request: Request, id: UUID) -> Response:
@@ -107,12 +157,74 @@ class DeliveryViewSet(viewsets.GenericViewSet):
     @schema.describe("Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422))
     def resend(self, request: Request, id: UUID) -> Response:
         """One more attempt, now, with the same id and body; for a pending one its next attempt, now."""
-        found = self.get_queryset().only("id", "attempt_count").get(id=id)
+        found = self.get_queryset().select_related("webhook").only("attempt_count", "webhook__is_active").get(id=id)
         if not delivery.resend([found.id]):
             if found.attempt_count >= delivery.MOST_ATTEMPTS:
                 raise TooManyAttempts
+            if not found.webhook.is_active:
+                raise events.WebhookOff
             raise Delivery.DoesNotExist  # its webhook was deleted meanwhile
         return Response(serializers.DeliveryIdBody(found.id), status.HTTP_202_ACCEPTED)
+
+
+CURSOR = {"type": "string", "pattern": r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$", "maxLength": 128}
+
+
+class FeedPages(BasePagination):
+    """Where a reader of the feed is, and how much they want."""
+
+    def read(self, request: Request) -> dict[str, Any]:
+        """Raises Invalid with each value that cannot be used."""
+        after, kinds, limit = read_all(
+            lambda: self._after(request), lambda: self._kinds(request), lambda: self._limit(request)
+        )
+        return {"after": after, "kinds": kinds, "limit": limit}
+
+    def _after(self, request: Request) -> feed.Cursor | None:
+        text = request.query_params.get("after")
+        return feed.read_cursor(request.auth.account_id, text) if text else None
+
+    def _kinds(self, request: Request) -> list[str]:
+        if (text := request.query_params.get("types")) is None:
+            return []
+        try:
+            return KindsField().clean(text)
+        except ValidationError as error:
+            raise Invalid({"types": error.messages}) from None
+
+    def _limit(self, request: Request) -> int:
+        if (text := request.query_params.get("limit")) is None:
+            return feed.MOST
+        try:
+            return values.digits(text, 1, feed.MOST)
+        except ValueError as error:
+            raise Invalid({"limit": [str(error)]}) from None
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        limit = {"type": "integer", "minimum": 1, "maximum": feed.MOST, "default": feed.MOST}
+        described = {
+            "after": ("A `next` of before; empty, or not sent, for the oldest that is kept.", CURSOR),
+            "types": ("One or several kinds, comma separated.", {"minLength": 1, **KindsField().openapi}),
+            "limit": ("How many, at most.", limit),
+        }
+        return [
+            {"name": name, "in": "query", "description": text, "schema": schema}
+            for name, (text, schema) in described.items()
+        ]
+
+
+class EventViewSet(viewsets.GenericViewSet):
+    scopes = {"list": "events:read"}
+    http_method_names = ["get", "head"]
+    pagination_class = FeedPages
+    queryset = Event.objects.none()  # read by `feed.read`
+
+    @schema.describe("Read the feed of events", answers={200: serializers.FeedBody}, errors=(410, 422))
+    def list(self, request: Request) -> Response:
+        """All that has happened in the last 30 days, subscribed to or not, oldest first. Who follows `next` sees each
+        event exactly once, whatever is committed late. It costs one statement."""
+        page = feed.read(request.auth.account_id, **self.paginator.read(request))
+        return Response(serializers.feed_answer(page, request.auth.account_id))
 
 
 def _webhooks(request: Request) -> QuerySet[Webhook]:

@@ -1,11 +1,14 @@
 """Waking a worker when a change has been committed: bounded, and never the request's problem.
 
-A wake-up may be lost, doubled or late: the rows are the queue, and beat looks every few seconds. So many commits share
-one: whoever finds the bell rung already does not ring it again until a worker has heard it.
+A wake-up may be lost, doubled or late: the rows are the queue, and workers look every few seconds. Many commits share
+one: whoever finds the bell rung already does not ring it again until a worker has heard it. It is rung where workers
+listen, which is three times as fast as a task of Celery; where none does, by a task.
 """
 
 import logging
+import threading
 import time
+from collections.abc import Callable
 
 import redis
 from django.conf import settings
@@ -27,6 +30,8 @@ _redis = redis.Redis.from_url(
     socket_connect_timeout=settings.REDIS_TIMEOUT,
     retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
 )
+# Unlike a key, a channel is heard in all databases of a Redis, which may serve several installations.
+_CHANNEL = f"{_BELL}:{_redis.get_connection_kwargs().get('db') or 0}"
 _paused_until = 0.0
 
 
@@ -41,11 +46,11 @@ def ring() -> None:
     if time.monotonic() < _paused_until:
         return
     try:
-        if _redis.set(_BELL, 1, nx=True, px=_RINGS_FOR):
+        if _redis.set(_BELL, 1, nx=True, px=_RINGS_FOR) and not _redis.publish(_CHANNEL, ""):
             app.send_task("webhooks.tasks.deliver", retry=False, expires=30)
     except Exception as error:  # kombu raises what its transports raise
         _paused_until = time.monotonic() + _PAUSE
-        logger.warning("no worker could be woken, beat will: %s", error)
+        logger.warning("no worker could be woken, they look by themselves: %s", error)
 
 
 def hear() -> None:
@@ -54,3 +59,18 @@ def hear() -> None:
         _redis.delete(_BELL)
     except redis.RedisError:
         logger.debug("the bell could not be taken down; it falls by itself")
+
+
+def listen(heard: Callable[[], object], stopping: threading.Event) -> None:
+    """Call `heard` at each ring until `stopping`; and whenever the bell can be heard again, for what was missed."""
+    while not stopping.is_set():
+        try:
+            with _redis.pubsub(ignore_subscribe_messages=True) as bell:
+                bell.subscribe(_CHANNEL)
+                heard()
+                while not stopping.is_set():
+                    if bell.get_message(timeout=1.0) and not stopping.is_set():
+                        heard()
+        except redis.RedisError as error:
+            logger.debug("the bell cannot be heard: %s", error)
+            stopping.wait(_PAUSE)

@@ -3,16 +3,17 @@ whatever merchant. Each function is one statement or two; `decisions` says what 
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
 
+from agents.desk import assignment, hours
 from agents.models import Claim, ClaimQuerySet
 from codservice.accounts.models import User
 from codservice.errors import Refused
@@ -41,27 +42,33 @@ _LIVE = "c.expires_at > statement_timestamp()"
 # The status is written out and no parameter, so that the partial index serves prepared statements too.
 _FREE = """
     SELECT o.id FROM orders_order o
-    WHERE o.status = 'pending_confirmation' AND {due}
+    WHERE o.status = 'pending_confirmation' AND {due} AND {may_call}
       AND NOT EXISTS (SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND {live})
     ORDER BY o.call_due_at, o.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 """
-# In the order of service: promises of one's own, promises that others have not kept, new orders, tries that are due.
+_OF_THEIRS = f"{assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
+# In the order of service: promises of one's own, whoever's merchant it is, promises that others have not kept, new
+# orders, tries that are due.
 _SERVED = (
-    "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() AND o.callback_agent_id = %(agent)s",
-    "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() - %(overdue)s::interval",
-    "o.call_state = 'new' AND o.call_due_at <= statement_timestamp()",
-    "o.call_state = 'retry' AND o.call_due_at <= statement_timestamp()",
+    (
+        "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() AND o.callback_agent_id = %(agent)s",
+        hours.IS_OPEN,
+    ),
+    ("o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() - %(overdue)s::interval", _OF_THEIRS),
+    ("o.call_state = 'new' AND o.call_due_at <= statement_timestamp()", _OF_THEIRS),
+    ("o.call_state = 'retry' AND o.call_due_at <= statement_timestamp()", _OF_THEIRS),
 )
 _NEXT = """
-WITH held AS (
+WITH {open}, held AS (
     UPDATE agents_claim SET expires_at = statement_timestamp() + %(lease)s::interval WHERE id = (
         SELECT c.id FROM agents_claim c
         WHERE c.agent_id = %(agent)s AND {live} AND EXISTS (
-            SELECT FROM orders_order o WHERE o.phone_e164 = c.phone_e164 AND o.status = 'pending_confirmation'
+            SELECT FROM orders_order o
+            WHERE o.phone_e164 = c.phone_e164 AND o.status = 'pending_confirmation' AND o.call_state <> 'test'
         ) ORDER BY c.claimed_at LIMIT 1
     ) RETURNING id
 ), free AS MATERIALIZED (
-    SELECT CASE WHEN NOT EXISTS (SELECT FROM held) THEN COALESCE({served}) END AS order_id
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM held) AND EXISTS (SELECT FROM open) THEN COALESCE({served}) END AS order_id
 ), claimed AS (
     INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
     SELECT %(claim)s, o.phone_e164, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval
@@ -73,7 +80,9 @@ WITH held AS (
 )
 SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.order_id FROM free
 """.format(  # noqa: S608  (our own conditions)
-    live=_LIVE, served=", ".join(f"({_FREE.format(due=due, live=_LIVE)})" for due in _SERVED)
+    open=f"{hours.OPEN}, {assignment.MINE}, {assignment.SERVED}",
+    live=_LIVE,
+    served=", ".join(f"({_FREE.format(due=due, may_call=may_call, live=_LIVE)})" for due, may_call in _SERVED),
 )
 _TAKE = f"""
 INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
@@ -87,17 +96,19 @@ RETURNING id
 _KEEP = f"""
 UPDATE agents_claim c SET expires_at = statement_timestamp() + %(lease)s::interval
 WHERE id = %(claim)s AND agent_id = %(agent)s AND {_LIVE}
-RETURNING phone_e164
+RETURNING phone_e164, statement_timestamp()
 """  # noqa: S608  (our own condition)
 
 
 def next_customer(agent: User) -> UUID | None:
-    """The id of the agent's claim on the next customer to call, or None when nobody is due.
+    """The id of the agent's claim on the next customer to call, or None when nobody is due whose merchant has calling
+    hours now and is served by the agent (`assignment`).
 
     A customer whom the agent holds already comes first. Any number of agents may ask at once: orders that another one
     is just claiming are passed over, and whoever loses a customer with two orders to somebody else asks again.
     """
     values: dict[str, Any] = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "overdue": OVERDUE}
+    values |= hours.defaults()
     while True:
         with connection.cursor() as cursor:
             cursor.execute(_NEXT, values)
@@ -107,10 +118,14 @@ def next_customer(agent: User) -> UUID | None:
 
 
 def take(order_id: UUID, *, agent: User) -> UUID:
-    """Claim the customer of a pending order; the claim's id. Raises HeldByAnother, NothingToCallFor."""
-    phone = Order.objects.filter(id=order_id, status=Status.PENDING).values_list("phone_e164", flat=True).first()
-    if phone is None:
+    """Claim the customer of a pending order; the claim's id. Raises HeldByAnother, NothingToCallFor, NotServed."""
+    pending = Order.live.filter(id=order_id, status=Status.PENDING)
+    found = pending.values_list("phone_e164", "account_id", "callback_agent_id").first()
+    if found is None:
         raise NothingToCallFor(_("This order has been decided: there is nothing to call for."))
+    phone, account_id, promised_by = found
+    if promised_by != agent.id:
+        assignment.check(agent, [account_id], by=agent)
     values: dict[str, Any] = {"claim": uuid7(), "phone": phone, "agent": agent.id, "lease": LEASE}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
@@ -123,16 +138,35 @@ def take(order_id: UUID, *, agent: User) -> UUID:
 
 def keep(claim_id: UUID, *, agent: User) -> str | None:
     """The agent is at work: the lease begins anew. The customer's phone, or None when they are no longer theirs."""
+    kept = _keep(claim_id, agent)
+    return kept and kept[0]
+
+
+def look(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
+    """As `keep`, with the database's time. Where the database takes no writes the lease goes on as it was, and the
+    customer can be read.
+    """
+    try:
+        return _keep(claim_id, agent)
+    except OperationalError:
+        return at_now(held(claim_id, agent=agent))
+
+
+def _keep(claim_id: UUID, agent: User) -> tuple[str, datetime] | None:
     values: dict[str, Any] = {"claim": claim_id, "agent": agent.id, "lease": LEASE}
     with connection.cursor() as cursor:
         cursor.execute(_KEEP, values)
-        row = cursor.fetchone()
-    return row and row[0]
+        return cursor.fetchone()
 
 
 def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:
     """The claim while it is the agent's; nothing otherwise."""
     return Claim.objects.live().filter(id=claim_id, agent=agent)
+
+
+def at_now(held: ClaimQuerySet) -> tuple[str, datetime] | None:
+    """The customer's phone and the database's time, by one statement."""
+    return held.annotate(at=Now()).values_list("phone_e164", "at").first()
 
 
 def time_left(claim_id: UUID, *, agent: User) -> timedelta | None:

@@ -10,7 +10,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from agents.desk import claims
+from agents.desk import claims, scripts
+from agents.desk.scripts import Script
 from codservice.accounts.models import User
 from inventory.models import Product
 from orders.models import CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
@@ -33,14 +34,21 @@ class Duplicate:
 
 @dataclass
 class WholeOrder:
-    """An order with all that belongs to it; the latest first, but for the items."""
+    """An order with all that belongs to it; the latest first, but for the lines."""
 
     order: Order
-    items: list[OrderItem]
+    lines: list[OrderItem]
     call_notes: list[CallNote]
     status_changes: list[StatusChange]
     edits: list[OrderEdit]
     duplicates: list[Duplicate] = field(default_factory=list)
+    scripts: list[Script] = field(default_factory=list)
+    beside: list[int] = field(default_factory=list)  # which orders on the screen are among them, from 1 on
+
+    @property
+    def elsewhere(self) -> list[Duplicate]:
+        """The duplicates that are not on the screen."""
+        return self.duplicates[len(self.beside) :]
 
 
 @dataclass
@@ -48,24 +56,52 @@ class Customer:
     """A claimed customer. `earlier` are the latest decided orders, `history` how many of them have which status."""
 
     claim_id: UUID
+    shown_at: datetime  # by the database's clock
     pending: list[WholeOrder]
     earlier: list[Order]
     history: dict[str, int]
 
+    @property
+    def has_one_address(self) -> bool:
+        """All that waits goes to one place, which need be said only once."""
+        places = {
+            (order.customer_address.casefold(), order.wilaya_code, order.commune_code)
+            for order in (entry.order for entry in self.pending)
+        }
+        return len(self.pending) > 1 and len(places) == 1
+
+    @property
+    def has_duplicates(self) -> bool:
+        return any(entry.duplicates for entry in self.pending)
+
 
 def read(claim_id: UUID, *, agent: User) -> Customer | None:
     """The customer that the agent holds, whose lease begins anew; None when they do not."""
-    phone = claims.keep(claim_id, agent=agent)
-    if phone is None:
+    looked = claims.look(claim_id, agent=agent)
+    if looked is None:
         return None
-    theirs = Order.objects.filter(phone_e164=phone).select_related("account")
-    waiting = theirs.filter(status=Status.PENDING).with_detail().order_by("id")
+    phone, shown_at = looked
+    theirs = Order.live.filter(phone_e164=phone).select_related("account")
+    waiting = theirs.filter(status=Status.PENDING).select_related("account__calling_rules")
+    waiting = waiting.with_detail().order_by("id")
     pending = [whole(order) for order in waiting[: claims.MOST_ORDERS]]
     earlier = list(theirs.exclude(status=Status.PENDING).order_by("-created_at")[:MOST_EARLIER])
     _add_stock(pending)
-    _add_duplicates(pending)
+    for entry in pending:
+        entry.scripts = scripts.of_order(entry.order, entry.lines)
+    found = duplicates([entry.order.id for entry in pending])
+    numbers = {entry.order.id: number for number, entry in enumerate(pending, 1)}
+    for entry in pending:
+        entry.duplicates = sorted(found[entry.order.id], key=lambda other: other.id not in numbers)
+        entry.beside = sorted(numbers[other.id] for other in entry.duplicates if other.id in numbers)
     history = Counter(order.status for order in earlier)
-    return Customer(claim_id, pending, earlier, dict(history))
+    return Customer(claim_id, shown_at, pending, earlier, dict(history))
+
+
+def others(order: Order) -> list[Order]:
+    """The customer's other orders, newest first; none of who has been anonymised."""
+    theirs = Order.live.filter(phone_e164=order.phone_e164).exclude(id=order.id).exclude(phone_e164="")
+    return list(theirs.select_related("account").order_by("-created_at")[:MOST_EARLIER])
 
 
 def versions(claim_id: UUID, *, agent: User) -> dict[UUID, int] | None:
@@ -73,16 +109,16 @@ def versions(claim_id: UUID, *, agent: User) -> dict[UUID, int] | None:
     phone = claims.held(claim_id, agent=agent).values_list("phone_e164", flat=True).first()
     if phone is None:
         return None
-    orders = Order.objects.filter(phone_e164=phone, status=Status.PENDING).order_by("id")[: claims.MOST_ORDERS]
+    orders = Order.live.filter(phone_e164=phone, status=Status.PENDING).order_by("id")[: claims.MOST_ORDERS]
     return dict(orders.values_list("id", "version"))
 
 
 def whole(order: Order) -> WholeOrder:
-    """Of an order that comes from `Order.objects.with_detail()`."""
+    """Of an order that comes from `Order.live.with_detail()`."""
     detail: Any = order  # annotated by with_detail
     return WholeOrder(
         order,
-        items=[
+        lines=[
             OrderItem(**{**row, "unit_price": Decimal(row["unit_price"]), "id": UUID(row["id"])})
             for row in detail.detail_items
         ],
@@ -105,7 +141,7 @@ def whole(order: Order) -> WholeOrder:
 
 def _add_stock(pending: Sequence[WholeOrder]) -> None:
     """The products of the lines, for their stock; `item.product` is None where the shop sent no product_id."""
-    items = [item for entry in pending for item in entry.items if item.product_id]
+    items = [item for entry in pending for item in entry.lines if item.product_id]
     products = Product.objects.in_bulk({item.product_id for item in items}) if items else {}
     for item in items:
         item.product = products.get(UUID(str(item.product_id)))
@@ -115,14 +151,14 @@ _DUPLICATES = """
 WITH mine AS (
     SELECT id, phone_e164, lower(customer_name) AS name, md5(lower(customer_address)) AS address,
         created_at - interval '24 hours' AS since, created_at + interval '24 hours' AS until
-    FROM orders_order WHERE id = ANY(%(ids)s)
+    FROM orders_order WHERE id = ANY(%(ids)s) AND status = 'pending_confirmation'
 ), near AS (
     SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
-        ON o.phone_e164 = mine.phone_e164 AND o.created_at BETWEEN since AND until
+        ON o.phone_e164 = mine.phone_e164 AND o.created_at BETWEEN since AND until AND o.call_state <> 'test'
     UNION
     SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
         ON md5(lower(o.customer_address)) = mine.address AND o.created_at BETWEEN since AND until
-        AND lower(o.customer_name) = mine.name
+        AND lower(o.customer_name) = mine.name AND o.call_state <> 'test'
 )
 SELECT near.of_id, o.id, o.status, o.created_at, o.customer_name, a.name, COALESCE(o.external_id, '')
 FROM near JOIN orders_order o ON o.id = near.id JOIN accounts_account a ON a.id = o.account_id
@@ -135,11 +171,12 @@ ORDER BY near.id DESC LIMIT %(most)s
 """
 
 
-def _add_duplicates(pending: Sequence[WholeOrder]) -> None:
-    entries = {entry.order.id: entry for entry in pending}
-    if not entries:
-        return
-    with connection.cursor() as cursor:
-        cursor.execute(_DUPLICATES, {"ids": list(entries), "most": MOST_DUPLICATES * len(entries)})
-        for of_id, order_id, status, *rest in cursor.fetchall():
-            entries[of_id].duplicates.append(Duplicate(order_id, Status(status), *rest))
+def duplicates(order_ids: Sequence[UUID]) -> dict[UUID, list[Duplicate]]:
+    """What may be the same order as these, of those that are pending still."""
+    found: dict[UUID, list[Duplicate]] = {order_id: [] for order_id in order_ids}
+    if found:
+        with connection.cursor() as cursor:
+            cursor.execute(_DUPLICATES, {"ids": list(found), "most": MOST_DUPLICATES * len(found)})
+            for of_id, order_id, status, *rest in cursor.fetchall():
+                found[of_id].append(Duplicate(order_id, Status(status), *rest))
+    return found

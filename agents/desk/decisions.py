@@ -6,8 +6,9 @@ Locks are taken orders first, by primary key, then the claim.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -15,13 +16,14 @@ from django.db import models, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.desk import claims, planning
+from agents.desk import assignment, claims, hours, planning, shown
 from agents.desk.planning import SILENT
 from agents.models import CallingRules
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
 from codservice.errors import Refused
-from orders import lifecycle
+from orders import editing, lifecycle
+from orders.cancel_reasons import CancelReason
 from orders.lifecycle import Call, CallPlan
 from orders.models import CallNote, CallState, Order, Status
 
@@ -37,22 +39,22 @@ class NotHeld(Refused):
         super().__init__(_("This customer is no longer yours. Nothing was written; press Next order."))
 
 
-class CancelReason(models.TextChoices):
-    """Why an order is canceled. The value is what is kept, and what the merchant reads."""
+class HandoverReason(models.TextChoices):
+    """What calls are handed over for most; the note has the words that the agent read."""
 
-    REFUSED = "Customer refused", gettext_lazy("Customer refused")
-    UNREACHABLE = "Customer unreachable", gettext_lazy("Customer unreachable")
-    WRONG_NUMBER = "Wrong number", gettext_lazy("Wrong number")
-    DUPLICATE = "Duplicate", gettext_lazy("Duplicate")
-    FAKE = "Fake order", gettext_lazy("Fake order")
-    OUT_OF_STOCK = "Out of stock", gettext_lazy("Out of stock")
-    OTHER = "Other", gettext_lazy("Other: say what")
+    LANGUAGE = "language", gettext_lazy("Speaks another language")
+    SUPERVISOR = "supervisor", gettext_lazy("Asks for somebody in charge")
+    KNOWN = "known", gettext_lazy("Has spoken with a colleague before")
+    RUDE = "rude", gettext_lazy("Insults or threatens")
 
-    def said(self, details: str) -> str:
-        """The reason as it is kept: details after it, or for OTHER alone."""
-        if self == CancelReason.OTHER:
-            return details
-        return f"{self.value}: {details}" if details else self.value
+
+class SkipReason(models.TextChoices):
+    """What customers are skipped for most; the note has the words that the agent read."""
+
+    LINE = "line", gettext_lazy("The line is bad")
+    DROPPED = "dropped", gettext_lazy("The call broke off")
+    ASK = "ask", gettext_lazy("I ask the merchant first")
+    KNOWN = "known", gettext_lazy("I know this customer")
 
 
 # What a cancellation says of the call; for any other reason the customer said it.
@@ -67,61 +69,139 @@ _CALL_OF = {
 
 @dataclass(frozen=True)
 class Decision:
-    """What an agent decides about one order, at the version that they saw. A `note_id` sent twice decides once."""
+    """What an agent decides about one order, at the version that they saw. A `note_id` sent twice decides once.
+
+    `shown_at` is when the screen was shown on which they pressed, by the database's clock.
+    """
 
     order_id: UUID
     seen_version: int
     note: str = ""
     note_id: UUID | None = None
+    shown_at: datetime | None = None
 
 
 def confirm(claim_id: UUID, decision: Decision, *, agent: User) -> None:
-    """The customer said yes. Raises NotHeld and what lifecycle.confirm raises; then nothing is written."""
+    """The customer said yes. Raises NotHeld, TooSoon and what lifecycle.confirm raises; then nothing is written."""
     _decide(claim_id, decision, lifecycle.confirm, Outcome.ANSWERED, agent)
 
 
+def confirm_all(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], shown_at: datetime | None = None) -> None:
+    """The customer said yes to all orders that the agent saw, at these versions: all are confirmed, or none.
+
+    Raises NotHeld, TooSoon, Changed when one is not what they saw, and what lifecycle.confirm_all raises.
+    """
+    agent = call.agent
+    assert agent is not None  # noqa: S101  (at the desk somebody calls)
+    with _once(call.note_id):
+        phone = _held(claims.held(claim_id, agent=agent), shown_at)
+        pending = Order.live.filter(phone_e164=phone, status=Status.PENDING)
+        orders = lifecycle.lock(pending.filter(id__in=seen))
+        _keep(claim_id, agent)
+        if dict(seen) != {order.id: order.version for order in orders}:
+            raise lifecycle.Changed
+        lifecycle.confirm_all(orders, actor=Actor.of_user(agent), call=call)
+        if not pending.exists():
+            claims.let_go(claim_id, agent=agent)
+
+
 def cancel(claim_id: UUID, decision: Decision, why: CancelReason, *, details: str = "", agent: User) -> None:
-    """Cancel one order. Raises NotHeld and what lifecycle.cancel raises; then nothing is written."""
+    """Cancel one order. Raises NotHeld, TooSoon and what lifecycle.cancel raises; then nothing is written."""
     move = partial(lifecycle.cancel, reason=why.said(details))
     _decide(claim_id, decision, move, _CALL_OF.get(why, Outcome.ANSWERED), agent)
 
 
-def edit(claim_id: UUID, order_id: UUID, changes: lifecycle.Edit, *, agent: User, seen_version: int) -> Order:
-    """Change an order that the agent holds. Raises NotHeld and what lifecycle.edit raises."""
+def edit(claim_id: UUID, order_id: UUID, changes: editing.Edit, *, agent: User, seen_version: int) -> Order:
+    """Change an order that the agent holds. Raises NotHeld and what editing.edit raises."""
     with transaction.atomic():
         _check_theirs(claim_id, order_id, agent)
-        order = lifecycle.edit(order_id, changes, actor=Actor.of_user(agent), seen_version=seen_version)
+        order = editing.edit(order_id, changes, actor=Actor.of_user(agent), seen_version=seen_version)
         _keep(claim_id, agent)
     return order
 
 
-def note_call(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], to: User | None = None) -> None:
+def note_call(
+    claim_id: UUID,
+    call: Call,
+    *,
+    seen: Mapping[UUID, int],
+    to: User | None = None,
+    shown_at: datetime | None = None,
+) -> None:
     """Note a call that decided nothing on every pending order of the customer, and let the customer go.
 
     Silence is no cancellation: an order comes back by its merchant's rules (`planning.after`). `seen` are the versions
-    that the agent saw; `to`, with HANDED_OVER, is the colleague, or None for a supervisor. Raises NotHeld, and Changed
-    when an order is not what the agent saw.
+    that the agent saw, `shown_at` as in a Decision; `to`, with HANDED_OVER, is the colleague, or None for a supervisor.
+    Raises NotHeld, TooSoon, NotServed when the colleague does not serve a merchant of theirs, and Changed when an order
+    is not what the agent saw.
     """
+    agent = call.agent
+    assert agent is not None  # noqa: S101  (at the desk somebody calls)
     with _once(call.note_id):
-        phone = claims.held(claim_id, agent=call.agent).values_list("phone_e164", flat=True).first()
-        pending = Order.objects.filter(phone_e164=phone, status=Status.PENDING)
+        phone = _held(claims.held(claim_id, agent=agent), shown_at)
+        pending = Order.live.filter(phone_e164=phone, status=Status.PENDING)
         orders = lifecycle.lock(pending, claims.MOST_ORDERS)
-        _keep(claim_id, call.agent)
+        _keep(claim_id, agent)
         if dict(seen) != {order.id: order.version for order in orders if order.id in seen}:
             raise lifecycle.Changed
+        if to is not None and call.outcome == Outcome.HANDED_OVER:
+            assignment.check(to, {order.account_id for order in orders}, by=agent)
         plans = _plans(orders, call, to)
         if lifecycle.add_call_notes(orders, call, plans):
-            claims.let_go(claim_id, agent=call.agent)
+            claims.let_go(claim_id, agent=agent)
+
+
+def set_aside(claim_id: UUID, *, agent: User) -> None:
+    """The customer's page cannot be made: a supervisor sees to all their orders, and the agent is free for the next."""
+    call = Call(agent, Outcome.HANDED_OVER, _("The customer's page could not be shown."))
+    with suppress(NotHeld):
+        note_call(claim_id, call, seen={})
 
 
 def requeue(order_ids: Iterable[UUID], *, supervisor: User) -> int:
     """Put orders from the review list back into the queue, with all their tries; how many there were."""
     with transaction.atomic():
-        waiting = Order.objects.filter(id__in=list(order_ids), status=Status.PENDING, call_state=CallState.REVIEW)
+        waiting = Order.live.filter(id__in=list(order_ids), status=Status.PENDING, call_state=CallState.REVIEW)
         orders = lifecycle.lock(waiting)
         plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in orders}
         lifecycle.add_call_notes(orders, Call(supervisor, Outcome.NOTE, _("Back in the queue.")), plans)
     return len(orders)
+
+
+def assign(order_ids: Iterable[UUID], *, to: User, supervisor: User) -> tuple[int, int]:
+    """Make pending orders the next calls of an agent: how many there were, and of how many somebody is calling the
+    customer just now; those stay as they are.
+
+    They are served and given to others as promised calls are: when the agent is 15 minutes late.
+    """
+    with transaction.atomic():
+        orders = lifecycle.lock(Order.live.filter(id__in=list(order_ids), status=Status.PENDING))
+        called = claims.holders(order.phone_e164 for order in orders)
+        free = [order for order in orders if order.phone_e164 not in called]
+        plans = {order.id: planning.assigned(order, to, number) for number, order in enumerate(free)}
+        note = _("Assigned to %(name)s.") % {"name": to.display_name}
+        lifecycle.add_call_notes(free, Call(supervisor, Outcome.HANDED_OVER, note), plans)
+    return len(free), len(orders) - len(free)
+
+
+def cancel_many(
+    seen: Mapping[UUID, int], why: CancelReason, *, details: str = "", supervisor: User
+) -> dict[UUID, Refused]:
+    """Cancel orders as the supervisor saw them, without a call; and why some of them stay as they are: Changed,
+    HeldByAnother while somebody is calling the customer, and what lifecycle.cancel_many says.
+    """
+    refused: dict[UUID, Refused] = {}
+    with transaction.atomic():
+        orders = lifecycle.lock(Order.live.filter(id__in=list(seen)))
+        called = claims.holders(order.phone_e164 for order in orders if order.status == Status.PENDING)
+        for order in orders:
+            if order.version != seen[order.id]:
+                refused[order.id] = lifecycle.Changed()
+            elif order.status == Status.PENDING and order.phone_e164 in called:
+                refused[order.id] = claims.HeldByAnother(_("Somebody is calling this customer."))
+        free = [order for order in orders if order.id not in refused]
+        reason = why.said(details)
+        return refused | lifecycle.cancel_many(free, actor=Actor.of_user(supervisor), reason=reason)
 
 
 def _decide(
@@ -129,11 +209,11 @@ def _decide(
 ) -> None:
     """Make the move, which notes the call with it; and let the customer go when none of their orders waits any more."""
     with _once(decision.note_id):
-        _check_theirs(claim_id, decision.order_id, agent)
+        _check_theirs(claim_id, decision.order_id, agent, decision.shown_at)
         call = Call(agent, outcome, decision.note, decision.note_id)
         move(decision.order_id, actor=Actor.of_user(agent), seen_version=decision.seen_version, call=call)
         phone = _keep(claim_id, agent)
-        if not Order.objects.filter(phone_e164=phone, status=Status.PENDING).exists():
+        if not Order.live.filter(phone_e164=phone, status=Status.PENDING).exists():
             claims.let_go(claim_id, agent=agent)
 
 
@@ -151,11 +231,20 @@ def _once(note_id: UUID | None) -> Iterator[None]:
             raise
 
 
-def _check_theirs(claim_id: UUID, order_id: UUID, agent: User) -> None:
-    """Before an order is locked: is it the claim's customer's? Who holds the claim then is `_keep`'s to say."""
-    phone = Order.objects.filter(id=order_id).values("phone_e164")
-    if not claims.held(claim_id, agent=agent).filter(phone_e164__in=phone).exists():
+def _check_theirs(claim_id: UUID, order_id: UUID, agent: User, shown_at: datetime | None = None) -> None:
+    """Before an order is locked: is it the claim's customer's, and was there time to see who that is?"""
+    phone = Order.live.filter(id=order_id).values("phone_e164")
+    _held(claims.held(claim_id, agent=agent).filter(phone_e164__in=phone), shown_at)
+
+
+def _held(held: claims.ClaimQuerySet, shown_at: datetime | None) -> str:
+    """The customer's phone, before anything is locked; who holds the claim then is `_keep`'s to say."""
+    found = claims.at_now(held)
+    if found is None:
         raise NotHeld
+    phone, now = found
+    shown.check_age(shown_at, now)
+    return phone
 
 
 def _keep(claim_id: UUID, agent: User) -> str:
@@ -168,13 +257,19 @@ def _keep(claim_id: UUID, agent: User) -> str:
 
 def _plans(orders: Sequence[Order], call: Call, to: User | None) -> dict[UUID, CallPlan]:
     rules = CallingRules.objects.in_bulk({order.account_id for order in orders})
+    windows = hours.by_account([order.id for order in orders]) if call.outcome in SILENT else {}
     silent = CallNote.objects.filter(order__in=orders, outcome__in=SILENT).order_by("created_at")
     tried = defaultdict(list)
     for order_id, at in silent.values_list("order_id", "created_at"):
         tried[order_id].append(at)
     return {
         order.id: planning.after(
-            call, order, rules.get(order.account_id) or CallingRules(), tried=tried[order.id], to=to
+            call,
+            order,
+            rules.get(order.account_id) or CallingRules(),
+            tried=tried[order.id],
+            windows=windows.get(order.account_id, []),
+            to=to,
         )
         for order in orders
     }

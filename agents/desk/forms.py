@@ -1,27 +1,28 @@
-"""What the call screen and the page for editing ask. A form gives a value; its view makes the one call with it."""
+"""What the call screen asks. A form gives a value; its view makes the one call with it."""
 
-from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils import timezone
+from django.utils import formats, timezone
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from agents.desk import decisions, planning
-from agents.desk.decisions import CancelReason
+from agents.desk import decisions, hours, planning, shown
+from agents.desk.decisions import HandoverReason, SkipReason
 from codservice.accounts.models import User
-from codservice.form_fields import AmountField, FreeText, QuantityField, Words
-from orders import lifecycle, regions
-from orders.models import CallNote, Order, OrderItem
+from codservice.form_fields import FreeText
+from orders import lifecycle
+from orders.cancel_reasons import CancelReason
+from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
 FARTHEST_CALLBACK = timedelta(days=90)
+OLDEST_PAGE = timedelta(hours=12)  # a session lasts no longer
 MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for the reason before it
-MAX_NOTE = CallNote._meta.get_field("note").max_length - 201  # room for a reason before it
+MAX_NOTE = CallNote._meta.get_field("note").max_length - 301  # room for reasons before it
 OLD_PAGE = _("This page is too old to be sent. Read it again, then repeat it.")
 AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 NOTE_WIDGET = forms.Textarea(attrs={"rows": 2, "dir": "auto"})
@@ -44,10 +45,11 @@ class SeenField(forms.Field):
 class OutcomeForm(forms.Form):
     """What came of a call: one of the buttons, with what it asks for. The same `note_id` sent twice is written once.
 
-    Confirm and cancel are about the order that is chosen; everything else is about the customer.
+    `seal` is of the screen that the form stood on: the claim, `shown_at` and `seen`.
+    Confirm and cancel are about the order that is chosen; everything else is about the customer, and all their orders.
     """
 
-    CONFIRM, CANCEL = "confirm", "cancel"
+    CONFIRM, CONFIRM_ALL, CANCEL = "confirm", "confirm_all", "cancel"
     # Buttons for the times that customers ask for most → the names of `planning.presets`; None: the time in `at`.
     CALLBACKS = {
         "callback_hour": "hour",
@@ -55,28 +57,31 @@ class OutcomeForm(forms.Form):
         "callback_tomorrow": "tomorrow",
         "callback": None,
     }
+    # Outcomes that ask why, and the reasons that have buttons: `cancel:Duplicate`.
+    REASONS = {CANCEL: CancelReason, Outcome.HANDED_OVER: HandoverReason, Outcome.SKIPPED: SkipReason}
     OUTCOMES = [
-        CONFIRM, CANCEL, *(outcome.value for outcome in planning.SILENT), Outcome.WRONG_NUMBER, *CALLBACKS,
-        Outcome.HANDED_OVER, Outcome.SKIPPED,
+        CONFIRM, CONFIRM_ALL, CANCEL, *(outcome.value for outcome in planning.SILENT), Outcome.WRONG_NUMBER, *CALLBACKS,
+        Outcome.HANDED_OVER, Outcome.SKIPPED, *(f"cancel:{reason}" for reason in CancelReason),
+        *(f"handed_over:{reason}" for reason in HandoverReason), *(f"skipped:{reason}" for reason in SkipReason),
     ]  # fmt: skip
 
     outcome = forms.ChoiceField(choices=[(name, name) for name in OUTCOMES])
     order = forms.UUIDField()
     seen = SeenField()
     note_id = forms.UUIDField(widget=forms.HiddenInput)
+    shown_at = forms.DateTimeField(required=False)  # by the database's clock; the times on CALLBACKS follow from it
+    seal = forms.CharField(required=False, max_length=100)
+    asked = forms.UUIDField(required=False)  # of which order the screen asks whether to confirm it all the same
     note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE, widget=NOTE_WIDGET)
-    why = forms.ChoiceField(
-        label=_("Why?"), required=False, choices=[("", _("Choose a reason")), *CancelReason.choices]
-    )
     details = FreeText(label=_("In other words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
     at = forms.DateTimeField(label=_("At a chosen time"), required=False, widget=AT_WIDGET)
     to = forms.ModelChoiceField(None, label=_("To whom?"), required=False, empty_label=_("A supervisor"))
-    handover_reason = FreeText(label=_("Why?"), required=False, max_length=200, widget=forms.TextInput)
-    skip_reason = FreeText(label=_("Why?"), required=False, max_length=200, widget=forms.TextInput)
+    handover_reason = FreeText(label=_("In other words"), required=False, max_length=200, widget=forms.TextInput)
+    skip_reason = FreeText(label=_("In other words"), required=False, max_length=200, widget=forms.TextInput)
     pause = forms.BooleanField(label=_("Pause after this call"), required=False)
 
-    def __init__(self, *args: Any, agent: User, **kwargs: Any) -> None:
-        self.agent = agent
+    def __init__(self, *args: Any, claim_id: UUID, agent: User, **kwargs: Any) -> None:
+        self.claim_id, self.agent = claim_id, agent
         kwargs = {"auto_id": "call-%s", "label_suffix": "", **kwargs}
         super().__init__(*args, initial={"note_id": uuid7()}, **kwargs)
         # One query, when the page shows them.
@@ -89,29 +94,46 @@ class OutcomeForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
-        outcome = data.get("outcome")
+        outcome, _colon, data["why"] = data.get("outcome", "").partition(":")
+        data["outcome"] = outcome
+        sent_at, seen = self.data.get("shown_at", ""), self.data.getlist("seen")
+        if not data.get("shown_at") or not shown.is_sealed(self.claim_id, sent_at, seen, data.get("seal", "")):
+            self.add_error(None, OLD_PAGE)
         if outcome == self.CANCEL:
-            if not data.get("why"):
-                self.add_error("why", _("Choose why the order is canceled."))
+            if not data["why"]:
+                self.add_error("details", _("Choose why the order is canceled."))
             elif data["why"] == CancelReason.OTHER and not data.get("details"):
                 self.add_error("details", _("Say why the order is canceled."))
         elif outcome in self.CALLBACKS:
             self._clean_callback(self.CALLBACKS[outcome])
-        elif outcome == Outcome.HANDED_OVER and not data.get("handover_reason"):
+        elif outcome == Outcome.HANDED_OVER and not (data["why"] or data.get("handover_reason")):
             self.add_error("handover_reason", _("Say why you hand the customer over."))
-        elif outcome == Outcome.SKIPPED and not data.get("skip_reason"):
+        elif outcome == Outcome.SKIPPED and not (data["why"] or data.get("skip_reason")):
             self.add_error("skip_reason", _("Say why you skip the customer."))
         if data.get("order") and data.get("seen") and data["order"] not in data["seen"]:
-            self.add_error("seen", OLD_PAGE)
+            self.add_error(None, OLD_PAGE)
         return data
 
     def _clean_callback(self, preset: str | None) -> None:
-        """Put the time of the promised call into `at`."""
-        now = timezone.now()
-        at = planning.presets(now).get(preset) if preset else self.cleaned_data.get("at")
+        """Put the time of the promised call into `at`: of a preset the time that the page showed."""
+        now, at, shown_at = timezone.now(), self.cleaned_data.get("at"), self.cleaned_data.get("shown_at")
+        if preset and (shown_at is None or abs(now - shown_at) > OLDEST_PAGE):
+            self.add_error(None, OLD_PAGE)
+            return
+        windows = hours.of_customer(self.cleaned_data.get("seen", {}), FARTHEST_CALLBACK.days + 1)
+        if preset and shown_at:
+            at = planning.presets(shown_at, windows).get(preset)
         if at is None or not now < at < now + FARTHEST_CALLBACK:
             self.add_error("at", _("Choose a time within the next 90 days."))
+        elif not planning.may_call(at, windows):
+            self.add_error("at", _hours_of(at, windows))
         self.cleaned_data["at"] = at
+
+    @property
+    def may_need_asking(self) -> bool:
+        """It is confirmed, and nobody was asked whether all the same."""
+        data = self.cleaned_data
+        return data["outcome"] == self.CONFIRM and data["asked"] != data["order"]
 
     @property
     def seen_versions(self) -> dict[UUID, int]:
@@ -121,95 +143,42 @@ class OutcomeForm(forms.Form):
     def decision(self) -> decisions.Decision:
         """With CONFIRM and CANCEL: about which order, as it was seen."""
         data = self.cleaned_data
-        return decisions.Decision(data["order"], data["seen"][data["order"]], data["note"], data["note_id"])
+        version = data["seen"][data["order"]]
+        return decisions.Decision(data["order"], version, data["note"], data["note_id"], data["shown_at"])
+
+    @property
+    def next_order(self) -> UUID | None:
+        """Which order the choice moves on to when the one that was chosen is decided; None: the first."""
+        ids = list(self.cleaned_data["seen"])
+        left = ids[ids.index(self.cleaned_data["order"]) + 1 :]
+        return left[0] if self.cleaned_data["outcome"] in (self.CONFIRM, self.CANCEL) and left else None
 
     def call(self) -> lifecycle.Call:
         """With every other outcome: what came of the call to the customer."""
         data = self.cleaned_data
+        if data["outcome"] == self.CONFIRM_ALL:
+            return lifecycle.Call(self.agent, Outcome.ANSWERED, data["note"], data["note_id"])
         outcome, is_callback = data["outcome"], data["outcome"] in self.CALLBACKS
-        reasons = {Outcome.HANDED_OVER: data["handover_reason"], Outcome.SKIPPED: data["skip_reason"]}
+        typed = {Outcome.HANDED_OVER: data["handover_reason"], Outcome.SKIPPED: data["skip_reason"]}.get(outcome)
+        chosen = str(self.REASONS[outcome](data["why"]).label) if data["why"] else ""
         return lifecycle.Call(
             self.agent,
             Outcome.CALLBACK if is_callback else Outcome(outcome),
-            note="\n".join(filter(None, [reasons.get(outcome), data["note"]])),
+            note="\n".join(filter(None, [chosen, typed, data["note"]])),
             note_id=data["note_id"],
             callback_at=data["at"] if is_callback else None,
         )
 
 
-class EditForm(forms.Form):
-    """What may be changed in a pending order, at the version that the agent saw."""
-
-    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    customer_name = Words(label=_("Name"), max_length=255)
-    customer_address = FreeText(label=_("Address"), max_length=500, widget=forms.Textarea(attrs={"rows": 2}))
-    wilaya = Words(label=_("Wilaya"), max_length=255)
-    commune = Words(label=_("Commune"), max_length=255, required=False)
-    shipping_fee = AmountField(label=_("Shipping fee"), max_length=20)
-
-    def __init__(self, *args: Any, order: Order, items: Sequence[OrderItem], **kwargs: Any) -> None:
-        self.order, self.items = order, items
-        initial = {
-            "version": order.version,
-            "customer_name": order.customer_name,
-            "customer_address": order.customer_address,
-            "wilaya": regions.wilaya(order.wilaya_code).name,
-            "commune": regions.commune(order.commune_code).name if order.commune_code else order.customer_commune,
-            "shipping_fee": f"{order.shipping_fee:f}".removesuffix(".00"),
-        }
-        super().__init__(*args, initial=initial, auto_id="edit-%s", label_suffix="", **kwargs)
-        for name in ("customer_name", "customer_address", "wilaya", "commune"):
-            self.fields[name].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
-        self.fields["shipping_fee"].widget.attrs |= {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
-        for item in items:
-            label = _("Quantity of %(product)s") % {"product": item.product_name}
-            self.fields[f"quantity-{item.id}"] = QuantityField(
-                label=label, min_value=0, max_value=10_000, initial=item.quantity
-            )
-            label = _("Remove %(product)s") % {"product": item.product_name}
-            self.fields[f"remove-{item.id}"] = forms.BooleanField(label=label, required=False)
-
-    @property
-    def lines(self) -> list[tuple[OrderItem, forms.BoundField, forms.BoundField]]:
-        return [(item, self[f"quantity-{item.id}"], self[f"remove-{item.id}"]) for item in self.items]
-
-    def clean(self) -> dict[str, Any]:
-        """Both regions, of which one depends on the other."""
-        data = self.cleaned_data
-        try:
-            if "wilaya" in data:
-                data["wilaya"] = wilaya = regions.find_wilaya(data["wilaya"])
-                if data.get("commune"):
-                    data["commune"] = regions.find_commune(data["commune"], wilaya.code)
-        except regions.NotFound as error:
-            name = "wilaya" if isinstance(data["wilaya"], str) else "commune"
-            self.add_error(name, _place_not_found(name, self.data[name], error.suggestions))
-        return data
-
-    def changes(self) -> lifecycle.Edit:
-        """What is different from the order. A place that is the same in other words is no change."""
-        data, order = self.cleaned_data, self.order
-        wilaya, commune = data["wilaya"], data["commune"]
-        quantities = {item.id: 0 if data[f"remove-{item.id}"] else data[f"quantity-{item.id}"] for item in self.items}
-        edit = lifecycle.Edit(
-            customer_name=data["customer_name"],
-            customer_address=data["customer_address"],
-            shipping_fee=data["shipping_fee"],
-            quantities=quantities,
-        )
-        if wilaya.code != order.wilaya_code:
-            edit.customer_wilaya, edit.wilaya_code = str(wilaya), wilaya.code
-        if wilaya.code != order.wilaya_code or (commune.code if commune else None) != order.commune_code:
-            edit.customer_commune, edit.commune_code = str(commune), commune.code if commune else None
-        return edit
-
-
-def _place_not_found(name: str, text: str, suggestions: tuple[str, ...]) -> str:
-    said = {"text": text, "names": ", ".join(suggestions)}
-    if name == "wilaya":
-        if suggestions:
-            return _("“%(text)s” is no wilaya. Did you mean one of these: %(names)s?") % said
-        return _("“%(text)s” is no wilaya.") % said
-    if suggestions:
-        return _("“%(text)s” is no commune of this wilaya. Did you mean one of these: %(names)s?") % said
-    return _("“%(text)s” is no commune of this wilaya.") % said
+def _hours_of(at: datetime, windows: hours.Windows) -> str:
+    """When the customer may be called on the day of a time at which they may not."""
+    theirs = [
+        f"{formats.time_format(timezone.localtime(window.opens_at), 'H:i')}–"
+        f"{formats.time_format(timezone.localtime(window.closes_at), 'H:i')}"
+        for window in windows
+        if timezone.localtime(window.opens_at).date() == timezone.localtime(at).date()
+    ]
+    if not theirs:
+        return _("Nobody is called on that day. Choose another one.")
+    said = _("On that day customers are called at %(hours)s. Choose a time in these hours.")
+    return said % {"hours": ", ".join(theirs)}

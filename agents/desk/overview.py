@@ -1,45 +1,109 @@
 """What the desk shows beside its one button. Every list is bounded, whatever waits."""
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import connection
 from django.db.models import Case, OuterRef, QuerySet, Subquery, Value, When
+from django.utils import formats, timezone
+from django.utils.translation import gettext as _
 
+from agents.desk import assignment, hours
 from agents.desk.claims import OVERDUE
 from agents.models import Claim
 from codservice import days
 from codservice.accounts.models import User
+from orders import lifecycle
 from orders.models import CallState, Order, Status
 
 COUNTED_TO = 1000  # the counters go no further: a table is never counted as a whole
 MOST_CLAIMS = 30
 MOST_PROMISES = 20
+DAYS_AHEAD = 14  # in which the next call is looked for
 
 
 def counters(agent: User) -> dict[str, int]:
-    """What waits: `due` now, `later` today, `mine` (the agent's promises), for `review`; each up to COUNTED_TO."""
+    """What waits: `due` now, `later` today, `mine` (the agent's promises), for `review`; each up to COUNTED_TO.
+
+    Due is what the agent may be served (`assignment`). Whose merchant has no calling hours now is not due; it is due
+    later today when they are still to begin.
+    """
+    values = {"agent": agent.id, "end_of_day": days.end_of(days.today()), "most": COUNTED_TO, **hours.defaults()}
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTERS, {"agent": agent.id, "end_of_day": days.end_of(days.today()), "most": COUNTED_TO})
+        cursor.execute(_COUNTERS, values)
         return dict(zip(("due", "later", "mine", "review"), cursor.fetchone(), strict=True))
 
 
-_COUNTED = """(SELECT count(*) FROM (SELECT FROM orders_order
-    WHERE status = 'pending_confirmation' AND {which} LIMIT %(most)s) AS counted)"""
-_CALLED = "call_state IN ('new', 'retry', 'callback')"
-_COUNTERS = "SELECT " + ", ".join(
-    _COUNTED.format(which=which)
-    for which in (
-        f"{_CALLED} AND call_due_at <= statement_timestamp()",
-        f"{_CALLED} AND call_due_at > statement_timestamp() AND call_due_at < %(end_of_day)s",
-        "call_state = 'callback' AND callback_agent_id = %(agent)s",
-        "call_state = 'review'",
-    )
+_WAITS = "SELECT FROM orders_order o WHERE o.status = 'pending_confirmation' AND o.call_state"
+_CALLED = f"{_WAITS} IN ('new', 'retry', 'callback') AND o.call_due_at"
+# Of what is due whole queues might be read for nothing while nobody may be called: that is asked once, before.
+_COUNTED = (
+    f"""{_CALLED} <= statement_timestamp() AND {assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}
+    UNION ALL {_CALLED} <= statement_timestamp() AND o.callback_agent_id = %(agent)s
+        AND {hours.IS_OPEN} AND NOT {assignment.IS_SERVED}""",
+    f"""{_CALLED} > statement_timestamp() AND o.call_due_at < %(end_of_day)s
+        AND EXISTS (SELECT FROM today t WHERE t.account_id = o.account_id AND o.call_due_at < t.closes_at)
+        AND {assignment.IS_THEIRS}
+    UNION ALL {_CALLED} <= statement_timestamp() AND EXISTS (SELECT FROM opening)
+        AND (o.account_id IN (SELECT account_id FROM opening)) IS TRUE AND {assignment.IS_THEIRS}""",  # noqa: S608  (our own conditions)
+    f"{_WAITS} = 'callback' AND o.callback_agent_id = %(agent)s",
+    f"{_WAITS} = 'review'",
 )
+_COUNT = "(SELECT count(*) FROM ({which} LIMIT %(most)s) AS counted)"
+_COUNTS = ", ".join(_COUNT.format(which=which) for which in _COUNTED)
+_COUNTERS = f"""
+WITH {hours.OPEN}, {assignment.MINE}, {assignment.SERVED},
+opening AS MATERIALIZED (SELECT account_id FROM today WHERE opens_at > statement_timestamp())
+SELECT {_COUNTS}
+"""  # noqa: S608  (our own conditions)
+
+
+@dataclass(frozen=True)
+class Today:
+    """What an agent, and the whole call center, has done since the day began. Decisions are of pending orders."""
+
+    calls: int
+    confirmed: int
+    decided: int
+    team_confirmed: int
+    team_decided: int
+
+    @property
+    def rate(self) -> int | None:
+        """Of the agent's decisions, how many of a hundred are confirmations; None of none."""
+        return round(100 * self.confirmed / self.decided) if self.decided else None
+
+    @property
+    def team_rate(self) -> int | None:
+        return round(100 * self.team_confirmed / self.team_decided) if self.team_decided else None
+
+
+# A call about several orders of a customer is one call; their notes have one time. Along the indexes by time.
+_TODAY = """
+SELECT (
+    SELECT count(DISTINCT n.created_at) FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
+    WHERE n.created_at >= %(start)s AND n.agent_id = %(agent)s AND n.outcome = ANY(%(calls)s) AND o.call_state <> 'test'
+), count(*) FILTER (WHERE s.user_id = %(agent)s AND s.to_status = 'confirmed'),
+    count(*) FILTER (WHERE s.user_id = %(agent)s),
+    count(*) FILTER (WHERE s.to_status = 'confirmed'), count(*)
+FROM orders_statuschange s JOIN accounts_user u ON u.id = s.user_id JOIN orders_order o ON o.id = s.order_id
+WHERE s.at >= %(start)s AND s.from_status = 'pending_confirmation' AND s.to_status IN ('confirmed', 'canceled')
+    AND u.is_staff AND o.call_state <> 'test'
+"""
+
+
+def today(agent: User) -> Today:
+    """By one statement, over the notes and moves of the day."""
+    values = {"agent": agent.id, "start": days.start_of(days.today()), "calls": lifecycle.CALLS}
+    with connection.cursor() as cursor:
+        cursor.execute(_TODAY, values)
+        return Today(*cursor.fetchone())
 
 
 def held(agent: User) -> QuerySet[Claim]:
     """Who holds which customer, the agent's own first; each with the `order_id` and `customer_name` of one order."""
-    waiting = Order.objects.filter(phone_e164=OuterRef("phone_e164"), status=Status.PENDING).order_by("created_at")
+    waiting = Order.live.filter(phone_e164=OuterRef("phone_e164"), status=Status.PENDING).order_by("created_at")
     claims = Claim.objects.live().select_related("agent")
     claims = claims.annotate(
         customer_name=Subquery(waiting.values("customer_name")[:1]), order_id=Subquery(waiting.values("id")[:1])
@@ -50,30 +114,54 @@ def held(agent: User) -> QuerySet[Claim]:
 
 def promises(agent: User) -> QuerySet[Order]:
     """The orders whose customers the agent promised to call until the end of today, the next one first."""
-    mine = Order.objects.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=agent)
+    mine = Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=agent)
     today = mine.filter(call_due_at__lt=days.end_of(days.today()))
     return today.select_related("account").order_by("call_due_at")[:MOST_PROMISES]
 
 
-# One look at the head of each queue: the statuses and states are written out for the partial indexes.
-_NEXT_DUE = """
-SELECT least(
-    (SELECT min(call_due_at) FROM orders_order
-        WHERE status = 'pending_confirmation' AND call_state = 'new' AND call_due_at > now()),
-    (SELECT min(call_due_at) FROM orders_order
-        WHERE status = 'pending_confirmation' AND call_state = 'retry' AND call_due_at > now()),
-    (SELECT min(call_due_at) FROM orders_order
-        WHERE status = 'pending_confirmation' AND call_state = 'callback' AND callback_agent_id = %(agent)s
-            AND call_due_at > now()),
-    (SELECT min(call_due_at) FROM orders_order
-        WHERE status = 'pending_confirmation' AND call_state = 'callback'
-            AND call_due_at > now() - %(overdue)s::interval) + %(overdue)s::interval
+# What is due already, whoever's merchant sleeps, and the head of each queue; and then the first window that each of
+# them meets. The statuses and states are written out for the partial indexes, which the times can be looked up in.
+_WAITING = """SELECT o.account_id, o.call_due_at + {late} AS due FROM orders_order o
+    WHERE o.status = 'pending_confirmation' AND {which}"""
+_HEAD = f"({_WAITING} AND o.call_due_at > statement_timestamp() - {{late}} ORDER BY o.call_due_at LIMIT %(most)s)"
+_QUEUES = [
+    ("interval '0'", f"o.call_state = 'new' AND {assignment.IS_MINE}"),
+    ("interval '0'", f"o.call_state = 'retry' AND {assignment.IS_MINE}"),
+    ("interval '0'", "o.call_state = 'callback' AND o.callback_agent_id = %(agent)s"),
+    ("%(overdue)s::interval", f"o.call_state = 'callback' AND {assignment.IS_MINE}"),
+]
+_DUE = " OR ".join(f"{which} AND o.call_due_at <= statement_timestamp() - {late}" for late, which in _QUEUES)
+_NEXT_DUE = f"""
+WITH windows AS MATERIALIZED ({hours.WINDOWS.format(accounts="TRUE", days="%(days)s")}), {assignment.MINE}, waiting AS (
+    SELECT a.account_id, statement_timestamp() AS due FROM (SELECT DISTINCT account_id FROM windows) a WHERE EXISTS (
+        SELECT FROM orders_order o
+        WHERE o.account_id = a.account_id AND o.status = 'pending_confirmation' AND ({_DUE})
+    )
+    UNION ALL {" UNION ALL ".join(_HEAD.format(late=late, which=which) for late, which in _QUEUES)}
 )
-"""
+SELECT greatest(w.opens_at, waiting.due), w.opens_at > waiting.due
+FROM waiting JOIN windows w ON w.account_id = waiting.account_id AND w.closes_at > waiting.due
+ORDER BY 1, 2 LIMIT 1
+"""  # noqa: S608  (our own conditions)
 
 
-def next_due(agent: User) -> datetime | None:
-    """When the agent will be served somebody again, if nobody is due now; None when nothing is planned."""
+class NextCall(NamedTuple):
+    """When somebody is called again, and whether calling hours begin then."""
+
+    at: datetime
+    is_opening: bool
+
+    def __str__(self) -> str:
+        said = {"when": formats.date_format(timezone.localtime(self.at), "j M Y, H:i")}
+        if self.is_opening:
+            return _("Nobody may be called now. Calling hours begin again on %(when)s.") % said
+        return _("Nobody is due now. The next call is due on %(when)s.") % said
+
+
+def next_call(agent: User) -> NextCall | None:
+    """When the agent will be served somebody again, if nobody is now; None when nothing is planned."""
+    values = {"agent": agent.id, "overdue": OVERDUE, "most": COUNTED_TO, "days": DAYS_AHEAD, **hours.defaults()}
     with connection.cursor() as cursor:
-        cursor.execute(_NEXT_DUE, {"agent": agent.id, "overdue": OVERDUE})
-        return cursor.fetchone()[0]
+        cursor.execute(_NEXT_DUE, values)
+        row = cursor.fetchone()
+    return row and NextCall(*row)

@@ -1,8 +1,9 @@
 """When a customer is called again: pure functions of the call, the merchant's rules and the calls so far."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 
+from agents.desk.hours import Window
 from agents.models import CallingRules
 from codservice import days
 from codservice.accounts.models import User
@@ -12,14 +13,24 @@ from orders.models import CallNote, CallState, Order
 
 Outcome = CallNote.Outcome
 SILENT = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF)
+PACE = timedelta(minutes=2)  # from one call to the next
 SKIPPED_FOR = timedelta(minutes=15)  # before a skipped customer is served again
 # Morning, afternoon, evening: who does not answer at work may answer at home.
 AFTERNOON, EVENING = time(12, 30), time(17)
 EVENING_CALL, MORNING_CALL = time(18), time(10)  # what customers mean by “this evening” and “tomorrow”
 
 
-def after(call: Call, order: Order, rules: CallingRules, *, tried: Sequence[datetime], to: User | None) -> CallPlan:
-    """What a locked order waits for after a call that decided nothing; `tried` are its silent calls before.
+def after(
+    call: Call,
+    order: Order,
+    rules: CallingRules,
+    *,
+    tried: Sequence[datetime],
+    windows: Sequence[Window],
+    to: User | None,
+) -> CallPlan:
+    """What a locked order waits for after a call that decided nothing; `tried` are its silent calls before, `windows`
+    when its merchant's customers may be called.
 
     After the last try it waits for a supervisor, as does one with a wrong number or one that is handed over to nobody.
     """
@@ -27,7 +38,9 @@ def after(call: Call, order: Order, rules: CallingRules, *, tried: Sequence[date
     match call.outcome:
         case Outcome.CALLBACK:
             assert call.callback_at is not None  # noqa: S101  (the form asks for it)
-            return CallPlan(CallState.CALLBACK, call.callback_at, attempts=0, agent_id=call.agent.id)
+            return CallPlan(
+                CallState.CALLBACK, call.callback_at, attempts=0, agent_id=call.agent.id if call.agent else None
+            )
         case Outcome.HANDED_OVER if to is not None:
             return CallPlan(CallState.CALLBACK, now, attempts=attempts, agent_id=to.id)
         case Outcome.WRONG_NUMBER | Outcome.HANDED_OVER:
@@ -38,53 +51,68 @@ def after(call: Call, order: Order, rules: CallingRules, *, tried: Sequence[date
     attempts += 1
     if attempts >= rules.most_attempts:
         return CallPlan(CallState.REVIEW, now, attempts=attempts)
-    return CallPlan(CallState.RETRY, next_try(now, rules, [*tried, now]), attempts=attempts)
+    return CallPlan(CallState.RETRY, next_try(now, rules, [*tried, now], windows), attempts=attempts)
 
 
-def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime]) -> datetime:
+def assigned(order: Order, to: User, number: int) -> CallPlan:
+    """What a locked order waits for that is the `number`-th of those that are given to an agent at once.
+
+    One after the other falls due, so that none is a colleague's before the agent can have come to it; what is planned
+    for later stays so.
+    """
+    due_at = max(order.call_due_at, order.now + number * PACE)
+    return CallPlan(CallState.CALLBACK, due_at, attempts=order.call_attempts, agent_id=to.id)
+
+
+def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], windows: Sequence[Window]) -> datetime:
     """When to call again after the silent calls at `tried`, the last of which was just now.
 
-    Never before `retry_minutes` are over, never outside calling hours or on a day off, and in the part of the day in
-    which fewest calls went unanswered; the part of the last call comes after its equals.
+    Never before `retry_minutes` are over, never outside the merchant's `windows`, and in the part of the day in which
+    fewest calls went unanswered; the part of the last call comes after its equals.
     """
-    earliest = (now + timedelta(minutes=rules.retry_minutes)).astimezone(ALGIERS)
-    parts = _parts(rules)
-    missed = [_part_of(at, parts) for at in tried]
+    earliest = now + timedelta(minutes=rules.retry_minutes)
+    missed = [_part_of(at) for at in tried if rules.opens_at <= _clock(at) < rules.closes_at]
     missed += missed[-1:]
-    moments = {part: _first_moment(earliest, part, rules.days_off) for part in parts}
-    return min(moments.items(), key=lambda choice: (missed.count(choice[0]), choice[1]))[1]
+    moments: dict[int, datetime] = {}
+    for window in windows:
+        for moment in _moments(window, earliest):
+            moments.setdefault(_part_of(moment), moment)
+    best = min(moments.items(), key=lambda choice: (missed.count(choice[0]), choice[1]), default=(0, earliest))
+    return best[1].astimezone(ALGIERS)
 
 
-def presets(now: datetime) -> dict[str, datetime]:
-    """The times that customers ask for most; the evening only while it lies ahead."""
+def presets(now: datetime, windows: Sequence[Window]) -> dict[str, datetime]:
+    """The times that customers ask for most, of those at which they may be called: in an hour, this evening, and the
+    morning of the next day that has a window.
+    """
     here = now.astimezone(ALGIERS)
-    evening = days.at(here, EVENING_CALL)
-    return {
-        "hour": now + timedelta(hours=1),
-        **({"evening": evening} if evening > now + timedelta(minutes=30) else {}),
-        "tomorrow": days.at(here + timedelta(days=1), MORNING_CALL),
-    }
+    hour, evening = now + timedelta(hours=1), days.at(here, EVENING_CALL)
+    found = {"hour": hour} if may_call(hour, windows) else {}
+    if evening > now + timedelta(minutes=30) and may_call(evening, windows):
+        found["evening"] = evening
+    later = [window for window in windows if window.opens_at >= days.end_of(here.date())]
+    if later:
+        opens_at, closes_at = later[0]
+        morning = days.at(opens_at.astimezone(ALGIERS), MORNING_CALL)
+        found["tomorrow"] = morning if opens_at <= morning < closes_at else opens_at.astimezone(ALGIERS)
+    return found
 
 
-Part = tuple[time, time]
+def may_call(at: datetime, windows: Sequence[Window]) -> bool:
+    return any(at in window for window in windows)
 
 
-def _parts(rules: CallingRules) -> list[Part]:
-    """The parts of a day in which the merchant's customers may be called, from and until."""
-    edges = [rules.opens_at, *(edge for edge in (AFTERNOON, EVENING) if rules.opens_at < edge < rules.closes_at)]
-    return list(zip(edges, [*edges[1:], rules.closes_at], strict=True))
+def _clock(at: datetime) -> time:
+    return at.astimezone(ALGIERS).time()
 
 
-def _part_of(at: datetime, parts: list[Part]) -> Part | None:
-    moment = at.astimezone(ALGIERS).time()
-    return next((part for part in parts if part[0] <= moment < part[1]), None)
+def _part_of(at: datetime) -> int:
+    """Which part of the day: the number of edges before it."""
+    return sum(edge <= _clock(at) for edge in (AFTERNOON, EVENING))
 
 
-def _first_moment(earliest: datetime, part: Part, days_off: list[int]) -> datetime:
-    """The first moment from `earliest` on that lies in this part of a working day."""
-    day: date = earliest.date()
-    while True:
-        start, end = (days.at(day, edge) for edge in part)
-        if day.isoweekday() not in days_off and earliest < end:
-            return max(earliest, start)
-        day += timedelta(days=1)
+def _moments(window: Window, earliest: datetime) -> list[datetime]:
+    """The first moment of each part of the day in the window that is not before `earliest`."""
+    starts = [max(window.opens_at, earliest)]
+    starts += [days.at(window.opens_at.astimezone(ALGIERS), edge) for edge in (AFTERNOON, EVENING)]
+    return [start for start in starts if start >= earliest and start in window]

@@ -1,12 +1,14 @@
 """What agents are told when an order or a customer has changed under their hands: sentences by the console's clock."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from django.contrib import messages
+from django.http import HttpRequest
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
+from agents.desk import assignment
 from agents.models import Claim
 from codservice.accounts.models import User
 from codservice.errors import Refused
@@ -15,10 +17,18 @@ from orders.models import Order, Status, StatusChange
 
 def refusal(refused: Refused, order_id: UUID, seen_version: int, user: User) -> tuple[int, str]:
     """Level and words: who was faster, if somebody was (perhaps the reader's own first click); else the rule's word."""
-    if Order.objects.filter(id=order_id, version=seen_version).exists():
+    if Order.live.filter(id=order_id, version=seen_version).exists():
         return messages.ERROR, refused.message
     level = messages.INFO if _last_change(order_id).user_id == user.pk else messages.ERROR
     return level, _("%(what)s Nothing was changed now.") % {"what": what_happened(order_id)}
+
+
+def of_rules(request: HttpRequest, agent: User, order_ids: Iterable[UUID]) -> None:
+    """Tell a supervisor that they have given the agent orders of merchants whom that one does not serve."""
+    if request.user.has_perm("orders.supervise_order"):
+        accounts = Order.live.filter(id__in=list(order_ids)).values_list("account_id", flat=True).distinct()
+        if said := assignment.warning(agent, accounts):
+            messages.warning(request, " ".join([said, _("A supervisor says so: it is done all the same.")]))
 
 
 def what_happened(order_id: UUID) -> str:
@@ -42,7 +52,7 @@ def changes(seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> list[tuple[UUI
     changed = [
         (number, order_id) for number, order_id in enumerate(seen, start=1) if now.get(order_id) != seen[order_id]
     ]
-    known = Order.objects.in_bulk([order_id for _number, order_id in changed]) if changed else {}
+    known = Order.live.in_bulk([order_id for _number, order_id in changed]) if changed else {}
     return [
         (
             order_id,
@@ -59,7 +69,7 @@ def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
     """Why the agent no longer holds the customer."""
     if Claim.objects.expired().filter(id=claim_id, agent=agent).exists():
         return _("You did nothing here for ten minutes, so the customer was set free.")
-    orders = Order.objects.filter(id__in=list(seen)[:1])
+    orders = Order.live.filter(id__in=list(seen)[:1])
     others = Claim.objects.live().exclude(agent=agent).filter(phone_e164__in=orders.values("phone_e164"))
     other = others.select_related("agent").first()
     if other is not None:

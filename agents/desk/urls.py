@@ -1,6 +1,7 @@
 """Where the pages of those who work on orders are, and the door in front of them."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite
@@ -20,6 +21,7 @@ def urls(site: AdminSite) -> list[URLPattern]:
     edit = require_http_methods(["GET", "POST"])
     return [
         page("", views.desk_page, "desk"),
+        page("now/", views.desk_now, "desk_now"),
         page("next/", views.next_customer, "desk_next", method=require_POST),
         page("take/<uuid:order_id>/", views.take, "desk_take", method=require_POST),
         page("<uuid:claim_id>/", views.call_screen, "call"),
@@ -35,6 +37,7 @@ def _for_workers(site: AdminSite, view: Callable[..., HttpResponse]) -> Callable
     """A view for who may work on orders. Who must sign in first comes back to the page, and to no address of a form."""
     inner = site.admin_view(view)
 
+    @wraps(view)
     def at_door(request: HttpRequest, **kwargs: Any) -> HttpResponse:
         if not site.has_permission(request):
             claim_id = kwargs.get("claim_id")

@@ -1,49 +1,72 @@
 """The desk, and the screen for the call to one customer. Each view that changes something makes one call of a rule."""
 
+import logging
+from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
+from django import db
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import formats, timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from agents.console import show
-from agents.desk import claims, customer, decisions, overview, planning, telling
-from agents.desk.decisions import CancelReason
-from agents.desk.forms import EditForm, OutcomeForm, SeenField
+from agents.desk import claims, customer, decisions, hours, overview, planning, shown, telling
+from agents.desk.edit_form import EditForm, chosen
+from agents.desk.forms import OutcomeForm, SeenField
 from agents.models import Claim
+from codservice import days
 from codservice.accounts.models import User
+from codservice.accounts.sessions import by_itself
 from codservice.errors import Invalid, Refused
 from orders import regions
+from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order, Status
 
 POLLED_EVERY = 4  # seconds between two looks at what has changed under an agent's hands
 KEPT_EVERY = 60  # seconds between two signs of life at the most
+_SETTLED = int(shown.SETTLED.total_seconds() * 1000)
 _WATCHED = {"lease": int(claims.LEASE.total_seconds()), "polled_every": POLLED_EVERY, "kept_every": KEPT_EVERY}
+LOOKED_EVERY = 10  # seconds between two looks of the desk at what waits
 MOST_PLACES = 12
+logger = logging.getLogger(__name__)
 
 
 # --- The desk ----------------------------------------------------------------------------------------------------
 
 
 def desk_page(request: HttpRequest) -> HttpResponse:
-    counters = overview.counters(request.user)
-    held = list(overview.held(request.user))
-    return show(
-        request,
-        "agents/desk.html",
-        title=_("Desk"),
-        counters=counters,
-        most=overview.COUNTED_TO - 1,
-        mine=[claim for claim in held if claim.agent_id == request.user.pk],
-        others=[claim for claim in held if claim.agent_id != request.user.pk],
-        promises=list(overview.promises(request.user)),
-        next_due=None if counters["due"] else overview.next_due(request.user),
-        now=timezone.now(),
-    )
+    return show(request, "agents/desk.html", title=_("Desk"), looked_every=LOOKED_EVERY, **_desk(request.user))
+
+
+@by_itself
+def desk_now(request: HttpRequest) -> HttpResponse:
+    """What of the desk changes by itself, alone: its page puts it in place of what it shows."""
+    return show(request, "agents/desk_now.html", **_desk(request.user))
+
+
+def _desk(agent: User) -> dict[str, Any]:
+    counters, now = overview.counters(agent), timezone.now()
+    held, promises = list(overview.held(agent)), list(overview.promises(agent))
+    return {
+        "counters": counters,
+        "most": overview.COUNTED_TO - 1,
+        "today": overview.today(agent),
+        "mine": [claim for claim in held if claim.agent_id == agent.pk],
+        "others": [claim for claim in held if claim.agent_id != agent.pk],
+        "promises": promises,
+        "overdue": sum(order.call_due_at <= now for order in promises),
+        "next_call": None if counters["due"] else overview.next_call(agent),
+        "now": now,
+    }
 
 
 def next_customer(request: HttpRequest) -> HttpResponse:
@@ -52,21 +75,22 @@ def next_customer(request: HttpRequest) -> HttpResponse:
 
 def take(request: HttpRequest, order_id: UUID) -> HttpResponse:
     try:
-        return redirect("admin:call", claims.take(order_id, agent=request.user))
+        claim_id = claims.take(order_id, agent=request.user)
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect("admin:orders_order_change", order_id)
+    telling.of_rules(request, request.user, [order_id])
+    return redirect("admin:call", claim_id)
 
 
-def _to_next(request: HttpRequest) -> HttpResponse:
+def _to_next(request: HttpRequest, decided_in: UUID | None = None, order_id: UUID | None = None) -> HttpResponse:
+    """To the next customer; if that is the one of the claim `decided_in` still, to this order of theirs."""
     claim_id = claims.next_customer(request.user)
+    if claim_id == decided_in and order_id:
+        return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
     if claim_id is None:
-        due_at = overview.next_due(request.user)
-        said = _("Nobody is due, and no call is planned.")
-        if due_at is not None:
-            when = formats.date_format(timezone.localtime(due_at), "j M Y, H:i")
-            said = _("Nobody is due now. The next call is due on %(when)s.") % {"when": when}
-        messages.info(request, said, extra_tags="nobody")
+        said = overview.next_call(request.user) or _("Nobody is due, and no call is planned.")
+        messages.info(request, str(said), extra_tags="nobody")
         return redirect("admin:desk")
     return redirect("admin:call", claim_id)
 
@@ -75,14 +99,39 @@ def _to_next(request: HttpRequest) -> HttpResponse:
 
 
 def call_screen(
-    request: HttpRequest, claim_id: UUID, *, form: OutcomeForm | None = None, refused: list[str] | None = None
+    request: HttpRequest,
+    claim_id: UUID,
+    *,
+    form: OutcomeForm | None = None,
+    refused: list[str] | None = None,
+    asks: UUID | None = None,
 ) -> HttpResponse:
-    """Everything about the customer. `form` is one that was sent and needs another look, `refused` says why."""
+    """Everything about the customer. `form` is one that was sent and needs another look, `refused` says why; `asks` is
+    the order of which it asks whether to confirm it all the same.
+
+    Whose page cannot be made waits for a supervisor: nobody is held by a customer whom they cannot see.
+    """
+    try:
+        return _screen(request, claim_id, form, refused or [], asks).render()
+    except db.Error:  # is away or busy, which is no fault of the order
+        raise
+    except Exception:
+        logger.exception("the page of the claim %s cannot be made", claim_id)
+        decisions.set_aside(claim_id, agent=request.user)
+        messages.error(request, _("This customer cannot be shown and waits for a supervisor. Press Next order."))
+        return redirect("admin:desk")
+
+
+def _screen(
+    request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, refused: list[str], asks: UUID | None
+) -> TemplateResponse:
     status = 409 if refused else 422 if form else 200
     found = customer.read(claim_id, agent=request.user)
     if found is None or not found.pending:
-        return _gone(request, claim_id, form, [] if found is None else refused or [], status)
-    first = found.pending[0].order
+        return _gone(request, claim_id, form, [] if found is None else refused, status)
+    first, shown_at = found.pending[0].order, found.shown_at.isoformat()
+    seen = [f"{entry.order.id}:{entry.order.version}" for entry in found.pending]
+    windows = hours.of_customer([entry.order.id for entry in found.pending])
     return show(
         request,
         "agents/call.html",
@@ -90,11 +139,20 @@ def call_screen(
         customer=found,
         first=first,
         chosen=_chosen(request, form, found),
-        form=form or OutcomeForm(agent=request.user),
-        sent=form.data.get("outcome", "") if form else "",
-        presets=planning.presets(timezone.now()),
-        refused=refused or [],
+        form=form or OutcomeForm(claim_id=claim_id, agent=request.user),
+        sent=form.data.get("outcome", "").partition(":")[0] if form else "",
+        seen=seen,
+        shown_at=shown_at,
+        seal=shown.seal(claim_id, shown_at, seen),
+        settled=_SETTLED,
+        reasons={name: reasons.choices for name, reasons in OutcomeForm.REASONS.items()},
+        presets=planning.presets(found.shown_at, windows),
+        tomorrow=days.today() + timedelta(days=1),
+        is_closed=not planning.may_call(found.shown_at, windows),
+        refused=refused,
+        asks=asks,
         whatsapp=first.phone_e164.removeprefix("+") if first.phone_e164[4:5] in "567" else "",
+        sum_of_all=sum(entry.order.total_amount for entry in found.pending),
         counted=[(each.label, found.history[each], each) for each in Status if each in found.history],
         status=status,
         **_WATCHED,
@@ -102,18 +160,24 @@ def call_screen(
 
 
 def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
-    form = OutcomeForm(request.POST, agent=request.user)
+    form = OutcomeForm(request.POST, claim_id=claim_id, agent=request.user)
     if not form.is_valid():
         return call_screen(request, claim_id, form=form)
+    order_id = form.cleaned_data["order"]
+    if form.may_need_asking and customer.duplicates([order_id])[order_id]:
+        return call_screen(request, claim_id, form=form, asks=order_id)
     try:
         _write(claim_id, form, request.user)
     except Refused as refused:
         return call_screen(request, claim_id, form=form, refused=_why_refused(claim_id, form, refused, request.user))
     # The tag tells the page whose draft of a note is no longer needed.
     messages.success(request, _what_was_done(form), extra_tags=f"done-{next(iter(form.seen_versions))}")
-    return redirect("admin:desk") if form.cleaned_data["pause"] else _to_next(request)
+    if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
+        telling.of_rules(request, form.cleaned_data["to"], form.seen_versions)
+    return redirect("admin:desk") if form.cleaned_data["pause"] else _to_next(request, claim_id, form.next_order)
 
 
+@by_itself
 def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     """What has become of the orders that the page shows, `?seen=<order id>:<version>` for each. Renews no lease.
 
@@ -144,26 +208,43 @@ def keep(request: HttpRequest, claim_id: UUID) -> HttpResponse:
 
 
 def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
+    """The form. Its other buttons, by which products are found and chosen and the fee is proposed, save nothing."""
     held = claims.held(claim_id, agent=request.user).values("phone_e164")
-    orders = Order.objects.filter(id=order_id, status=Status.PENDING, phone_e164__in=held).select_related("account")
+    orders = Order.live.filter(id=order_id, status=Status.PENDING, phone_e164__in=held).select_related("account")
     order = orders.first()
     if order is None:
         return redirect("admin:call", claim_id)  # which says why
-    form = EditForm(request.POST or None, order=order, items=order.items.order_by("position"))
-    if form.is_valid():
-        seen = form.cleaned_data["version"]
-        try:
-            decisions.edit(claim_id, order_id, form.changes(), agent=request.user, seen_version=seen)
-        except Invalid as invalid:
-            form.add_error(None, [sentence for sentences in invalid.errors.values() for sentence in sentences])
-        except Refused as refused:
-            messages.error(request, refused.message)
-            return redirect("admin:call", claim_id)
-        else:
-            messages.success(request, _("The changes are saved."))
-            return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
-    claims.keep(claim_id, agent=request.user)
-    context = {"title": _("Edit the order"), "claim_id": claim_id, "order": order, "form": form, **_WATCHED}
+    items = list(order.items.order_by("position"))
+    if {"search", "choose", "propose"} & request.POST.keys():
+        said = request.POST.dict()
+        form = EditForm(order=order, items=items, written=chosen(said) if "choose" in said else said)
+        if "propose" in said:
+            form.take_fee()
+        return _edit_page(request, claim_id, form)
+    form = EditForm(request.POST or None, order=order, items=items)
+    if not form.is_valid():
+        return _edit_page(request, claim_id, form)
+    if form.needs_fee:
+        form = EditForm(order=order, items=items, written=request.POST.dict())
+        form.take_fee()
+        messages.warning(request, _("Nothing is saved yet: look at the merchant's fee for this delivery."))
+        return _edit_page(request, claim_id, form)
+    seen = form.cleaned_data["version"]
+    try:
+        decisions.edit(claim_id, order_id, form.changes(), agent=request.user, seen_version=seen)
+    except Invalid as invalid:
+        form.blame(invalid.errors)
+        return _edit_page(request, claim_id, form)
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect("admin:call", claim_id)
+    messages.success(request, _("The changes are saved."))
+    return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
+
+
+def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResponse:
+    claims.look(claim_id, agent=request.user)
+    context = {"title": _("Edit the order"), "claim_id": claim_id, "order": form.order, "form": form, **_WATCHED}
     return show(request, "agents/edit.html", status=422 if form.is_bound else 200, **context)
 
 
@@ -184,18 +265,26 @@ def _write(claim_id: UUID, form: OutcomeForm, agent: User) -> None:
     match form.cleaned_data["outcome"]:
         case form.CONFIRM:
             decisions.confirm(claim_id, form.decision(), agent=agent)
+        case form.CONFIRM_ALL:
+            shown_at = form.cleaned_data["shown_at"]
+            decisions.confirm_all(claim_id, form.call(), seen=form.seen_versions, shown_at=shown_at)
         case form.CANCEL:
             why, details = CancelReason(form.cleaned_data["why"]), form.cleaned_data["details"]
             decisions.cancel(claim_id, form.decision(), why, details=details, agent=agent)
         case _:
-            decisions.note_call(claim_id, form.call(), seen=form.seen_versions, to=form.cleaned_data["to"])
+            data = form.cleaned_data
+            decisions.note_call(
+                claim_id, form.call(), seen=form.seen_versions, to=data["to"], shown_at=data["shown_at"]
+            )
 
 
-def _gone(request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: list[str], status: int) -> HttpResponse:
+def _gone(
+    request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: list[str], status: int
+) -> TemplateResponse:
     """The customer is not the agent's, or has nothing left to decide: why, and the note that was typed."""
     seen = form.seen_versions if form else {}
     mine = Claim.objects.filter(id=claim_id, agent=request.user)
-    pending = Order.objects.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
+    pending = Order.live.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
     if not says:
         is_held = again is None and mine.live().exists()
@@ -223,11 +312,29 @@ def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: Use
     return [*(changed or [refused.message]), _("Nothing was written now.")]
 
 
-def _what_was_done(form: OutcomeForm) -> str:
+def _what_was_done(form: OutcomeForm) -> SafeString:
+    """What was written of whom, and the way to the order."""
+    order = Order.live.select_related("account").get(id=form.cleaned_data["order"])
+    named = ", ".join(filter(None, [order.external_id, order.account.name]))
+    link = _("See the order: %(order)s") % {"order": named}
+    address = reverse("admin:orders_order_change", args=[order.id])
+    return format_html('{} <a href="{}">{}</a>', _written(form, order.customer_name), address, link)
+
+
+def _written(form: OutcomeForm, name: str) -> str:
     data = form.cleaned_data
-    name = Order.objects.values_list("customer_name", flat=True).get(id=data["order"])
     if data["outcome"] == form.CONFIRM:
         return _("The order of %(name)s is confirmed.") % {"name": name}
+    if data["outcome"] == form.CONFIRM_ALL:
+        said = {"name": name, "count": len(data["seen"])}
+        return (
+            ngettext(
+                "%(count)d order of %(name)s is confirmed.",
+                "%(count)d orders of %(name)s are confirmed.",
+                said["count"],
+            )
+            % said
+        )
     if data["outcome"] == form.CANCEL:
         return _("The order of %(name)s is canceled.") % {"name": name}
     if data["outcome"] in form.CALLBACKS:

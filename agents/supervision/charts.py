@@ -11,6 +11,7 @@ class Point(NamedTuple):
     name: str
     value: float | None
     text: str  # the value as people read it
+    short: str = ""  # what stands on a standing bar while there is room
 
 
 class Bar(NamedTuple):
@@ -21,6 +22,7 @@ class Bar(NamedTuple):
     name_at: float  # where the name's middle is, along the axis of names
     point: Point
     is_named: bool
+    has_room: bool = False  # for its short text
 
     @property
     def value_at(self) -> float:
@@ -44,9 +46,10 @@ class Chart(NamedTuple):
 
 WIDTH = 720
 MOST_LYING = 20
-_STANDING_HEIGHT, _SCALE_WIDTH, _TOP, _BOTTOM = 240, 56, 12, 28
+_STANDING_HEIGHT, _SCALE_WIDTH, _TOP, _BOTTOM = 240, 56, 18, 28
 _MOST_NAMES = 10  # under a scale of days; more would run into each other
-_ROW, _NAME_WIDTH, _VALUE_WIDTH = 30, 200, 80
+_MOST_SHORTS = 16  # on bars of days
+_ROW, _NAME_WIDTH, _VALUE_WIDTH = 30, 200, 170
 
 
 def standing(points: Sequence[Point], unit: str = "") -> Chart:
@@ -60,7 +63,7 @@ def standing(points: Sequence[Point], unit: str = "") -> Chart:
         height, x = inner * (point.value or 0) / top, _SCALE_WIDTH + number * step
         y, middle = _TOP + inner - height, x + step / 2
         bar = (round(number, 1) for number in (x + step * 0.15, y, step * 0.7, height, middle))
-        bars.append(Bar(*bar, point, number % every == 0))
+        bars.append(Bar(*bar, point, number % every == 0, has_room=len(points) <= _MOST_SHORTS))
     scale = [Line(round(_TOP + inner * (1 - part), 1), f"{top * part:g}{unit}") for part in (0, 0.5, 1)]
     return Chart(WIDTH, _STANDING_HEIGHT, bars, scale)
 

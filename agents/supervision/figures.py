@@ -1,26 +1,40 @@
-"""The figures' page: a period, one way to divide it, a chart of one figure beside the table of all; and as CSV."""
+"""The figures' page: a period beside the one before it, one way to divide it, a chart of one figure beside the table of
+all, why orders were canceled and what waits; and as CSV. Counts of orders lead to the list of these orders.
 
+Names of products and sources, and reasons, are what others wrote: they are shown, and nothing is looked up by them.
+"""
+
+from collections.abc import Iterable
 from datetime import date, timedelta
 from io import StringIO
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import formats
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
+from agents import ages
 from agents.console import show
 from agents.supervision import charts, for_supervisors, performance
-from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures
+from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures, Summary
+from agents.templatetags.console_tags import duration
 from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.files.tables import BOM, SafeWriter
-from orders.templatetags.orders import wilaya
+from codservice.form_fields import DayField
+from inventory.models import Product
+from orders import cancel_reasons
+from orders.models import Status
+from orders.templatetags.orders import dinars, wilaya
 
 MOST_ROWS = 100  # on the page; the file has all
+MOST_REASONS = 12
 
 
 class Column(NamedTuple):
@@ -29,16 +43,22 @@ class Column(NamedTuple):
     name: str
     title: Any
     help: Any
-    kind: str  # count, percent, ratio or time
+    kind: str  # count, percent, ratio, time or amount
+    part: str = ""  # of a percentage: what is counted, and of how many
+    whole: str = ""
+    did: str = ""  # what happened to the orders that it leads to
 
 
 COLUMNS = [
     Column("calls", gettext_lazy("Calls"), gettext_lazy("Calls that were noted, answered or not."), "count"),
     Column("contact_rate", gettext_lazy("Contact rate"),
-           gettext_lazy("Calls in which the customer spoke, of all calls."), "percent"),
-    Column("decisions", gettext_lazy("Decisions"), gettext_lazy("Orders that agents confirmed or canceled."), "count"),
+           gettext_lazy("Calls in which the customer spoke, of all calls."), "percent", "reached", "calls"),
+    Column("decisions", gettext_lazy("Decisions"), gettext_lazy("Orders that agents confirmed or canceled."), "count",
+           did="decided"),
     Column("confirmation_rate", gettext_lazy("Confirmation rate"),
-           gettext_lazy("Confirmed orders, of the decided ones."), "percent"),
+           gettext_lazy("Confirmed orders, of the decided ones."), "percent", "confirmed", "decisions", "confirmed"),
+    Column("confirmed_amount", gettext_lazy("Confirmed, in DA"),
+           gettext_lazy("What the confirmed orders come to; by product, their lines of it."), "amount"),
     Column("calls_per_decision", gettext_lazy("Calls per decision"),
            gettext_lazy("All calls of the period, by its decisions."), "ratio"),
     Column("first_call", gettext_lazy("To the first call"),
@@ -46,40 +66,45 @@ COLUMNS = [
     Column("decision", gettext_lazy("To the decision"),
            gettext_lazy("Half of the orders waited no longer from their import to their decision."), "time"),
     Column("kept_rate", gettext_lazy("Promises kept"),
-           gettext_lazy("Promised calls that were made within 15 minutes of the promised time."), "percent"),
+           gettext_lazy("Promised calls that were made within 15 minutes of the promised time."), "percent", "kept",
+           "promises"),
     Column("return_rate", gettext_lazy("Returns"),
            gettext_lazy("Parcels that came back, of those that arrived or came back; by the agent who confirmed them."),
-           "percent"),
+           "percent", "returned", "ended", "returned"),
+    Column("delivered_amount", gettext_lazy("Delivered, in DA"),
+           gettext_lazy("What the parcels come to that arrived; by product, their lines of it."), "amount"),
 ]  # fmt: skip
 DIVISIONS = dict(
     zip(
         DIMENSIONS,
-        (gettext_lazy("By day"), gettext_lazy("By agent"), gettext_lazy("By merchant"), gettext_lazy("By wilaya")),
+        (gettext_lazy("By day"), gettext_lazy("By agent"), gettext_lazy("By merchant"), gettext_lazy("By wilaya"),
+         gettext_lazy("By product"), gettext_lazy("By source"), gettext_lazy("By hour")),
         strict=True,
     )
-)
+)  # fmt: skip
 # What the file has: names as in `Figures`, times in minutes.
 CSV_COLUMNS = [
     "calls", "reached", "contact_rate", "confirmed", "canceled", "decisions", "confirmation_rate", "calls_per_decision",
     "first_call", "decision", "promises", "kept", "kept_rate", "delivered", "returned", "return_rate",
+    "confirmed_amount", "canceled_amount", "delivered_amount", "returned_amount",
 ]  # fmt: skip
 
 
 class PeriodForm(forms.Form):
     """Days from and to, both included. Without them: the last 7 days."""
 
-    first = forms.DateField(label=gettext_lazy("From"), required=False)
-    last = forms.DateField(label=gettext_lazy("To"), required=False)
+    first = DayField(label=gettext_lazy("From"), required=False)
+    last = DayField(label=gettext_lazy("To"), required=False)
     by = forms.ChoiceField(choices=DIVISIONS.items(), required=False)
     show = forms.ChoiceField(choices=[(column.name, column.title) for column in COLUMNS], required=False)
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, label_suffix="")
-        for name in ("first", "last"):
-            self.fields[name].widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
+        if self.errors:
+            return data
         today = days.today()
         last = data["last"] = data.get("last") or today
         first = data["first"] = data.get("first") or last - timedelta(days=6)
@@ -88,8 +113,6 @@ class PeriodForm(forms.Form):
             raise ValidationError(_("The first day must not be later than the last."))
         if (last - first).days >= MOST_DAYS:
             raise ValidationError(_("Not more than %(days)d days at once.") % {"days": MOST_DAYS})
-        if last.year > 2999 or first.year < 2000:
-            raise ValidationError(_("There are no figures of such days."))
         return data
 
 
@@ -100,9 +123,11 @@ def page(request: HttpRequest) -> HttpResponse:
         context = {"form": form, "presets": _presets(), "divisions": DIVISIONS}
         return show(request, "agents/supervision/figures.html", title=_("Figures"), status=422, **context)
     chosen = form.cleaned_data
-    everything, rows = performance.read(chosen["first"], chosen["last"], chosen["by"])
-    names = _names(rows, chosen["by"])
+    summary = performance.look(chosen["first"], chosen["last"], chosen["by"])
+    rows = summary.rows
+    names = _names(rows if chosen["by"] == "day" else rows[:MOST_ROWS], chosen["by"])
     column = next(column for column in COLUMNS if column.name == chosen["show"])
+    length = chosen["last"] - chosen["first"]
     return show(
         request,
         "agents/supervision/figures.html",
@@ -113,11 +138,20 @@ def page(request: HttpRequest) -> HttpResponse:
         chosen=chosen,
         columns=COLUMNS,
         column=column,
+        tiles=_tiles(summary, chosen),
         chart=_chart(column, rows, names, chosen),
         is_standing=chosen["by"] == "day",
-        table=[(names[row.key], [_text(row, column) for column in COLUMNS]) for row in rows[:MOST_ROWS]],
-        total=[_text(everything, column) for column in COLUMNS],
+        table=[
+            (names[row.key].text, _day(row, chosen), _cells(row, chosen, names[row.key].query))
+            for row in rows[:MOST_ROWS]
+        ],
+        total=_cells(summary.total, chosen, {}),
+        before=_cells(summary.before),
+        before_first=chosen["first"] - length - timedelta(days=1),
+        before_last=chosen["first"] - timedelta(days=1),
         left_out=max(len(rows) - MOST_ROWS, 0),
+        reasons=_reasons(summary, chosen),
+        backlog=_backlog(summary),
     )
 
 
@@ -134,7 +168,7 @@ def as_csv(request: HttpRequest) -> HttpResponse:
     file.write(BOM)
     writer = SafeWriter(file)
     writer.write([chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)])
-    for name, row in [("all", everything), *((names[row.key], row) for row in rows)]:
+    for name, row in [("all", everything), *((names[row.key].text, row) for row in rows)]:
         writer.write([name, *(_cell(getattr(row, column)) for column in CSV_COLUMNS)])
     response = HttpResponse(file.getvalue(), content_type="text/csv; charset=utf-8")
     name = f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv"
@@ -146,34 +180,181 @@ def _presets() -> list[tuple[str, date, date]]:
     today = days.today()
     return [
         (label, today - timedelta(days=count - 1), today)
-        for count, label in ((1, _("Today")), (7, _("7 days")), (30, _("30 days")))
+        for count, label in ((1, _("Today")), (7, _("7 days")), (30, _("30 days")), (92, _("92 days")))
     ]
 
 
-def _names(rows: list[Figures], by: str) -> dict[str, str]:
-    """Key → what people call it."""
+class Name(NamedTuple):
+    """What people call a row, and how the list of orders is asked for those of it."""
+
+    text: str
+    query: dict[str, str]
+
+
+def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
+    """By key. One statement for agents, merchants or products."""
     keys = [row.key for row in rows]
-    if by == "day":
-        return {key: key for key in keys}
-    if by == "wilaya":
-        return {key: f"{key} {wilaya(key)}" for key in keys}
-    if by == "agent":
-        people = User.objects.in_bulk([UUID(key) for key in keys])
-        return {key: people[UUID(key)].display_name if UUID(key) in people else "?" for key in keys}
-    names = {str(id_): name for id_, name in Account.objects.filter(id__in=keys).values_list("id", "name")}
-    return {key: names.get(key, "?") for key in keys}
+    match by:
+        case "day":
+            return {key: Name(key, {"did_first": key, "did_last": key}) for key in keys}
+        case "wilaya":
+            return {key: Name(f"{key} {wilaya(key)}", {"wilaya": key}) for key in keys}
+        case "hour":
+            return {key: Name(f"{key}:00", {"hour": key}) for key in keys}
+        case "source":
+            return {key: Name(key or _("Not told"), {"source": key or "-"}) for key in keys}
+        case "product":
+            ids = [id_ for key in keys if (id_ := _id(key))]
+            products = Product.objects.filter(id__in=ids).values_list("id", "name", "account__name")
+            found = {str(id_): Name(f"{name} · {shop}", {"product": str(id_)}) for id_, name, shop in products}
+            return {key: found.get(key) or Name(key, {"line": key}) for key in keys}
+        case "agent":
+            people = User.objects.in_bulk([UUID(key) for key in keys])
+            shown = {str(id_): person.display_name for id_, person in people.items()}
+            return {key: Name(shown.get(key, "?"), {"agent": key}) for key in keys}
+    shops = {str(id_): name for id_, name in Account.objects.filter(id__in=keys).values_list("id", "name")}
+    return {key: Name(shops.get(key, "?"), {"shop": key}) for key in keys}
 
 
-def _chart(column: Column, rows: list[Figures], names: dict[str, str], chosen: dict[str, Any]) -> charts.Chart:
+def _id(key: str) -> UUID | None:
+    try:
+        return UUID(key) if len(key) == 36 else None
+    except ValueError:
+        return None
+
+
+def _orders(did: str, chosen: dict[str, Any], **query: str) -> str:
+    """Where the list of the orders is to which this happened in the period."""
+    period = {"did_first": chosen["first"], "did_last": chosen["last"]}
+    asked = urlencode({"status": "all", "did": did, **period, **query})
+    return f"{reverse('admin:orders_order_changelist')}?{asked}"
+
+
+class Cell(NamedTuple):
+    text: str
+    counts: str  # of a percentage: of how many, how many
+    link: str
+
+
+def _day(row: Figures, chosen: dict[str, Any]) -> str:
+    """Of an agent's row of one day, the calls of that day."""
+    if chosen["by"] != "agent" or chosen["first"] != chosen["last"]:
+        return ""
+    return f"{reverse('admin:person_day', args=[row.key])}?day={chosen['last']}"
+
+
+def _cells(row: Figures, chosen: dict[str, Any] | None = None, query: dict[str, str] | None = None) -> list[Cell]:
+    """A row of the table; with what was chosen each count of orders leads to them."""
+    cells = []
+    for column in COLUMNS:
+        count = getattr(row, column.part or column.name)
+        link = _orders(column.did, chosen, **(query or {})) if chosen and column.did and count else ""
+        cells.append(Cell(_text(row, column), _counts(row, column), link))
+    return cells
+
+
+def _counts(row: Figures, column: Column) -> str:
+    if not column.part or not (whole := getattr(row, column.whole)):
+        return ""
+    return _("%(part)s of %(whole)s") % {"part": _number(getattr(row, column.part)), "whole": _number(whole)}
+
+
+class Tile(NamedTuple):
+    status: str
+    title: str
+    count: str
+    amount: str
+    before: str
+    link: str
+
+
+def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
+    """What came of the calls, in orders and dinars, beside the period before."""
+    titles = {
+        "confirmed": _("Confirmed"), "canceled": _("Canceled"), "delivered": _("Delivered"), "returned": _("Returned"),
+    }  # fmt: skip
+    total, before = summary.total, summary.before
+    return [
+        Tile(
+            name,
+            title,
+            _number(getattr(total, name)),
+            dinars(getattr(total, f"{name}_amount")),
+            _number(getattr(before, name)),
+            _orders(name, chosen) if getattr(total, name) else "",
+        )
+        for name, title in titles.items()
+    ]
+
+
+class Bar(NamedTuple):
+    """One of a few parts of a whole, as long in the picture as `value` of `most`."""
+
+    name: str
+    value: int
+    most: int
+    text: str
+    link: str
+
+
+def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[Bar]:
+    whole = sum(row.canceled for row in summary.reasons)
+    most = max((row.canceled for row in summary.reasons), default=0)
+    return [
+        Bar(
+            cancel_reasons.in_words(row.key) or _("Not told"),
+            row.canceled,
+            most,
+            f"{_number(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
+            _orders("canceled", chosen, reason=row.key or "-"),
+        )
+        for row in summary.reasons[:MOST_REASONS]
+        if row.canceled
+    ]
+
+
+def _backlog(summary: Summary) -> list[Bar]:
+    most = max(count for count, _amount in summary.backlog)
+    address = reverse("admin:orders_order_changelist")
+    return [
+        Bar(
+            name,
+            count,
+            most,
+            f"{_number(count)} · {dinars(amount)} {_('DA')}",
+            f"{address}?{urlencode({'status': Status.PENDING, 'age': number})}" if count else "",
+        )
+        for number, (name, (count, amount)) in enumerate(zip(ages.names(), summary.backlog, strict=True))
+    ]
+
+
+def _chart(column: Column, rows: list[Figures], names: dict[str, Name], chosen: dict[str, Any]) -> charts.Chart:
     if chosen["by"] != "day":
-        return charts.lying([charts.Point(names[row.key], _value(row, column), _text(row, column)) for row in rows])
+        return charts.lying(
+            [
+                charts.Point(names[row.key].text, _value(row, column), _with_counts(row, column))
+                for row in rows[: charts.MOST_LYING]
+            ]
+        )
     by_day = {row.key: row for row in rows}
     points = []
     for number in range((chosen["last"] - chosen["first"]).days + 1):
         day = chosen["first"] + timedelta(days=number)
         row = by_day.get(day.isoformat(), Figures(day.isoformat()))
-        points.append(charts.Point(f"{day:%d.%m}", _value(row, column), _text(row, column)))
+        points.append(charts.Point(f"{day:%d.%m}", _value(row, column), _with_counts(row, column), _short(row, column)))
     return charts.standing(points, unit={"percent": " %", "time": " min"}.get(column.kind, ""))
+
+
+def _with_counts(row: Figures, column: Column) -> str:
+    return " · ".join(filter(None, (_text(row, column), _counts(row, column))))
+
+
+def _short(row: Figures, column: Column) -> str:
+    """What fits on a day's bar: how many it were, or of a percentage how many of them."""
+    if column.kind in ("percent", "count"):
+        count = getattr(row, column.part or column.name)
+        return _number(count) if getattr(row, column.whole or column.name) else ""
+    return ""
 
 
 def _value(row: Figures, column: Column) -> float | None:
@@ -193,19 +374,22 @@ def _text(row: Figures, column: Column) -> str:
         return "–"
     match column.kind:
         case "percent":
-            return f"{formats.number_format(round(value * 100, 1), 1)} %"
+            return _percent(value)
         case "ratio":
             return formats.number_format(round(value, 2), 2)
         case "time":
-            return _duration(value)
-    return formats.number_format(value, use_l10n=True, force_grouping=True)
+            return duration(value)
+        case "amount":
+            return dinars(value)
+    return _number(value)
 
 
-def _duration(value: timedelta) -> str:
-    minutes = round(value / timedelta(minutes=1))
-    if minutes < 60:
-        return ngettext("%(count)d minute", "%(count)d minutes", minutes) % {"count": minutes}
-    return _("%(hours)d h %(minutes)02d min") % {"hours": minutes // 60, "minutes": minutes % 60}
+def _percent(share: float) -> str:
+    return f"{formats.number_format(round(share * 100, 1), 1)} %"
+
+
+def _number(count: int) -> str:
+    return formats.number_format(count, use_l10n=True, force_grouping=True)
 
 
 def _cell(value: Any) -> Any:

@@ -8,8 +8,9 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 
 from agents.desk import claims
-from codservice.accounts import one_time_codes, staff
+from codservice.accounts import one_time_codes, security_log, staff
 from codservice.accounts.models import User
+from codservice.accounts.security_log import Action
 
 
 def minded_by(user: User) -> QuerySet[User]:
@@ -21,26 +22,27 @@ def minded_by(user: User) -> QuerySet[User]:
 
 
 def renew_password(user: User) -> str:
-    """A new password, which ends all of the person's sessions; to be told now or never."""
-    password = staff.make_password()
-    user.set_password(password)
-    user.save(update_fields=["password"])
+    """A one-time password, which ends all of the person's sessions; to be told now or never."""
+    password = staff.give_one_time_password(user)
+    with transaction.atomic():
+        user.save(update_fields=["password", "has_one_time_password"])
+        security_log.note_person(Action.RESET, user)
     return password
 
 
 def deactivate(user: User) -> None:
     """The person's next click is refused, and their customers are free."""
     with transaction.atomic():
-        user.is_active = False
-        user.save(update_fields=["is_active"])
+        user.deactivate()
         claims.release_all(user)
 
 
 def reactivate(user: User) -> str:
-    """The person may sign in again, with a new password: a session from before does not come back to life."""
+    """The person may sign in again, with a one-time password."""
     with transaction.atomic():
         user.is_active = True
         user.save(update_fields=["is_active"])
+        security_log.note_person(Action.REACTIVATED, user)
         return renew_password(user)
 
 

@@ -1,4 +1,4 @@
-"""Many orders moved at once to shipped, delivered or returned: chosen in the list or named, looked over, then moved."""
+"""Many orders moved at once to shipped, delivered or returned: named, looked over, then moved."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ TARGETS = [(status.value, status.label) for status in (Status.SHIPPED, Status.DE
 class ChooseForm(forms.Form):
     """Which orders are to be moved, and where to."""
 
-    to = forms.ChoiceField(label=gettext_lazy("Move them to"), choices=TARGETS)
+    to = forms.ChoiceField(label=gettext_lazy("Change status to"), choices=TARGETS)
     named = forms.CharField(
         label=gettext_lazy("Orders"),
         required=False,
@@ -58,8 +58,7 @@ def page(request: HttpRequest) -> HttpResponse:
     to = Status(form.cleaned_data["to"])
     if "make" in request.POST:
         return _make(request, to)
-    names = [name for name in request.POST.getlist("order") if _as_uuid(name)]
-    names += [name.strip() for name in form.cleaned_data["named"].split("\n")]
+    names = [name.strip() for name in form.cleaned_data["named"].split("\n")]
     names = [name for name in dict.fromkeys(names) if name]
     if not names:
         form.add_error("named", _("Name at least one order, or choose some in the list."))
@@ -72,7 +71,7 @@ def page(request: HttpRequest) -> HttpResponse:
 
 def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
     status = 422 if form.errors else 200
-    return show(request, "agents/supervision/moves.html", title=_("Move orders"), form=form, most=MOST, status=status)
+    return show(request, "agents/supervision/moves.html", title=_("Bulk update"), form=form, most=MOST, status=status)
 
 
 def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse:
@@ -86,7 +85,7 @@ def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse
     return show(
         request,
         "agents/supervision/moves_preview.html",
-        title=_("Move orders to “%(status)s”") % {"status": to.label},
+        title=_("Change orders to “%(status)s”") % {"status": to.label},
         to=to,
         movable=[row for row in rows if not row.refusal],
         refused=[row for row in rows if row.refusal],
@@ -96,14 +95,15 @@ def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse
 
 def find(names: list[str]) -> tuple[list[Order], list[str]]:
     """Orders by their ids and by shops' order numbers, of every shop that has the number; and the names of none."""
-    ids = {name: id_ for name in names if (id_ := _as_uuid(name))}
+    ids = {name: id_ for name in names if (id_ := as_uuid(name))}
     # Asked account by account, because that is how the shops' numbers are indexed.
-    by_number = Order.objects.filter(
-        account__in=Account.objects.values("pk"), external_id__in=[name for name in names if name not in ids]
+    by_number = Order.live.filter(
+        account__in=Account.objects.filter(live=None).values("pk"),
+        external_id__in=[name for name in names if name not in ids],
     )
-    by_id = Order.objects.filter(id__in=ids.values())
+    by_id = Order.live.filter(id__in=ids.values())
     rows = by_id.values("pk").union(by_number.values("pk")[: 2 * MOST])
-    orders = list(Order.objects.filter(pk__in=rows).select_related("account").order_by("id"))
+    orders = list(Order.live.filter(pk__in=rows).select_related("account").order_by("id"))
     found = {order.external_id for order in orders} | {order.id for order in orders}
     return orders, [name for name in names if ids.get(name, name) not in found]
 
@@ -113,10 +113,11 @@ def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
     with transaction.atomic():
         outcomes = shipments.record([_shipment(order.id, order.version, to) for order in orders], actor=actor)
         transaction.set_rollback(True)
-    return [_said(outcome, to) for outcome in outcomes]
+    return [said(outcome, to) for outcome in outcomes]
 
 
-def _said(outcome: bool | Refused, to: Status) -> str:
+def said(outcome: bool | Refused, to: Status) -> str:
+    """Why a move was refused, empty where it was not."""
     if isinstance(outcome, Refused):
         return outcome.message
     return "" if outcome else _("It has been “%(status)s” already.") % {"status": to.label}
@@ -126,7 +127,7 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     chosen = []
     for text in request.POST.getlist("seen")[:MOST]:
         name, _colon, version = text.partition(":")
-        if (order_id := _as_uuid(name)) and version.isdecimal() and len(version) < 10:
+        if (order_id := as_uuid(name)) and version.isdecimal() and len(version) < 10:
             chosen.append(_shipment(order_id, int(version), to))
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was moved."))
@@ -151,7 +152,8 @@ def _shipment(order_id: UUID, version: int, to: Status) -> shipments.Shipment:
     return shipments.Shipment(to, order_id=order_id, seen_version=version)
 
 
-def _as_uuid(text: str) -> UUID | None:
+def as_uuid(text: str) -> UUID | None:
+    """The id, or None when it is none."""
     try:
         return UUID(text)
     except ValueError:

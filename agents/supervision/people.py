@@ -14,9 +14,10 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from agents.console import show
+from agents.desk import assignment
 from agents.models import Claim
 from agents.supervision import for_supervisors, minding
-from agents.supervision.performance import CALLS
+from agents.supervision.summing import CALLS
 from codservice import days
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
@@ -48,7 +49,8 @@ class PersonForm(forms.ModelForm):
 
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
-    people = list(minding.minded_by(request.user).order_by("-is_active", "first_name", "username")[:MOST])
+    minded = minding.minded_by(request.user).select_related("assignment")
+    people = list(minded.order_by("-is_active", "first_name", "username")[:MOST])
     held = {claim.agent_id: claim for claim in Claim.objects.live().order_by("-claimed_at")}
     # Along call_note_by_time.
     calls = dict(
@@ -57,7 +59,7 @@ def page(request: HttpRequest) -> HttpResponse:
         .annotate(Count("id"))
     )
     rows = [(person, held.get(person.id), calls.get(person.id, 0)) for person in people]
-    return show(request, "agents/supervision/people.html", title=_("Agents"), rows=rows)
+    return show(request, "agents/supervision/people.html", title=_("Agents"), rows=rows, nobodys=assignment.nobodys())
 
 
 @for_supervisors
@@ -103,6 +105,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         "agents/supervision/person.html",
         title=person.display_name,
         person=person,
+        rule=assignment.of(person),
         has_codes=one_time_codes.are_on(person),
     )
 

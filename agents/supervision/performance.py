@@ -1,30 +1,33 @@
-"""How the call center does, by day, agent, merchant or wilaya. Each figure counts what happened within the period.
+"""How the call center does, divided in one of several ways. Each figure counts what happened within the period.
 
-All are read by one statement, whatever the period. A call about two orders of one customer counts for both; what
-merchants cancel themselves is no decision of the call center. `None` is a figure of nothing: nobody called or decided.
+All are read by one statement, whatever the period: days that are summed up (`summing`) from their sums, all others
+from the rows. A call about two orders of one customer counts for both; what merchants cancel themselves is no decision
+of the call center. `None` is a figure of nothing: nobody called or decided.
 """
 
-from dataclasses import dataclass
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.db import connection
 
+from agents import ages
+from agents.supervision import summing
+from agents.supervision.summing import COLUMNS, WAITS, Dimension
 from codservice import days
-from orders.models import CallNote
 
-DIMENSIONS = ("day", "agent", "merchant", "wilaya")
+DIMENSIONS = ("day", "agent", "merchant", "wilaya", "product", "source", "hour")
 MOST_DAYS = 92
-PUNCTUAL = timedelta(minutes=15)  # before and after the promised time
-
-Outcome = CallNote.Outcome
-REACHED = (Outcome.ANSWERED, Outcome.CALLBACK)  # the customer spoke
-CALLS = (*REACHED, Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF, Outcome.WRONG_NUMBER)
 
 
-@dataclass
+@dataclass(slots=True)
 class Figures:
-    """Counts of one day, agent, merchant or wilaya, or of all: `key` is the date, id or code, empty for all."""
+    """Of one day, agent, merchant and so on, or of all: `key` is the date, id or code, empty for all. Sums in DZD."""
 
     key: str
     calls: int = 0  # notes of calls, reached or not
@@ -35,12 +38,21 @@ class Figures:
     kept: int = 0  # of these, customers who were called within 15 minutes of the promised time
     delivered: int = 0  # parcels that arrived; by agent: those that the agent had confirmed
     returned: int = 0  # parcels that came back; likewise
-    first_call: timedelta | None = None  # median from an order's import to its first call, of first calls
-    decision: timedelta | None = None  # median from an order's import to its decision, of decisions
+    confirmed_amount: Decimal = Decimal(0)  # what these orders come to; by product, their lines of it
+    canceled_amount: Decimal = Decimal(0)
+    delivered_amount: Decimal = Decimal(0)
+    returned_amount: Decimal = Decimal(0)
+    first_call: timedelta | None = None  # median from an order's import to its first call, of first calls, in minutes
+    decision: timedelta | None = None  # median from an order's import to its decision, of decisions, in minutes
 
     @property
     def decisions(self) -> int:
         return self.confirmed + self.canceled
+
+    @property
+    def ended(self) -> int:
+        """Parcels that arrived or came back."""
+        return self.delivered + self.returned
 
     @property
     def confirmation_rate(self) -> float | None:
@@ -65,123 +77,134 @@ class Figures:
     @property
     def return_rate(self) -> float | None:
         """Returned parcels among those that arrived or came back; only confirmed orders are ever sent."""
-        return _ratio(self.returned, self.delivered + self.returned)
+        return _ratio(self.returned, self.ended)
 
 
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-# For each part of the statement, what the dimensions are called there.
-_KEYS = {
-    "day": "({at} AT TIME ZONE 'Africa/Algiers')::date",
-    "agent": "{agent}",
-    "merchant": "{row}.account_id",
-    "wilaya": "o.wilaya_code",
-}
-# Each part: (name, key, count, of which, median seconds), the row of all with the key NULL and `of_all` 1.
-_PARTS = """
-WITH calls AS (
-    SELECT n.id, n.order_id, n.account_id, n.agent_id, n.outcome, n.created_at, o.wilaya_code,
-        o.created_at AS imported_at
-    FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
-    WHERE n.created_at >= %(start)s AND n.created_at < %(end)s AND n.outcome = ANY(%(calls)s)
-), firsts AS (
-    SELECT DISTINCT ON (order_id) * FROM calls c
-    WHERE imported_at >= %(start)s OR NOT EXISTS (
-        SELECT FROM orders_callnote e WHERE e.order_id = c.order_id AND e.created_at < %(start)s
-            AND e.outcome = ANY(%(calls)s)
-    )
-    ORDER BY order_id, created_at, id
+@dataclass(slots=True)
+class Summary:
+    """`rows` are the period divided, `before` is as long a time just before it, `reasons` why orders were canceled.
+
+    `backlog` is how many orders wait for a call or a review now, and their sum, by age as
+    `ages` divides it.
+    """
+
+    total: Figures
+    rows: list[Figures]
+    before: Figures
+    reasons: list[Figures]
+    backlog: list[tuple[int, Decimal]] = field(default_factory=lambda: [(0, Decimal(0))] * (len(ages.BOUNDS) + 1))
+
+
+_COUNTS = tuple(name for name in COLUMNS if name not in WAITS)
+# Of all orders each day from `before` on, and the period by key of what divides it.
+_READ = """
+WITH changed AS MATERIALIZED (SELECT DISTINCT day FROM orders_changedday WHERE account_id IS NULL),
+summed AS MATERIALIZED (
+    SELECT day FROM agents_callday WHERE day BETWEEN %(before)s AND %(last)s AND day NOT IN (SELECT day FROM changed)
+), days AS MATERIALIZED (
+    SELECT day::date FROM generate_series(%(before)s::date, least(%(last)s, %(today)s), interval '1 day') AS day
+    EXCEPT SELECT day FROM summed
+), {live}, found AS (
+    SELECT * FROM live
+    UNION ALL
+    SELECT day, dimension, key, {columns} FROM agents_callfigure
+    WHERE dimension = 'all' AND day IN (SELECT day FROM summed)
+    UNION ALL
+    SELECT day, dimension, key, {columns} FROM agents_callfigure
+    WHERE dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s AND day IN (SELECT day FROM summed)
 )
-SELECT 'calls', {calls_key} AS key, grouping({calls_key}) AS of_all, count(*),
-    count(*) FILTER (WHERE outcome = ANY(%(reached)s)), NULL::float
-FROM calls o GROUP BY GROUPING SETS ((), ({calls_key}))
+SELECT dimension, CASE WHEN dimension = 'all' THEN day END AS own, key, {sums} FROM found
+WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s GROUP BY 1, 2, 3
 UNION ALL
-SELECT 'firsts', {calls_key}, grouping({calls_key}), count(*), 0,
-    percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM created_at - imported_at))
-FROM firsts o GROUP BY GROUPING SETS ((), ({calls_key}))
-UNION ALL
-SELECT 'decisions', {changes_key}, grouping({changes_key}), count(*), count(*) FILTER (WHERE to_status = 'confirmed'),
-    percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM s.at - o.created_at))
-FROM orders_statuschange s JOIN orders_order o ON o.id = s.order_id JOIN accounts_user u ON u.id = s.user_id
-WHERE s.at >= %(start)s AND s.at < %(end)s AND s.from_status = 'pending_confirmation'
-    AND s.to_status IN ('confirmed', 'canceled') AND u.is_staff
-GROUP BY GROUPING SETS ((), ({changes_key}))
-UNION ALL
-SELECT 'ended', {ended_key}, grouping({ended_key}), count(*), count(*) FILTER (WHERE s.to_status = 'returned'), NULL
-FROM orders_statuschange s JOIN orders_order o ON o.id = s.order_id {confirmed_by}
-WHERE s.at >= %(start)s AND s.at < %(end)s AND s.to_status IN ('delivered', 'returned')
-GROUP BY GROUPING SETS ((), ({ended_key}))
-UNION ALL
-SELECT 'promises', {promises_key}, grouping({promises_key}), count(*), count(*) FILTER (WHERE EXISTS (
-    SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.created_at > n.created_at
-        AND e.created_at BETWEEN n.callback_at - %(punctual)s AND n.callback_at + %(punctual)s
-        AND e.outcome = ANY(%(calls)s)
-)), NULL
-FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
-WHERE n.callback_at >= %(start)s AND n.callback_at < least(%(end)s, now() - %(punctual)s) AND NOT EXISTS (
-    SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.created_at > n.created_at
-        AND e.created_at < n.callback_at - %(punctual)s AND e.outcome = ANY(%(calls)s)
-) AND NOT EXISTS (
-    SELECT FROM orders_statuschange s WHERE s.order_id = n.order_id AND s.at > n.created_at
-        AND s.at < n.callback_at - %(punctual)s
-)
-GROUP BY GROUPING SETS ((), ({promises_key}))
+SELECT 'backlog', NULL, width_bucket(extract(epoch FROM now() - created_at) / 3600, %(ages)s::numeric[])::text,
+    count(*), {nothing}, sum(total_amount), ''::bytea, ''::bytea
+FROM orders_order
+WHERE status = 'pending_confirmation' AND call_state IN ('new', 'retry', 'callback', 'review') GROUP BY 3
 """
-# Who confirmed what arrived or came back.
-_CONFIRMED_BY = """LEFT JOIN LATERAL (
-    SELECT user_id FROM orders_statuschange c WHERE c.order_id = s.order_id AND c.to_status = 'confirmed'
-    ORDER BY c.at DESC LIMIT 1
-) confirmed ON true"""
 
 
 def read(first_day: date, last_day: date, by: str) -> tuple[Figures, list[Figures]]:
-    """All of the period, days of Algeria's, both ends included; and each day, agent, merchant or wilaya of it.
+    """All of the period, days of Algeria's, both ends included; and each day, agent, merchant and so on of it.
 
-    Days come in their order, everything else with the most calls first. Those that nothing happened to are left out.
+    Days and hours come in their order, everything else with the most calls first. Those that nothing happened to are
+    left out.
     """
-    statement = _PARTS.format(
-        calls_key=_key(by, at="o.created_at", agent="o.agent_id", row="o"),
-        changes_key=_key(by, at="s.at", agent="s.user_id", row="s"),
-        ended_key=_key(by, at="s.at", agent="confirmed.user_id", row="s"),
-        promises_key=_key(by, at="n.callback_at", agent="n.agent_id", row="n"),
-        confirmed_by=_CONFIRMED_BY if by == "agent" else "",
-    )
+    summary = look(first_day, last_day, by)
+    return summary.total, summary.rows
+
+
+def look(first_day: date, last_day: date, by: str) -> Summary:
+    """The same with what stands beside it. By one statement."""
+    divided = {Dimension.REASON} if by == "day" else {Dimension.REASON, Dimension(by)}
+    before = first_day - (last_day - first_day) - timedelta(days=1)
+    names = [*divided, *({Dimension.NAME} if by == "product" else ())]
     values: dict[str, Any] = {
-        "start": days.start_of(first_day),
-        "end": days.end_of(last_day),
-        "calls": [outcome.value for outcome in CALLS],
-        "reached": [outcome.value for outcome in REACHED],
-        "punctual": PUNCTUAL,
-    }
-    everything, found = Figures(""), {}
+        "before": before, "first": first_day, "last": last_day, "today": days.today(),
+        "divided": [name.value for name in names], "ages": list(ages.BOUNDS), **summing.VALUES,
+    }  # fmt: skip
+    statement = _READ.format(
+        live=summing.live({Dimension.ALL, *divided}),
+        columns=", ".join(COLUMNS),
+        sums=", ".join(f"string_agg({n}, ''::bytea)" if n in WAITS else f"sum({n})" for n in COLUMNS),
+        nothing=", ".join("0" for _ in _COUNTS[2:]),
+    )
+    own, earlier, reasons, rows, backlog = _Sum(), _Sum(), list[Figures](), list[Figures](), dict[int, Any]()
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        for part, key, of_all, count, of_which, seconds in cursor.fetchall():
-            if of_all:
-                _add(everything, part, count, of_which, seconds)
-            elif key is not None:  # nobody: an agent who has been deleted
-                _add(found.setdefault(str(key), Figures(str(key))), part, count, of_which, seconds)
-    rows = list(found.values())
-    rows.sort(key=lambda row: row.key if by == "day" else (-row.calls, -row.decisions, row.key))
-    return everything, rows
+        for dimension, day, key, *counts in cursor.fetchall():
+            if dimension == "backlog":
+                backlog[int(key)] = (int(counts[0]), counts[len(_COUNTS) - 1])
+            elif dimension == Dimension.REASON:
+                reasons.append(_Sum([counts]).figures(key))
+            elif dimension != Dimension.ALL:
+                rows.append(_Sum([counts]).figures(key))
+            elif day < first_day:
+                earlier.parts.append(counts)
+            else:
+                own.parts.append(counts)
+                if by == "day":
+                    rows.append(_Sum([counts]).figures(day.isoformat()))
+    rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
+    reasons.sort(key=lambda row: (-row.canceled, row.key))
+    waiting = [backlog.get(age, (0, Decimal(0))) for age in range(len(ages.BOUNDS) + 1)]
+    return Summary(own.figures(""), rows, earlier.figures(""), reasons, waiting)
 
 
-def _key(by: str, **names: str) -> str:
-    return _KEYS[by].format(**names)
+@dataclass(slots=True)
+class _Sum:
+    """Rows of COLUMNS, to be added up."""
+
+    parts: list[list[Any]] = field(default_factory=list)
+
+    def figures(self, key: str) -> Figures:
+        columns = dict(zip(COLUMNS, zip(*self.parts, strict=True), strict=False))
+        counts = {name: _whole(name, sum(columns.get(name, ()))) for name in _COUNTS}
+        first, decision = (_middle(columns.get(name, ())) for name in WAITS)
+        return Figures(key, **counts, first_call=first, decision=decision)
 
 
-def _add(row: Figures, part: str, count: int, of_which: int, seconds: float | None) -> None:
-    median = None if seconds is None else timedelta(seconds=float(seconds))
-    match part:
-        case "calls":
-            row.calls, row.reached = count, of_which
-        case "firsts":
-            row.first_call = median
-        case "decisions":
-            row.confirmed, row.canceled, row.decision = of_which, count - of_which, median
-        case "ended":
-            row.delivered, row.returned = count - of_which, of_which
-        case "promises":
-            row.promises, row.kept = count, of_which
+def _whole(name: str, number: Any) -> Any:
+    """As Figures has it: PostgreSQL's sums of integers are decimals or integers, as they are large or small."""
+    return Decimal(number) if name.endswith("_amount") else int(number)
+
+
+def _middle(waits: Iterable[bytes]) -> timedelta | None:
+    """The median; between the two in the middle half way, as `percentile_cont` has it."""
+    minutes: Counter[int] = Counter()
+    for some in waits:
+        numbers = array("i", bytes(some))
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        minutes.update(numbers)
+    count, passed, lower = minutes.total(), 0, None
+    for minute in sorted(minutes):
+        passed += minutes[minute]
+        if lower is None and passed >= (count + 1) // 2:
+            lower = minute
+        if lower is not None and passed >= count // 2 + 1:
+            return timedelta(minutes=(lower + minute) / 2)
+    return None

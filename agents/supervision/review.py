@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents.console import show
-from agents.desk import claims, decisions
+from agents.desk import assignment, claims, decisions, telling
 from agents.supervision import for_supervisors
 from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
@@ -32,6 +32,7 @@ def page(request: HttpRequest) -> HttpResponse:
         orders=orders,
         outcomes=dict(CallNote.Outcome.choices),
         holders=claims.holders(order.phone_e164 for order in orders),
+        nobodys=assignment.nobodys(),
     )
 
 
@@ -39,18 +40,20 @@ def waiting() -> QuerySet[Order]:
     """The longest waiting first, each with `last_note`: the note that sent it here."""
     last = CallNote.objects.filter(order_id=OuterRef("pk")).order_by("-created_at", "-id")
     note = last.values(json=JSONObject(outcome="outcome", note="note", agent="agent_name"))[:1]
-    orders = Order.objects.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
+    orders = Order.live.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
     return orders.annotate(last_note=Subquery(note)).order_by("call_due_at", "id")
 
 
 def _take(request: HttpRequest) -> HttpResponse:
     try:
-        claim_id = claims.take(UUID(request.POST["take"]), agent=request.user)
+        order_id = UUID(request.POST["take"])
+        claim_id = claims.take(order_id, agent=request.user)
     except ValueError:
         return redirect("admin:review")
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect("admin:review")
+    telling.of_rules(request, request.user, [order_id])
     return redirect("admin:call", claim_id)
 
 

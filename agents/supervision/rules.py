@@ -13,17 +13,22 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.console import show
+from agents.desk import scripts
 from agents.models import CallingRules
 from agents.supervision import for_supervisors
 from codservice.accounts.models import Account
+from codservice.form_fields import FreeText
 from codservice.long_lists import BoundedPaginator
 
 PER_PAGE = 50
+MAX_SCRIPT = CallingRules._meta.get_field("script_fr").max_length
 # ISO weekdays as Algeria's calendars show them, from Sunday on. Django counts from Monday, which is 0.
 DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
 
 
-class RulesForm(forms.ModelForm):
+class HoursForm(forms.ModelForm):
+    """When and how often: what merchants may set too (`agents.calling_page`)."""
+
     days_off = forms.TypedMultipleChoiceField(
         label=gettext_lazy("Days off"),
         required=False,
@@ -35,7 +40,9 @@ class RulesForm(forms.ModelForm):
 
     class Meta:
         model = CallingRules
-        fields = ("opens_at", "closes_at", "retry_minutes", "most_attempts", "days_off")
+        fields: tuple[str, ...] = (
+            "opens_at", "closes_at", "retry_minutes", "most_attempts", "days_off", "keeps_holidays",
+        )  # fmt: skip
         widgets = {name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in ("opens_at", "closes_at")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -58,10 +65,33 @@ class RulesForm(forms.ModelForm):
         """Said above, field by field; the database holds them still."""
 
 
+class ScriptForm(forms.ModelForm):
+    """What agents say on the phone: merchants write it too (`agents.script_page`)."""
+
+    script_fr = FreeText(label=gettext_lazy("What agents say, in French"), required=False, max_length=MAX_SCRIPT)
+    script_ar = FreeText(label=gettext_lazy("What agents say, in Arabic"), required=False, max_length=MAX_SCRIPT)
+
+    class Meta:
+        model = CallingRules
+        fields: tuple[str, ...] = ("script_fr", "script_ar")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for number, name, direction in ((1, "script_fr", "ltr"), (2, "script_ar", "rtl")):
+            words = " ".join(f"{{{words[number]}}}" for words in scripts.PLACEHOLDERS.values())
+            self.fields[name].help_text = scripts.HINT % {"words": words}
+            self.fields[name].widget.attrs |= {"rows": 5, "dir": direction}
+
+
+class RulesForm(HoursForm, ScriptForm):
+    class Meta(HoursForm.Meta):
+        fields = (*HoursForm.Meta.fields, *ScriptForm.Meta.fields)
+
+
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
     typed = request.GET.get("q", "").strip()[:100].replace("\0", "")
-    accounts = Account.objects.filter(is_active=True, name__icontains=typed).select_related("calling_rules")
+    accounts = Account.objects.filter(live=None, is_active=True, name__icontains=typed).select_related("calling_rules")
     found = BoundedPaginator(accounts.order_by("name", "id"), PER_PAGE).get_page(request.GET.get("p"))
     for account in found:
         account.rules = getattr(account, "calling_rules", None) or CallingRules(account=account)
@@ -71,7 +101,7 @@ def page(request: HttpRequest) -> HttpResponse:
 
 @for_supervisors
 def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
-    account = get_object_or_404(Account, id=account_id)
+    account = get_object_or_404(Account, id=account_id, live=None)
     rules = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     form = RulesForm(request.POST or None, instance=rules)
     if request.method == "POST" and form.is_valid():

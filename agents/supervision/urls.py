@@ -3,16 +3,20 @@
 from django.contrib.admin import AdminSite
 from django.urls import URLPattern, path
 
-from agents.supervision import figures, holders, moves, people, review, rules
+from agents.supervision import agents_day, assigning, bulk, figures, holders, moves, people, periods, review, rules
 
 PAGES = [
     ("review/", review.page, "review"),
     ("claims/", holders.page, "claims"),
     ("moves/", moves.page, "moves"),
+    ("bulk/", bulk.page, "bulk"),
     ("people/", people.page, "people"),
     ("people/new/", people.new, "person_new"),
     ("people/<uuid:user_id>/", people.person, "person"),
+    ("people/<uuid:user_id>/day/", agents_day.page, "person_day"),
+    ("people/<uuid:user_id>/serves/", assigning.page, "person_serves"),
     ("rules/", rules.page, "rules"),
+    ("periods/", periods.page, "periods"),
     ("rules/<uuid:account_id>/", rules.edit, "rules_of"),
     ("figures/", figures.page, "figures"),
     ("figures/csv/", figures.as_csv, "figures_csv"),

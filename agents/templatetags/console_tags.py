@@ -1,27 +1,46 @@
 """What Django's admin gives its own templates alone: `{% load console_tags %}`."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
+from django.apps import apps
 from django.contrib.admin import SimpleListFilter
 from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth.models import Permission
 from django.urls import reverse
+from django.utils import formats, timezone
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 register = template.Library()
 
 WORK, LOOK, SUPERVISE = "orders.work_order", "orders.view_order", "orders.supervise_order"
+ADMINISTER = "accounts.view_account"  # an operator's
 ROOMS = [
     ("desk", _("Desk"), WORK),
     ("orders_order_changelist", _("Orders"), LOOK),
     ("review", _("Review"), SUPERVISE),
-    ("claims", _("Claims"), LOOK),
-    ("moves", _("Moves"), SUPERVISE),
+    ("claims", _("In progress"), LOOK),
+    ("moves", _("Bulk update"), SUPERVISE),
     ("figures", _("Figures"), SUPERVISE),
     ("people", _("Agents"), SUPERVISE),
     ("rules", _("Rules"), SUPERVISE),
+    ("accounts_account_changelist", _("Administration"), ADMINISTER),
 ]
+# The operators' lists, in the order of their tabs.
+ADMINISTERED = [
+    "accounts_account", "accounts_apikey", "webhooks_webhook", "webhooks_delivery", "webhooks_attempt",
+    "webhooks_event", "accounts_user", "auth_group", "accounts_securityentry",
+]  # fmt: skip
+# What the permissions that we ask for let people do.
+PERMISSIONS = {
+    "view_order": _("look at orders"),
+    "work_order": _("call customers and decide orders"),
+    "supervise_order": _("supervise: all moves of orders, agents, rules and figures"),
+}
 
 
 @register.filter
@@ -35,6 +54,28 @@ def get(names: dict[Any, Any], key: Any) -> Any:
     return names.get(key, "")
 
 
+@register.filter
+def duration(time: timedelta) -> str:
+    """`12 minutes`, `2 h 05 min`."""
+    minutes = round(time / timedelta(minutes=1))
+    if minutes < 60:
+        return ngettext("%(count)d minute", "%(count)d minutes", minutes) % {"count": minutes}
+    return gettext("%(hours)d h %(minutes)02d min") % {"hours": minutes // 60, "minutes": minutes % 60}
+
+
+@register.filter
+def counted(number: int) -> str:
+    """`18 500`, the same in every language."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+@register.filter
+def near(at: datetime) -> str:
+    """`14:05` of today, `21 Nov, 14:05` of another day, by the page's clock."""
+    here = timezone.localtime(at)
+    return formats.date_format(here, "H:i" if here.date() == timezone.localdate() else "j M, H:i")
+
+
 @register.simple_tag(takes_context=True)
 def rooms(context: dict[str, Any]) -> list[dict[str, Any]]:
     """The console's parts that the person may enter, for its navigation; `is_current` is where they are."""
@@ -45,6 +86,22 @@ def rooms(context: dict[str, Any]) -> list[dict[str, Any]]:
         for url, label, permission in entries
         if request.user.has_perm(permission)
     ]
+
+
+@register.simple_tag(takes_context=True)
+def administered(context: dict[str, Any]) -> list[dict[str, Any]]:
+    """The operators' lists, for the tabs of their pages."""
+    path, tabs = context["request"].path, []
+    for name in ADMINISTERED:
+        label = capfirst(apps.get_model(*name.split("_"))._meta.verbose_name_plural)
+        url = reverse(f"admin:{name}_changelist")
+        tabs.append({"url": url, "label": label, "is_current": path.startswith(url)})
+    return tabs
+
+
+@register.filter
+def permission_words(permission: Permission) -> str:
+    return PERMISSIONS.get(permission.codename, permission.name)
 
 
 @register.filter

@@ -1,49 +1,100 @@
 """What the account's pages share: whom they are for, and how they ask before a change that cannot be undone."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Concatenate
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from typing import Any, Concatenate, overload
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
 
+from codservice.accounts import team
+from codservice.accounts.key_form import TEST
 from codservice.accounts.models import Account
+from codservice.accounts.team import Right
 
+MODE = "mode"  # what the session has of it, and a form's field: of which mode the page was that it stands on
 View = Callable[Concatenate[HttpRequest, Account, ...], HttpResponse]
+Page = Callable[..., HttpResponse]
 
 
-def account_page(view: View) -> Callable[..., HttpResponse]:
-    """A page of the account that the signed-in person holds, which the view gets; all it shows must start there.
+@overload
+def account_page(view: View) -> Page: ...
+@overload
+def account_page(*, look: Right = ..., change: Right = ...) -> Callable[[View], Page]: ...
+def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = Right.WRITE) -> Any:
+    """A page of the account that the signed-in person works for, which the view gets; all it shows must start there.
 
-    Strangers are sent to the login, people who hold no account get 403. The holder of a closed account may look, and
-    change nothing. No answer is kept by a browser or proxy.
+    It takes the right `look` to look at it and `change` for any other method; others get 403, and strangers are sent to
+    the login. A page whose `change` is READ is about the person alone, and changes nothing of the account. In test mode
+    the account is its twin; what is of the live account alone finds that in `request.live_account`. People of a closed
+    account may look, and change nothing. No answer is kept by a browser or proxy.
     """
+    if view is None:
+        return partial(account_page, look=look, change=change)
 
     @wraps(view)
-    def of_holder(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        account = Account.objects.filter(holder=request.user).first()
-        if account is None:
+    def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        seat = team.seat_of(request.user)
+        if seat is None:
             raise PermissionDenied
-        if not account.is_active and request.method == "POST":
+        needed = look if request.method in ("GET", "HEAD") else change
+        if seat.right < needed:
+            raise PermissionDenied(_("Your role does not go so far. Ask the account's holder."))
+        live = seat.account
+        request.seat = seat  # type: ignore[attr-defined]  # for the templates, as those below
+        if seat.is_closed and request.method == "POST" and needed > Right.READ:
             messages.error(request, _("This account is closed: nothing can be changed any more."))
             return redirect("account")
-        request.account = account  # type: ignore[attr-defined]  # for the templates
+        is_test = request.session.get(MODE) == TEST and hasattr(live, "twin")
+        account = live.twin if is_test else live
+        if request.method == "POST" and request.POST.get(MODE, account.mode) != account.mode:
+            messages.error(request, _("Another page has switched test mode on or off; nothing was changed here."))
+            return redirect(request.path)
+        request.live_account, request.account = live, account  # type: ignore[attr-defined]
         return view(request, account, *args, **kwargs)
 
-    return never_cache(login_required(of_holder))
+    return never_cache(login_required(of_team))
+
+
+def seat(request: HttpRequest) -> dict[str, Any]:
+    """For every template: `seat`, what the person who looks may do for a merchant. A page that does not ask costs
+    nothing."""
+    return {"seat": getattr(request, "seat", None) or SimpleLazyObject(lambda: team.seat_of(request.user))}
+
+
+def switch(request: HttpRequest, account: Account) -> None:
+    """From now on, in this session, the pages show this account: the person's own, or its twin."""
+    request.session[MODE] = account.mode
+    request.account = account  # type: ignore[attr-defined]
+
+
+@account_page(change=Right.READ)
+@require_POST
+def change_mode(request: HttpRequest, account: Account) -> HttpResponse:
+    """Switches test mode on or off. Without a twin yet the quick start says how to get one."""
+    live: Account = request.live_account  # type: ignore[attr-defined]
+    if request.POST.get("to") != TEST:
+        switch(request, live)
+    elif hasattr(live, "twin"):
+        switch(request, live.twin)
+    else:
+        return redirect("quick-start")
+    return redirect("account")
 
 
 def confirmation(
-    request: HttpRequest, *, title: str, text: str, button: str, back: str, fields: dict[str, Any] | None = None
+    request: HttpRequest, *, title: str, text: str, button: str, back: str, fields: Mapping[str, str] | None = None
 ) -> HttpResponse:
     """Asks before a change: the answer to a GET at the address whose POST makes it. Works without JavaScript.
 
-    `back` is where “Keep it as it is” leads, `fields` goes with the POST.
+    `back` is where “Keep it as it is” leads; `fields` are sent along.
     """
-    context = {"title": title, "text": text, "button": button, "back": back, "fields": fields or {}}
+    context = {"title": title, "text": text, "button": button, "back": back, "fields": [*(fields or {}).items()]}
     return render(request, "accounts/confirmation.html", context)

@@ -1,86 +1,156 @@
-"""What operators see of people, accounts and keys. No page shows a secret, not even its hash."""
+"""What operators see and do of merchants, keys, people, roles and the security log. No page shows a secret, nor its
+hash. What has rules is done by who holds them: `merchants`, `ApiKey`, `User`."""
 
+import re
 from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
-from django.contrib.auth.forms import UserChangeForm
-from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.contrib.auth.models import Group
+from django.contrib.postgres.search import SearchQuery
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Prefetch, Q, QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.debug import sensitive_variables
 
-from codservice.accounts.models import Account, ApiKey, User
+from codservice.accounts import merchants, one_time_codes, security_log, staff
+from codservice.accounts.models import LOG_WORDS, Account, ApiKey, SecurityEntry, User
+from codservice.accounts.operator_forms import (
+    MerchantForm,
+    NewMerchantForm,
+    NewPasswordForm,
+    NewPersonForm,
+    PersonForm,
+)
+from codservice.accounts.operator_lists import Choice, MerchantFilter, OperatorsList, ReadOnly
+from codservice.accounts.security_log import Action, Outcome
+
+MOST_ON_PAGE = 50  # keys and people of a merchant, people of a role: what a page shows of them
+NEWEST = 10  # entries of the log on a page
+_BETWEEN_WORDS = re.compile(r"[\s./@:_&?=<>+\-'\"\\|!()*,;…→]+")
 
 
-class PersonForm(UserChangeForm):
-    password = None
+# --- Merchants -------------------------------------------------------------------------------------------------------
 
 
-@admin.register(User)
-class PersonAdmin(UserAdmin):
-    """People are deactivated, never deleted: their names stay in the orders' histories."""
+class StateFilter(Choice):
+    title = gettext_lazy("state")
+    parameter_name = "state"
+    words = (("active", gettext_lazy("Active")), ("closed", gettext_lazy("Deactivated")))
 
-    form = PersonForm
-    list_display = ("username", "display_name", "email", "is_active", "is_staff", "is_superuser", "last_login")
-    list_filter = ("is_active", "is_staff", "is_superuser", "groups")
-    readonly_fields = ("change_password", "last_login", "date_joined")
-    filter_horizontal = ("groups",)
-    fieldsets = (
-        (None, {"fields": ("username", "change_password", "first_name", "last_name", "email")}),
-        (_("Role"), {"fields": ("is_active", "is_staff", "groups", "is_superuser")}),
-        (_("Dates"), {"fields": ("last_login", "date_joined")}),
-    )
-
-    @admin.display(description=_("password"))
-    def change_password(self, user: User) -> str:
-        address = reverse("admin:auth_user_password_change", args=[user.pk])
-        return format_html('<a href="{}">{}</a>', address, _("Set a new password"))
-
-    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return False
+    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        return rows.filter(is_active=chosen == "active")
 
 
 @admin.register(Account)
-class AccountAdmin(admin.ModelAdmin):
-    """Accounts are made by the command create_account and closed here; their orders stay."""
+class AccountAdmin(ReadOnly):
+    """Merchants, whom `merchants` makes and changes. Their twins for tests are the holders' own affair."""
 
-    list_display = ("name", "holder", "rate_limit", "is_active", "created_at")
+    change_list_template = "operators/merchants.html"
+    change_form_template = "operators/merchant.html"
     list_select_related = ("holder",)
-    list_filter = ("is_active",)
-    search_fields = ("name", "holder__email")
-    ordering = ("name",)
-    fields = ("name", "holder", "rate_limit", "is_active", "created_at")
-    readonly_fields = ("holder", "created_at")
+    list_filter = (StateFilter,)
+    search_fields = ("name", "holder__email", "holder__username")
+    search_help_text = gettext_lazy("Part of the name, or of the holder's e-mail address.")
+    ordering = ("name", "id")
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Account]:
+        return super().get_queryset(request).filter(live=None).select_related("holder")
 
-    def has_delete_permission(self, request: HttpRequest, obj: Account | None = None) -> bool:
-        return False
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.has_view_permission(request)
+
+    @sensitive_variables("password")
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        form = NewMerchantForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            try:
+                account, password = merchants.make(**form.cleaned_data)
+            except ValidationError as error:
+                form.add_error(None, error)
+            else:
+                made = {"title": _("Password of %(name)s") % {"name": account.name}, "password": password}
+                return self.answer(request, "operators/merchant_made.html", status=201, row=account, **made)
+        status = 422 if form.errors else 200
+        return self.answer(request, "operators/merchant_new.html", status=status, title=_("New merchant"), form=form)
+
+    def page_of(self, row: Account) -> dict[str, Any]:
+        keys = ApiKey.objects.filter(Q(account=row) | Q(account__live=row)).select_related("account").defer("digest")
+        return {
+            "form": MerchantForm(initial={"name": row.name, "rate_limit": row.rate_limit}),
+            "members": row.memberships.select_related("user").order_by("created_at")[:MOST_ON_PAGE],
+            "keys": keys.annotate(now=Now()).order_by("-created_at")[:MOST_ON_PAGE],
+            "entries": row.security_entries.order_by("-created_at", "-id")[:NEWEST],
+        }
+
+    def deed(self, request: HttpRequest, row: Account) -> HttpResponse:
+        match request.POST.get("action"):
+            case "change":
+                form = MerchantForm(request.POST)
+                if not form.is_valid():
+                    return self.show(request, row, form=form, status=422)
+                merchants.change(row.pk, **form.cleaned_data)
+                messages.success(request, _("The changes are saved."))
+            case "deactivate":
+                merchants.deactivate(row.pk)
+                messages.success(request, _("%(name)s is deactivated: its keys do not work.") % {"name": row.name})
+            case "reactivate":
+                merchants.reactivate(row.pk)
+                messages.success(request, _("%(name)s is active again.") % {"name": row.name})
+            case _other:
+                raise PermissionDenied
+        return redirect("admin:accounts_account_change", row.pk)
+
+
+# --- Keys ------------------------------------------------------------------------------------------------------------
+
+
+class KeyStateFilter(Choice):
+    title = gettext_lazy("state")
+    parameter_name = "state"
+    words = (
+        ("works", gettext_lazy("Works")),
+        ("expired", gettext_lazy("Expired")),
+        ("revoked", gettext_lazy("Revoked")),
+    )
+
+    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        if chosen == "revoked":
+            return rows.filter(revoked_at__isnull=False)
+        expired = Q(expires_at__lte=Now())
+        return rows.filter(expired if chosen == "expired" else Q(expires_at=None) | ~expired, revoked_at=None)
+
+
+class KeysOfMerchantFilter(MerchantFilter):
+    """Those of its twin for tests too."""
+
+    paths = ("account", "account__live")
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(admin.ModelAdmin):
+class ApiKeyAdmin(ReadOnly):
     """Keys to look at and to revoke. Only their account's holder makes them."""
 
-    list_display = ("name", "prefix", "account", "created_at", "last_used_at", "expires_at", "revoked_at")
-    list_select_related = ("account",)
-    list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
-    search_fields = ("name", "prefix", "account__name")
-    ordering = ("-created_at",)
-    fields = ("account", "name", "prefix", "scopes", "created_at", "last_used_at", "expires_at", "revoked_at")
+    change_list_template = "operators/keys.html"
+    change_form_template = "operators/key.html"
+    list_select_related = ("account", "account__live")
+    list_filter = (KeyStateFilter, KeysOfMerchantFilter)
+    search_fields = ("name", "prefix", "account__name", "account__holder__email")
+    search_help_text = gettext_lazy("Part of the key's name, its first characters, or the merchant.")
+    ordering = ("-created_at", "-id")
     actions = ("revoke",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return super().get_queryset(request).defer("digest")
+        keys = super().get_queryset(request).select_related("account", "account__live")
+        return keys.defer("digest").annotate(now=Now())
 
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        return not lookup.startswith("digest") and super().lookup_allowed(lookup, value, request)
-
-    @admin.action(description=_("Revoke the chosen keys"), permissions=["revoke"])
+    @admin.action(description=gettext_lazy("Revoke the chosen keys"), permissions=["view"])
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
         chosen = list(keys.filter(revoked_at=None))
         for key in chosen:
@@ -88,14 +158,153 @@ class ApiKeyAdmin(admin.ModelAdmin):
         text = ngettext("%(count)d key is revoked.", "%(count)d keys are revoked.", len(chosen))
         messages.success(request, text % {"count": len(chosen)})
 
-    def has_revoke_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.is_superuser)
+    def deed(self, request: HttpRequest, row: ApiKey) -> HttpResponse:
+        if request.POST.get("action") != "revoke":
+            raise PermissionDenied
+        row.revoke()
+        messages.success(request, _("“%(name)s” is revoked.") % {"name": row.name})
+        return redirect("admin:accounts_apikey_change", row.pk)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
+
+# --- People and roles ------------------------------------------------------------------------------------------------
+
+
+class RoleFilter(Choice):
+    title = gettext_lazy("role")
+    parameter_name = "role"
+    words = (
+        ("operator", gettext_lazy("Operators")),
+        ("supervisor", gettext_lazy("Supervisors")),
+        ("agent", gettext_lazy("Agents")),
+        ("holder", gettext_lazy("Account holders")),
+        ("colleague", gettext_lazy("Merchants' colleagues")),
+    )
+    meant = {
+        "operator": Q(is_superuser=True),
+        "supervisor": Q(groups__name=staff.SUPERVISORS),
+        "agent": Q(groups__name=staff.AGENTS),
+        "holder": Q(account__isnull=False),
+        "colleague": Q(membership__isnull=False),
+    }
+
+    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        return rows.filter(self.meant[chosen])
+
+
+@admin.register(User)
+class PersonAdmin(OperatorsList, UserAdmin):
+    """People are deactivated, never deleted: their names stay in the orders' histories."""
+
+    change_list_template = "operators/people.html"
+    add_form_template = "operators/person_new.html"
+    change_form_template = "operators/person.html"
+    change_user_password_template = "operators/person_password.html"  # noqa: S105  (a page's name)
+    form = PersonForm
+    add_form = NewPersonForm
+    change_password_form = NewPasswordForm
+    list_select_related = ("account", "membership__account")
+    list_filter = (RoleFilter, StateFilter)
+    search_help_text = gettext_lazy("Part of the username, name or e-mail address.")
+    ordering = ("username",)
+    filter_horizontal = ()
+    fieldsets = ((None, {"fields": PersonForm.Meta.fields}),)
+    add_fieldsets = ((None, {"fields": ("username", "password1", "password2")}),)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        groups = Prefetch("groups", Group.objects.order_by("name"))
+        return super().get_queryset(request).select_related("account", "membership__account").prefetch_related(groups)
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        person = context.get("original")
+        context["title"] = person.display_name if person else _("New person")
+        context["has_codes"] = person is not None and one_time_codes.are_on(person)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        """Of somebody else: for their own people give the old one too."""
+        if id == str(request.user.pk) and self.has_change_permission(request):
+            return redirect("admin:password_change")
+        return super().user_change_password(request, id, form_url)
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change:
+            security_log.note_person(Action.PERSON_MADE, obj)
+            return
+        if "is_active" in form.changed_data:
+            if obj.is_active:
+                security_log.note_person(Action.REACTIVATED, obj)
+            else:
+                obj.deactivate()
+        for name in ("is_staff", "is_superuser"):  # changes of groups are heard of wherever they are made
+            if name in form.changed_data:
+                sign = "+" if getattr(obj, name) else "-"
+                security_log.note(Action.ROLE, target=f"{obj.username}: {sign}{name}", target_id=obj.pk)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class RoleAdmin(ReadOnly):
+    """Roles are made by migrations, and what each may do is part of the code: here they are looked at."""
+
+    change_list_template = "operators/roles.html"
+    change_form_template = "operators/role.html"
+    ordering = ("name",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        return super().get_queryset(request).prefetch_related("permissions")
+
+    def page_of(self, row: Group) -> dict[str, Any]:
+        people = row.user_set.order_by("-is_active", "username")[:MOST_ON_PAGE]
+        return {"title": _(row.name), "people": people}
+
+
+# --- The security log ------------------------------------------------------------------------------------------------
+
+
+class ActionFilter(Choice):
+    title = gettext_lazy("action")
+    parameter_name = "action"
+    words = Action.choices
+
+    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        return rows.filter(action=chosen)
+
+
+class OutcomeFilter(Choice):
+    title = gettext_lazy("outcome")
+    parameter_name = "outcome"
+    words = ((Outcome.REFUSED.value, Outcome.REFUSED.label),)
+
+    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        return rows.filter(outcome=chosen)
+
+
+@admin.register(SecurityEntry)
+class SecurityEntryAdmin(ReadOnly):
+    """The security log, for operators to read; nobody changes it."""
+
+    change_list_template = "operators/log.html"
+    change_form_template = "operators/log_entry.html"
+    list_select_related = ("account",)
+    list_filter = (ActionFilter, OutcomeFilter, MerchantFilter)
+    search_fields = ("actor",)  # there is a search box; `get_search_results` says what it finds
+    search_help_text = gettext_lazy("Names, e-mail addresses, keys, IP addresses: the beginnings of words.")
+    ordering = ("-created_at", "-id")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SecurityEntry]:
+        return super().get_queryset(request).select_related("account")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        words = [f"'{word}':*" for word in _BETWEEN_WORDS.split(search_term[:100].replace("\0", "")) if word]
+        if not words:
+            return (queryset.none() if search_term.strip() else queryset), False
+        found = SearchQuery(" & ".join(words), config="simple", search_type="raw")
+        return queryset.alias(words=LOG_WORDS).filter(words=found), False

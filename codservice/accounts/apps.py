@@ -1,4 +1,8 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.contrib.auth.signals import user_logged_in
+from django.utils.translation import gettext_lazy as _
 
 from codservice.retention import SWEEPS
 
@@ -6,9 +10,22 @@ from codservice.retention import SWEEPS
 class AccountsConfig(AppConfig):
     name = "codservice.accounts"
     label = "accounts"
-    verbose_name = "Accounts"
+    verbose_name = _("Merchants and people")
 
     def ready(self) -> None:
-        from codservice.accounts import sessions
+        from codservice.accounts import security_log, sessions
+        from codservice.accounts.models import User
 
+        user_logged_in.connect(_begin)
         SWEEPS["sessions"] = sessions.forget_expired
+        SWEEPS["security-log"] = security_log.forget_old
+        security_log.connect(User)
+
+
+def _begin(request: Any, user: Any, **kwargs: Any) -> None:
+    from codservice.accounts import sessions
+
+    if user.is_staff:
+        sessions.begin(request.session)
+    else:
+        sessions.see(request, user)

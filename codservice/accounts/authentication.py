@@ -2,16 +2,17 @@
 
 import hmac
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from codservice.accounts.models import digest_of, is_key
+from codservice.accounts.key_form import LIVE, TEST, digest_of, key_in
 
 # A key that was found is believed for so long: under load one look-up a second and process instead of one a
 # request, and a revoked key is refused everywhere within a second.
@@ -24,7 +25,10 @@ class Key(NamedTuple):
 
     id: UUID
     name: str
+    prefix: str
     account_id: UUID
+    account_name: str
+    mode: str  # LIVE, or TEST: then the account is a twin
     scopes: frozenset[str]
     rate_limit: int  # requests per minute
     expires_at: datetime | None
@@ -34,25 +38,29 @@ class Key(NamedTuple):
 # digest → (key, believed until). Replaced entry by entry; a lost update costs one look-up.
 _believed: dict[bytes, tuple[Key, float]] = {}
 
-# One statement finds the key and notes its use, at most once a minute.
 _FIND = """
-WITH found AS (
-    SELECT k.id, k.name, k.account_id, k.scopes, k.expires_at, k.digest, k.last_used_at, a.rate_limit
-    FROM accounts_apikey k JOIN accounts_account a ON a.id = k.account_id
-    WHERE k.digest = %s AND k.revoked_at IS NULL AND a.is_active
-      AND (k.expires_at IS NULL OR k.expires_at > now())
-), noted AS (
-    UPDATE accounts_apikey SET last_used_at = now()
-    WHERE id IN (SELECT id FROM found WHERE last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
-)
-SELECT id, name, account_id, scopes, rate_limit, expires_at, digest FROM found
+SELECT k.id, k.name, k.prefix, k.account_id, live.name, a.live_id IS NOT NULL AS is_test, k.scopes,
+    COALESCE(a.rate_limit, live.rate_limit), k.expires_at, k.digest,
+    k.last_used_at IS NULL OR k.last_used_at < now() - interval '1 minute' AS is_used_anew
+FROM accounts_apikey k
+JOIN accounts_account a ON a.id = k.account_id
+JOIN accounts_account live ON live.id = COALESCE(a.live_id, a.id)
+JOIN accounts_user holder ON holder.id = live.holder_id
+WHERE k.digest = %s AND k.revoked_at IS NULL AND a.is_active AND live.is_active AND holder.is_active
+  AND (k.expires_at IS NULL OR k.expires_at > now())
+"""
+# At most once a minute, however many processes see the key at once.
+_NOTE = """
+UPDATE accounts_apikey SET last_used_at = now()
+WHERE id = %s AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')
 """
 
 
 def find_key(header: str) -> Key | None:
-    """The valid key in an `Authorization` header, or None: malformed, unknown, revoked, expired, account closed."""
-    scheme, _, text = header.partition(" ")
-    if scheme.lower() != "bearer" or not is_key(text):
+    """The valid key in an `Authorization` header, or None: malformed, unknown, revoked, expired, account closed,
+    its holder deactivated."""
+    text = key_in(header)
+    if not text:
         return None
     digest = digest_of(text)
     key, until = _believed.get(digest, (None, 0.0))
@@ -70,6 +78,11 @@ def find_key(header: str) -> Key | None:
     return key
 
 
+def is_known(text: str) -> bool:
+    """Whether this process has found this key before and not refused it since; says nothing of now."""
+    return digest_of(text) in _believed
+
+
 def forget_believed() -> None:
     """Look every key up anew; for tests, which change keys within the second."""
     _believed.clear()
@@ -79,10 +92,24 @@ def _look_up(digest: bytes) -> Key | None:
     with connection.cursor() as cursor:
         cursor.execute(_FIND, [digest])
         row = cursor.fetchone()
-    if row is None or not hmac.compare_digest(bytes(row[6]), digest):
-        return None
-    id_, name, account_id, scopes, rate_limit, expires_at, _ = row
-    return Key(id_, name, account_id, frozenset(scopes), rate_limit or settings.API_RATE_LIMIT, expires_at, digest)
+        if row is None or not hmac.compare_digest(bytes(row[9]), digest):
+            return None
+        id_, name, prefix, account_id, account_name, is_test, scopes, rate_limit, expires_at, _, is_used_anew = row
+        if is_used_anew:
+            with suppress(OperationalError):  # a database that takes no writes can still be read
+                cursor.execute(_NOTE, [id_])
+    return Key(
+        id=id_,
+        name=name,
+        prefix=prefix,
+        account_id=account_id,
+        account_name=account_name,
+        mode=TEST if is_test else LIVE,
+        scopes=frozenset(scopes),
+        rate_limit=rate_limit or settings.API_RATE_LIMIT,
+        expires_at=expires_at,
+        digest=digest,
+    )
 
 
 class ApiKeyAuthentication(BaseAuthentication):

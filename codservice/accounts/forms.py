@@ -4,30 +4,44 @@ from typing import Any
 from django import forms
 from django.contrib.auth import forms as auth_forms
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Lower
 from django.http import HttpRequest
+from django.utils.crypto import constant_time_compare
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from codservice import days, ratelimit
-from codservice.accounts import one_time_codes
+from codservice.accounts import known_browsers, one_time_codes, security_log
+from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import SCOPES, ApiKey, User
+from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import send_password_link
 
-# Tries to sign in per person and address since they last signed in.
+# Tries to sign in: of one person from one address since they last signed in; of one person from anywhere in browsers in
+# which they never did; and of anybody from one address, be it a call center's where a shift begins. The last is counted
+# before anything is looked up or hashed.
 LOGIN_RATE = "10/5m"
+NAME_RATE = "20/5m"
+ADDRESS_RATE = "30/m"
 # Links for a new password that an address may ask for, and that are mailed to one person.
 LINK_RATE = "10/h"
 MAIL_RATE = "3/h"
+CODE_WIDGET = forms.TextInput(
+    attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "dir": "ltr", "maxlength": 10}
+)
 SCOPE_WORDS = {
     "orders:read": _("read orders"),
     "orders:write": _("import and cancel orders"),
-    "inventory:read": _("read products and stock"),
+    "inventory:read": _("read the stock"),
     "inventory:write": _("set stock"),
+    "products:read": _("read products"),
+    "products:write": _("add and change products"),
     "webhooks:read": _("read webhooks and their log"),
     "webhooks:write": _("register and delete webhooks, resend"),
+    "events:read": _("read the feed of events"),
 }
 
 
@@ -46,8 +60,19 @@ class TooManyTries(ValidationError):
 
 
 class LoginForm(auth_forms.AuthenticationForm):
-    """Username or e-mail address, and password. `wait` is the seconds until the next try, 0 when it may be now."""
+    """Username or e-mail address, and password; who has turned codes on gives one too.
 
+    `wait` is the seconds until the next try, 0 when it may be now.
+    """
+
+    code = forms.CharField(
+        label=_("One-time code"),
+        help_text=_("Only if you have turned codes on."),
+        required=False,
+        max_length=10,
+        widget=CODE_WIDGET,
+    )
+    is_of_staff = False  # the console's: no other door lets in who works there and has turned codes on
     wait = 0
     error_messages = {
         "invalid_login": _("The username or the password is not right. Mind upper and lower case."),
@@ -64,22 +89,34 @@ class LoginForm(auth_forms.AuthenticationForm):
         typed = self.cleaned_data.get("username")
         if typed is None or not self.cleaned_data.get("password"):
             return self.cleaned_data
-        username, last_login = _find(typed)
         # Each try is counted before the password is looked at: a hundred at the same moment are not more than ten.
+        network = ratelimit.client_network(self.request)
+        self._count("login-address", network, ADDRESS_RATE)
+        username, last_login = _find(typed)
         # A success begins a new count, because it changes the last login.
-        tries_of = f"{username.casefold()} {ratelimit.client_address(self.request)} {last_login}"
-        self.wait = ratelimit.limited_for(self.request, "login", tries_of, LOGIN_RATE)
+        tries_of = f"{username.casefold()} {last_login}"
+        self._count("login", f"{tries_of} {network}", LOGIN_RATE)
+        if not known_browsers.knows(self.request, username):
+            self._count("login-name", tries_of, NAME_RATE)
+        self.cleaned_data["username"] = username
+        try:
+            return super().clean()
+        except ValidationError:
+            if self.user_cache is not None:  # of a wrong password Django tells the log itself
+                security_log.note_refused_login(username)
+            raise
+
+    def _count(self, group: str, value: str, rate: str) -> None:
+        self.wait = ratelimit.limited_for(self.request, group, value, rate)
         if self.wait:
             raise TooManyTries(self.wait)
-        self.cleaned_data["username"] = username
-        return super().clean()
 
     def confirm_login_allowed(self, user: User) -> None:
-        """The password is right. Who works here and has turned codes on gives one too, at the console's door."""
+        """The password is right. So is the code, or none is asked for."""
         super().confirm_login_allowed(user)
-        if not user.is_staff or not one_time_codes.are_on(user):
+        if not one_time_codes.are_on(user):
             return
-        if "code" not in self.fields:
+        if user.is_staff and not self.is_of_staff:
             raise ValidationError(_("You use one-time codes: sign in at the console."), code="codes")
         if not one_time_codes.accept(user, self.cleaned_data.get("code", "")):
             text = _("The one-time code is missing, wrong or used already. Take the next one.")
@@ -95,12 +132,26 @@ def _find(typed: str) -> tuple[str, datetime | None]:
     return username, found.get(username)
 
 
-class NewPasswordForm(auth_forms.SetPasswordForm):
+class _OwnPassword(auth_forms.SetPasswordForm):
+    """Who chooses a password for themselves does not have to change it."""
+
+    def set_password_and_save(self, user: User, *args: Any, **kwargs: Any) -> User:
+        user.has_one_time_password = False
+        return super().set_password_and_save(user, *args, **kwargs)
+
+    def save(self, commit: bool = True) -> User:
+        with transaction.atomic():
+            user = super().save(commit)
+            security_log.note_person(Action.PASSWORD, user, person=user)
+        return user
+
+
+class NewPasswordForm(_OwnPassword):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
 
 
-class PasswordChangeForm(auth_forms.PasswordChangeForm):
+class PasswordChangeForm(auth_forms.PasswordChangeForm, _OwnPassword):
     """The old password is guessed at no faster than at the login. `wait` is as there."""
 
     wait = 0
@@ -108,6 +159,13 @@ class PasswordChangeForm(auth_forms.PasswordChangeForm):
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         self.request = request
         super().__init__(*args, **{"label_suffix": "", **kwargs})
+
+    def clean_new_password1(self) -> str:
+        new = self.cleaned_data["new_password1"]
+        old = self.cleaned_data.get("old_password", "")
+        if self.user.has_one_time_password and constant_time_compare(new, old):
+            raise ValidationError(_("Choose another than the one that you were given."))
+        return new
 
     @sensitive_variables()
     def clean_old_password(self) -> str:
@@ -131,20 +189,20 @@ class PasswordForgottenForm(forms.Form):
 
     def send_link(self, request: HttpRequest) -> None:
         """Have the worker mail it. Raises TooManyTries, or kombu's OperationalError when the broker is away."""
-        if wait := ratelimit.limited_for(request, "password-link", ratelimit.client_address(request), LINK_RATE):
+        if wait := ratelimit.limited_for(request, "password-link", ratelimit.client_network(request), LINK_RATE):
             raise TooManyTries(wait)
         email = self.cleaned_data["email"]
         if ratelimit.limited_for(request, "password-mail", email.casefold(), MAIL_RATE):
             return  # they have mails enough; to say so would tell that somebody asked before
         send_password_link.apply_async(
             [email],
-            {"host": request.get_host(), "is_secure": request.is_secure(), "language": get_language()},
+            {"host": request.get_host(), "language": get_language()},
             expires=60 * 60,
         )
 
 
 class ApiKeyForm(forms.Form):
-    """A key to make: its name, what it may do, and the last day on which it works."""
+    """A key to make: its name, what it may do, in which mode it works, and the last day on which it does."""
 
     name = forms.CharField(
         label=_("Name"),
@@ -157,6 +215,15 @@ class ApiKeyForm(forms.Form):
         initial=list(SCOPES),
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": _("Choose at least one.")},
+    )
+    works = forms.ChoiceField(
+        label=_("It works"),
+        required=False,
+        choices=[
+            (LIVE, _("for real orders, which agents call and couriers bring")),
+            (TEST, _("in test mode: for trying things out; nobody is called")),
+        ],
+        widget=forms.RadioSelect,
     )
     last_day = forms.DateField(
         label=_("Works until"),
@@ -175,6 +242,11 @@ class ApiKeyForm(forms.Form):
         if day is not None and day.year > 2999:
             raise ValidationError(_("Leave it empty for a key that works until you revoke it."))
         return day
+
+    @property
+    def is_test(self) -> bool:
+        """By what was chosen, or as the form was made for."""
+        return (self.cleaned_data["works"] or self.get_initial_for_field(self.fields["works"], "works")) == TEST
 
     @property
     def expires_at(self) -> datetime | None:

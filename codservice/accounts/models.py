@@ -1,22 +1,32 @@
-import hashlib
 import secrets
-import string
-import zlib
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
+from django.db import models, transaction
+from django.db.models import Q
 from django.db.models.functions import Lower, Now
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
+
+from codservice.accounts import security_log
+from codservice.accounts.key_form import LIVE, TEST, digest_of, make_key
+from codservice.accounts.security_log import Action, By, Outcome
+from codservice.errors import Refused
 
 SCOPES = (
     "orders:read",
     "orders:write",
     "inventory:read",
     "inventory:write",
+    "products:read",
+    "products:write",
     "webhooks:read",
     "webhooks:write",
+    "events:read",
 )
 
 
@@ -25,15 +35,35 @@ def all_scopes() -> list[str]:
 
 
 class User(AbstractUser):
-    """A person who signs in: an account holder (whose username is the e-mail address), an agent, an operator."""
+    """A person who signs in: an account's holder or a colleague of theirs (whose username is the e-mail address), an
+    agent, an operator."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    # Made by somebody else, who has seen it: the person reaches nothing before they have chosen their own.
+    has_one_time_password = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta:
+        verbose_name = _("person")
+        verbose_name_plural = _("people")
         constraints = [
             # Two holders with one address could not both reset their password.
-            models.UniqueConstraint(Lower("email"), condition=~models.Q(email=""), name="one_user_per_email"),
+            models.UniqueConstraint(Lower("email"), condition=~Q(email=""), name="one_user_per_email"),
         ]
+
+    def deactivate(self) -> None:
+        """Let them in no more. Sessions and mailed links end for good: whoever is activated again gets a new password.
+
+        The keys of the account that they hold stop working, until they are activated again or the keys revoked.
+        """
+        with transaction.atomic():
+            self.shut_out()
+            security_log.note_person(Action.DEACTIVATED, self)
+
+    def shut_out(self) -> None:
+        """The same; what it is in the security log the caller says."""
+        self.is_active = False
+        self.set_password(secrets.token_urlsafe(32))
+        self.save(update_fields=["is_active", "password"])
 
     @property
     def display_name(self) -> str:
@@ -41,57 +71,115 @@ class User(AbstractUser):
 
 
 class Account(models.Model):
-    """A merchant. Everything that the API shows or changes belongs to exactly one."""
+    """A merchant. Everything that the API shows or changes belongs to exactly one.
+
+    Its holder is the person who answers for it: no key of it works unless both are active. An account may have a twin
+    for tests, with orders, products, webhooks and keys of its own; the twin has no holder but its `live` account's, and
+    its keys work while those of the live account would.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=255)
-    holder = models.OneToOneField(User, on_delete=models.PROTECT, related_name="account")
+    holder = models.OneToOneField(User, on_delete=models.PROTECT, null=True, blank=True, related_name="account")
+    live = models.OneToOneField(
+        "self",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="twin",
+        help_text="Of a twin for tests: whose it is.",
+    )
     rate_limit = models.PositiveIntegerField(
         null=True, blank=True, help_text="Requests per minute and API key; empty: the deployment's own."
     )
     is_active = models.BooleanField(default=True, help_text="The keys of an inactive account stop working.")
     created_at = models.DateTimeField(auto_now_add=True)
 
+    class Meta:
+        verbose_name = _("merchant")
+        verbose_name_plural = _("merchants")
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(holder__isnull=False, live__isnull=True) | Q(holder__isnull=True, live__isnull=False),
+                name="account_has_holder_or_is_twin",
+            ),
+        ]
+
     def __str__(self) -> str:
         return self.name
 
-
-# --- The form of a key (contract, section 2): `cod_live_`, 43 base62 characters (256 bits), 6 of checksum ----------
-
-KEY_PREFIX = "cod_live_"
-_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_SECRET_LENGTH, _CHECKSUM_LENGTH = 43, 6
+    @property
+    def mode(self) -> str:
+        """LIVE or TEST."""
+        return LIVE if self.live_id is None else TEST
 
 
-def make_key() -> str:
-    body = KEY_PREFIX + "".join(secrets.choice(_BASE62) for _ in range(_SECRET_LENGTH))
-    return body + _checksum(body)
+# --- The people of an account --------------------------------------------------------------------------------------
 
 
-def is_key(text: str) -> bool:
-    """Whether `text` has a key's form and a right checksum. Says nothing of whether the key exists."""
-    body, checksum = text[:-_CHECKSUM_LENGTH], text[-_CHECKSUM_LENGTH:]
-    return (
-        len(text) == len(KEY_PREFIX) + _SECRET_LENGTH + _CHECKSUM_LENGTH
-        and text.isascii()
-        and text.startswith(KEY_PREFIX)
-        and text.removeprefix(KEY_PREFIX).isalnum()
-        and checksum == _checksum(body)
-    )
+class Membership(models.Model):
+    """Somebody who works for a merchant beside the account's holder. A person has one place at most."""
+
+    class Role(models.TextChoices):
+        MANAGER = "manager", _("Manager")
+        READER = "reader", _("Read only")
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="memberships")
+    user = models.OneToOneField(User, on_delete=models.PROTECT, related_name="membership")
+    role = models.CharField(max_length=16, choices=Role.choices)
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.get_role_display()}"
 
 
-def digest_of(key: str) -> bytes:
-    """What is stored of a key. A key has 256 random bits: one round of SHA-256 cannot be turned back."""
-    return hashlib.sha256(key.encode()).digest()
+class Invitation(models.Model):
+    """An address that the holder has invited.
+
+    The link that is mailed there is not kept, but its digest: none before the first mail, and while somebody with this
+    address signs in already.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField()
+    role = models.CharField(max_length=16, choices=Membership.Role.choices)
+    digest = models.BinaryField(max_length=32, unique=True, null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["account", "email"], name="one_invitation_per_address")]
+
+    def __str__(self) -> str:
+        return self.email
 
 
-def _checksum(body: str) -> str:
-    """CRC-32 in base62, as GitHub's tokens have it, so that scanners tell a leaked key from a look-alike."""
-    number, digits = zlib.crc32(body.encode()), ""
-    for _ in range(_CHECKSUM_LENGTH):
-        number, rest = divmod(number, 62)
-        digits = _BASE62[rest] + digits
-    return digits
+class SignIn(models.Model):
+    """Where a person is signed in: of one of their sessions what the person is told of it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_ins")
+    session_key = models.CharField(max_length=40, unique=True)
+    device = models.CharField(max_length=64)
+    address = models.CharField(max_length=64)
+    created_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"{self.device} {self.address}"
+
+
+# --- Keys, and the log -----------------------------------------------------------------------------------------------
+
+MOST_LIVE_KEYS = 20  # of one account
+
+
+class TooManyKeys(Refused):
+    code = "too_many_keys"
 
 
 class ApiKey(models.Model):
@@ -108,25 +196,131 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
+    class Meta:
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
+
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
     @classmethod
     def issue(
-        cls, account: Account, *, name: str, scopes: list[str] | None = None, expires_at: datetime | None = None
+        cls,
+        account: Account,
+        *,
+        name: str,
+        scopes: list[str] | None = None,
+        expires_at: datetime | None = None,
+        is_test: bool = False,
     ) -> tuple["ApiKey", str]:
-        """A new key: its row, and the key itself, which is to be shown now or never."""
-        key = make_key()
-        row = cls.objects.create(
-            account=account,
-            name=name,
-            prefix=key[: cls._meta.get_field("prefix").max_length],
-            digest=digest_of(key),
-            scopes=all_scopes() if scopes is None else scopes,
-            expires_at=expires_at,
-        )
+        """A new key: its row, and the key itself, which is to be shown now or never.
+
+        With `is_test` it is a key of the account's twin, which is made with the first of them. Raises TooManyKeys when
+        MOST_LIVE_KEYS of the account are neither revoked nor expired.
+        """
+        with transaction.atomic():
+            if is_test and account.mode == LIVE:
+                account = Account.objects.get_or_create(live=account, defaults={"name": account.name})[0]
+            # The account's row is the lock under which its keys are counted.
+            Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+            live = cls.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), account=account, revoked_at=None)
+            if live.count() >= MOST_LIVE_KEYS:
+                text = gettext("The account has %(most)d keys that work, which is the most: revoke one first.")
+                raise TooManyKeys(text % {"most": MOST_LIVE_KEYS})
+            key = make_key(account.mode)
+            row = cls.objects.create(
+                account=account,
+                name=name,
+                prefix=key[: cls._meta.get_field("prefix").max_length],
+                digest=digest_of(key),
+                scopes=all_scopes() if scopes is None else scopes,
+                expires_at=expires_at,
+            )
+            security_log.note(Action.KEY_MADE, target=str(row), target_id=row.id, account_id=account.id)
         return row, key
 
     def revoke(self) -> None:
         """Stop the key for good. A second time changes nothing."""
-        type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=Now())
+        with transaction.atomic():
+            if type(self).objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=Now()):
+                security_log.note(Action.KEY_REVOKED, target=str(self), target_id=self.id, account_id=self.account_id)
+
+
+# The words of an entry, for its search: what stands between them becomes a space, or else PostgreSQL would take an
+# address, a path or a number with a sign for one word.
+LOG_WORDS = models.Func(
+    "actor",
+    "target",
+    "address",
+    arg_joiner=" || ' ' || ",
+    template="to_tsvector('simple', translate(%(expressions)s, './@:_&?=<>+-→', '             '))",
+    output_field=SearchVectorField(),
+)
+
+
+class SecurityEntry(models.Model):
+    """One entry of the security log, which `security_log` writes and nothing changes.
+
+    Actor and target are the names that they had, and ids without a constraint: an entry outlives what it tells of.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    created_at = models.DateTimeField(db_default=Now())
+    action = models.CharField(max_length=32)
+    outcome = models.CharField(max_length=16)
+    by = models.CharField(max_length=16)
+    actor = models.CharField(max_length=255, blank=True)
+    actor_id = models.UUIDField(null=True, blank=True)
+    target = models.CharField(max_length=255, blank=True)
+    target_id = models.UUIDField(null=True, blank=True)
+    account = models.ForeignKey(
+        Account, null=True, blank=True, on_delete=models.CASCADE, related_name="security_entries", db_index=False
+    )
+    address = models.CharField(max_length=64, blank=True)
+    count = models.PositiveIntegerField(default=1, help_text="How often, from created_at to last_at.")
+    last_at = models.DateTimeField(null=True, blank=True)
+    hour = models.DateTimeField(null=True, blank=True, help_text="Of refused sign-ins, which are counted by the hour.")
+
+    class Meta:
+        verbose_name = _("entry of the security log")
+        verbose_name_plural = _("security log")
+        constraints = [
+            # What a refused sign-in is counted in; also how many addresses a person has in the hour.
+            models.UniqueConstraint(
+                fields=["hour", "target", "address"],
+                condition=Q(hour__isnull=False),
+                name="one_entry_per_refused_login",
+            ),
+        ]
+        indexes = [
+            # The account's page.
+            models.Index(
+                fields=["account", "-created_at", "-id"],
+                condition=Q(account__isnull=False),
+                name="security_of_account",
+            ),
+            # The operators' list, and what is to be forgotten.
+            models.Index(fields=["-created_at", "-id"], name="security_by_time"),
+            # The same of one action, and of what was refused.
+            models.Index(fields=["action", "-created_at", "-id"], name="security_by_action"),
+            models.Index(fields=["-created_at", "-id"], condition=Q(outcome="refused"), name="security_refused"),
+            # The operators' search.
+            GinIndex(LOG_WORDS, gin_pending_list_limit=512, name="security_by_words"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_action_display()}: {self.target}"
+
+    @property
+    def is_of_order(self) -> bool:
+        """Whether its target is an order."""
+        return self.action.startswith("order_") and self.target_id is not None
+
+    def get_action_display(self) -> str:
+        return str(Action(self.action).label) if self.action in Action.values else self.action
+
+    def get_outcome_display(self) -> str:
+        return str(Outcome(self.outcome).label) if self.outcome in Outcome.values else self.outcome
+
+    def get_by_display(self) -> str:
+        return str(By(self.by).label) if self.by in By.values else self.by

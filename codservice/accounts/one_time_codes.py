@@ -7,7 +7,9 @@ on or off is signed out everywhere else, so that no session is older than the ch
 from django.db import transaction
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from codservice.accounts import security_log
 from codservice.accounts.models import User
+from codservice.accounts.security_log import Action
 
 
 def are_on(user: User) -> bool:
@@ -39,6 +41,7 @@ def turn_on(user: User, code: str, password: str) -> bool:
         device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False).first()
         if device is None or not device.verify_token(_digits(code)):
             return False
+        security_log.note_person(Action.CODES_ON, user)
         TOTPDevice.objects.filter(user=user, confirmed=True).delete()
         device.confirmed = True
         device.save(update_fields=["confirmed"])
@@ -54,7 +57,9 @@ def turn_off(user: User, password: str) -> None:
 
 def forget(user: User) -> None:
     """For somebody who has lost the app: they sign in by password alone again."""
-    TOTPDevice.objects.filter(user=user).delete()
+    with transaction.atomic():
+        TOTPDevice.objects.filter(user=user).delete()
+        security_log.note_person(Action.CODES_OFF, user)
 
 
 def _digits(code: str) -> str:

@@ -1,9 +1,140 @@
-"""Sessions that have run out."""
+"""Sessions: how long they last (twelve hours, for staff no more than half an hour in which nothing is done), where a
+merchant's people are signed in, and their end.
 
-from collections.abc import Iterator
-from datetime import datetime
+A session is Django's row; beside it stands a `SignIn`, which says whose it is. The store keeps the two together.
+"""
 
-from django.db import connection
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.sessions.backends import db
+from django.contrib.sessions.backends.base import SessionBase
+from django.db import connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from uuid_utils.compat import uuid7
+
+from codservice import ratelimit
+
+if TYPE_CHECKING:  # this module is loaded before the models are
+    from django.db.models import QuerySet
+
+    from codservice.accounts.models import SignIn, User
+
+_SEEN_AT = "seen_at"  # in a session of staff: when they last did something, in seconds since 1970
+_NOTED_AT = "noted_at"  # in a session of others: when their sign-in was noted last
+_NOTED_EVERY = 60  # seconds: a session is a row, and not written for every page
+
+View = Callable[..., HttpResponse]
+
+
+class SessionStore(db.SessionStore):
+    """Django's own; a session that gets a new key stays the same sign-in."""
+
+    def cycle_key(self) -> None:
+        from codservice.accounts.models import SignIn
+
+        before = self.session_key
+        super().cycle_key()
+        if before:
+            SignIn.objects.filter(session_key=before).update(session_key=self.session_key)
+
+
+def by_itself(view: View) -> View:
+    """For views that a page asks for by itself, whether or not anybody is there."""
+    view.is_asked_by_itself = True  # type: ignore[attr-defined]
+    return view
+
+
+def begin(session: SessionBase) -> None:
+    """Staff have signed in. The session is written again and again from here on; it ends when it would have anyway."""
+    session[_SEEN_AT] = int(time.time())
+    _end_in_time(session)
+
+
+def _end_in_time(session: SessionBase) -> None:
+    session.set_expiry(timedelta(seconds=settings.SESSION_COOKIE_AGE))
+
+
+def is_idle(session: SessionBase, view: View) -> bool:
+    """Whether a session of staff has lain idle for too long. If not, and a person asks for `view`, they are there."""
+    if _SEEN_AT not in session:
+        begin(session)
+    idle = int(time.time()) - session[_SEEN_AT]
+    if _NOTED_EVERY <= idle <= settings.STAFF_IDLE_SECONDS and not hasattr(view, "is_asked_by_itself"):
+        session[_SEEN_AT] += idle
+    return idle > settings.STAFF_IDLE_SECONDS
+
+
+# --- Where somebody is signed in -------------------------------------------------------------------------------------
+
+_NOTE = """
+INSERT INTO accounts_signin (id, user_id, session_key, device, address, created_at, seen_at)
+VALUES (%s, %s, %s, %s, %s, now(), now())
+ON CONFLICT (session_key) DO UPDATE SET address = excluded.address, device = excluded.device, seen_at = now()
+"""
+# As browsers and systems name themselves; the first that fits, since many name others too.
+_BROWSERS = {
+    "Edge": r"Edge?/|EdgA/|EdgiOS/", "Opera": r"OPR/|Opera", "Samsung Internet": r"SamsungBrowser/",
+    "Firefox": r"Firefox/|FxiOS/", "Chrome": r"Chrome/|CriOS/", "Safari": r"Safari/",
+}  # fmt: skip
+_SYSTEMS = {
+    "Android": r"Android", "iPhone": r"iPhone", "iPad": r"iPad", "Windows": r"Windows", "macOS": r"Mac OS X|Macintosh",
+    "ChromeOS": r"CrOS", "Linux": r"Linux",
+}  # fmt: skip
+
+
+def see(request: HttpRequest, user: "User") -> None:
+    """Note where a merchant's person is signed in, at most every minute."""
+    session, now = request.session, int(time.time())
+    if session.session_key is None or now - session.get(_NOTED_AT, 0) < _NOTED_EVERY:
+        return
+    if _NOTED_AT not in session:
+        _end_in_time(session)
+    session[_NOTED_AT] = now
+    device, address = device_of(request.headers.get("User-Agent", "")), ratelimit.client_address(request)[:64]
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE, [uuid7(), user.pk, session.session_key, device, address])
+
+
+def device_of(user_agent: str) -> str:
+    """Browser and system by their names, as far as they say so: “Firefox, Windows”; empty for others."""
+    named = [
+        next((name for name, pattern in known.items() if re.search(pattern, user_agent)), "")
+        for known in (_BROWSERS, _SYSTEMS)
+    ]
+    return ", ".join(filter(None, named))
+
+
+def of_person(user: "User") -> "QuerySet[SignIn]":
+    """Their sessions that can be used, the one seen last first."""
+    from django.contrib.sessions.models import Session
+
+    from codservice.accounts.models import SignIn
+
+    usable = Session.objects.filter(expire_date__gt=timezone.now())
+    return SignIn.objects.filter(user=user, session_key__in=usable.values("session_key")).order_by("-seen_at", "-id")
+
+
+def end(user: "User", *, only: UUID | None = None, but: str | None = None) -> int:
+    """End all sessions of a person, or the `only` one, or all but the one with this key; how many. At once: whatever
+    comes with such a session from now on is a stranger's."""
+    from django.contrib.sessions.models import Session
+
+    with transaction.atomic():
+        ended = of_person(user).exclude(session_key=but or "")
+        keys = list((ended.filter(pk=only) if only else ended).values_list("session_key", flat=True))
+        Session.objects.filter(session_key__in=keys).delete()
+        user.sign_ins.filter(session_key__in=keys).delete()
+    return len(keys)
+
+
+# --- Forgetting ------------------------------------------------------------------------------------------------------
 
 _BATCH = 1000  # sessions that a statement deletes
 
@@ -24,3 +155,8 @@ def forget_expired(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int
             )
             deleted = cursor.rowcount
             yield {"sessions": deleted}
+        # What is left of sessions that ended in whatever way; one that is just changing its key is younger.
+        cursor.execute(
+            "DELETE FROM accounts_signin s WHERE created_at < now() - interval '1 day'"
+            " AND NOT EXISTS (SELECT FROM django_session d WHERE d.session_key = s.session_key)"
+        )

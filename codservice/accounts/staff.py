@@ -6,29 +6,35 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import validate_password
 from django.db import transaction
 
+from codservice.accounts import security_log
 from codservice.accounts.models import User
+from codservice.accounts.security_log import Action
 
 AGENTS, SUPERVISORS = "Agents", "Supervisors"  # the groups that a migration makes
 
 
 def make(username: str, *, group: str, password: str | None = None, **names: str) -> tuple[User, str]:
-    """A new person of the call center and their password, made here unless it is given: to be told now or never.
+    """A new person of the call center and their password, a one-time one unless it is given: to be told now or never.
 
     Raises ValidationError for a username or a password that cannot be used.
     """
     user = User(username=username.strip(), is_staff=True, **names)
     user.full_clean(exclude=["password"])
     if password is None:
-        password = make_password()
+        password = give_one_time_password(user)
     else:
         validate_password(password, user)
-    user.set_password(password)
+        user.set_password(password)
     with transaction.atomic():
         user.save()
+        security_log.note_person(Action.PERSON_MADE, user)
         user.groups.add(Group.objects.get(name=group))
     return user, password
 
 
-def make_password() -> str:
-    """One that nobody guesses, to be changed by who gets it."""
-    return secrets.token_urlsafe(12)
+def give_one_time_password(user: User) -> str:
+    """One that nobody guesses, and that the person has to change at their first login; `user` is not saved yet."""
+    password = secrets.token_urlsafe(12)
+    user.set_password(password)
+    user.has_one_time_password = True
+    return password

@@ -1,21 +1,69 @@
+import logging
+from uuid import UUID
+
 from celery import shared_task
+from django.conf import settings
 from django.contrib.auth.forms import PasswordResetForm
+from django.core.mail import send_mail
+from django.db.models.functions import Now
+from django.http.request import split_domain_port, validate_host
+from django.urls import reverse
 from django.utils import translation
+
+from codservice import mails
+from codservice.accounts import team
+from codservice.accounts.models import Invitation
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task
-def send_password_link(email: str, *, host: str, is_secure: bool, language: str) -> None:
+def send_password_link(email: str, *, host: str, language: str) -> None:
     """Mail a link for a new password to the active person with this address, if there is one.
 
     The look-up stands here, in the worker: whoever asks for a link waits the same time for a known address as for
-    an unknown one.
+    an unknown one. Who can write to Redis can send this task too, so the link leads to no host but ours.
     """
-    with translation.override(language):
+    if not _is_ours(host):
+        return
+    with translation.override(language if language in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE):
         form = PasswordResetForm({"email": email})
         if form.is_valid():
             form.save(
                 domain_override=host,
-                use_https=is_secure,
+                use_https=settings.HTTPS,
                 subject_template_name="accounts/password_link_subject.txt",
                 email_template_name="accounts/password_link.txt",
             )
+
+
+@shared_task
+def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
+    """Mail an invitation its link, unless it was withdrawn or mailed meanwhile.
+
+    Who signs in with the address already is told so, in a mail without a link. The worker makes the link, so that Redis
+    never has it.
+    """
+    waiting = Invitation.objects.select_related("account__holder").filter(expires_at__gt=Now(), sent_at=None)
+    invitation = waiting.filter(id=invitation_id).first()
+    if invitation is None or not _is_ours(host):
+        return
+    link = team.new_link(invitation)
+    start = f"http{'s' if settings.HTTPS else ''}://{host}"
+    context = {
+        "account": invitation.account,
+        "holder": invitation.account.holder,
+        "invitation": invitation,
+        "link": link and start + reverse("invitation", args=[link]),
+        "days": team.WORKS_FOR.days,
+    }
+    subject, text = mails.subject_and_text("accounts/mail_invitation", context)
+    send_mail(subject, text, from_email=None, recipient_list=[invitation.email])
+    Invitation.objects.filter(id=invitation.id).update(sent_at=Now())
+
+
+def _is_ours(host: str) -> bool:
+    if validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
+        return True
+    logger.warning("a link was asked for with a host that is not in ALLOWED_HOSTS")
+    return False

@@ -3,22 +3,26 @@ from typing import Any
 from uuid import UUID
 
 from celery.exceptions import OperationalError
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import views as auth_views
-from django.db.models import F
+from django.core.exceptions import NON_FIELD_ERRORS
+from django.db.models import F, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 from django.views.generic import FormView, TemplateView
 
-from codservice.accounts.account_page import account_page, confirmation
+from codservice.accounts import known_browsers
+from codservice.accounts.account_page import account_page, confirmation, switch
 from codservice.accounts.forms import (
     ApiKeyForm,
     LoginForm,
@@ -27,7 +31,9 @@ from codservice.accounts.forms import (
     PasswordForgottenForm,
     TooManyTries,
 )
-from codservice.accounts.models import Account, ApiKey
+from codservice.accounts.models import Account, ApiKey, TooManyKeys, User
+from codservice.accounts.team import Right
+from codservice.long_lists import NewestFirst
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +51,14 @@ class Login(auth_views.LoginView):
     authentication_form = LoginForm
     redirect_authenticated_user = True
 
+    def form_valid(self, form: LoginForm) -> HttpResponse:
+        response = super().form_valid(form)
+        known_browsers.remember(response, self.request.user)
+        return response
+
     def form_invalid(self, form: LoginForm) -> HttpResponse:
-        return locked_or(super().form_invalid(form), form.wait)
+        context = self.get_context_data(form=form, needs_code=form.has_error(NON_FIELD_ERRORS, "codes"))
+        return locked_or(self.render_to_response(context), form.wait)
 
 
 def locked_or(response: HttpResponse, wait: int) -> HttpResponse:
@@ -60,6 +72,7 @@ def locked_or(response: HttpResponse, wait: int) -> HttpResponse:
 # --- Passwords -------------------------------------------------------------------------------------------------------
 
 
+@method_decorator(never_cache, name="dispatch")
 class PasswordChange(auth_views.PasswordChangeView):
     """A new password for who is signed in. Their other sessions end, because each holds a hash of the old one."""
 
@@ -72,7 +85,9 @@ class PasswordChange(auth_views.PasswordChangeView):
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         messages.success(self.request, _("Your password is changed. Everywhere else you are signed out."))
-        return super().form_valid(form)
+        response = super().form_valid(form)
+        known_browsers.remember(response, self.request.user)
+        return response
 
     def form_invalid(self, form: PasswordChangeForm) -> HttpResponse:
         return locked_or(super().form_invalid(form), form.wait)
@@ -119,27 +134,36 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
 # --- API keys --------------------------------------------------------------------------------------------------------
 
 
-@account_page
+@account_page(look=Right.WRITE, change=Right.OWN)
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key")
 def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
-    """The account's keys; by POST a new one, shown in this answer and never again."""
-    form, key, status = ApiKeyForm(request.POST or None), None, 200
+    """The account's keys; by POST a new one, shown in this answer and never again, with the others of its mode."""
+    form, key, status = ApiKeyForm(request.POST or None, initial={"works": account.mode}), None, 200
     if request.method == "POST":
+        status = 422
         if form.is_valid():
-            _row, key = ApiKey.issue(
-                account, name=form.cleaned_data["name"], scopes=form.cleaned_data["scopes"], expires_at=form.expires_at
-            )
-            form, status = ApiKeyForm(), 201
-        else:
-            status = 422
+            data = form.cleaned_data
+            try:
+                row, key = ApiKey.issue(
+                    request.live_account,  # type: ignore[attr-defined]
+                    name=data["name"],
+                    scopes=data["scopes"],
+                    expires_at=form.expires_at,
+                    is_test=form.is_test,
+                )
+                account = row.account
+                switch(request, account)
+                form, status = ApiKeyForm(initial={"works": account.mode}), 201
+            except TooManyKeys as refused:
+                form.add_error(None, refused.message)
     # Those that work first; then by age.
     keys = account.api_keys.order_by(F("revoked_at").desc(nulls_first=True), "-created_at").defer("digest")
     context: dict[str, Any] = {"form": form, "keys": keys, "new_key": key, "now": timezone.now()}
     return render(request, "accounts/api_keys.html", context, status=status)
 
 
-@account_page
+@account_page(look=Right.OWN, change=Right.OWN)
 @require_http_methods(["GET", "HEAD", "POST"])
 def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed."""
@@ -155,3 +179,31 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
     key.revoke()
     messages.success(request, _("“%(name)s” is revoked. It stops working within a second.") % {"name": key.name})
     return redirect("api-keys")
+
+
+# --- Security --------------------------------------------------------------------------------------------------------
+
+
+class LogForm(forms.Form):
+    """Whose doings are to be shown."""
+
+    by = forms.ChoiceField(label=gettext_lazy("By whom"), required=False)
+
+    def __init__(self, *args: Any, people: list[User], **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+        self.fields["by"].choices = [("", _("Everybody")), *((str(each.pk), each.display_name) for each in people)]
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_safe
+def security(request: HttpRequest, account: Account) -> HttpResponse:
+    """What the security log has of the account: who signed in or tried to, and what its people did."""
+    live: Account = request.live_account  # type: ignore[attr-defined]
+    people = User.objects.filter(Q(account=live) | Q(membership__account=live)).order_by("first_name", "username")
+    form, entries, status = LogForm(request.GET, people=list(people)), account.security_entries.all(), 200
+    if not form.is_valid():
+        entries, status = entries.none(), 422
+    elif by := form.cleaned_data["by"]:
+        entries = entries.filter(actor_id=by)
+    page = NewestFirst(entries, before=request.GET.get("before", ""))
+    return render(request, "accounts/security.html", {"page": page, "form": form}, status=status)

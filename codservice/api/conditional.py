@@ -1,4 +1,5 @@
-"""`ETag` and `If-None-Match`: a client that has seen the newest state is told so in a few bytes."""
+"""`ETag`, `If-None-Match` and `If-Match`: a client that has seen the newest state is told so in a few bytes, and one
+that has not changes nothing."""
 
 import hashlib
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from django.utils.http import parse_etags
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from codservice.errors import Refused
 from codservice.wire import dump_json
 
 
@@ -18,9 +20,32 @@ def weak_etag(data: Any) -> str:
     return f'W/"{hashlib.sha256(dump_json(data)).hexdigest()[:32]}"'
 
 
+class PreconditionFailed(Refused):
+    """What was read is no longer what is there."""
+
+    code, status = "precondition_failed", 412
+
+    def __init__(self) -> None:
+        super().__init__("It has changed since you read it. Read it again before you change it.")
+
+
 def is_known(request: Request, etag: str) -> bool:
-    """Whether `If-None-Match` names this tag, weakly compared. The other conditions of HTTP are no promise of ours."""
-    sent = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
+    """Whether `If-None-Match` names this tag, weakly compared."""
+    return _names(request.META.get("HTTP_IF_NONE_MATCH", ""), etag)
+
+
+def check_match(request: Request, read: Callable[[], Any]) -> None:
+    """Raises PreconditionFailed when `If-Match` was sent and does not name the tag of the body that `read` gives.
+
+    Compared weakly, as our tags are weak; they tell each change of what a body says.
+    """
+    sent = request.META.get("HTTP_IF_MATCH")
+    if sent is not None and not _names(sent, weak_etag(read())):
+        raise PreconditionFailed
+
+
+def _names(header: str, etag: str) -> bool:
+    sent = parse_etags(header)
     return sent == ["*"] or etag.removeprefix("W/") in (tag.removeprefix("W/") for tag in sent)
 
 
@@ -29,9 +54,14 @@ def answer_unless_known(request: Request, body: Any) -> HttpResponseBase:
     return answer_unless_etag_known(request, weak_etag(body), lambda: Response(body))
 
 
-def answer_unless_etag_known(request: Request, etag: str, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
-    """`answer()` with the tag that its body is known to have, or 304 when the client has that already."""
+def answer_unless_etag_known(
+    request: Request, etag: str, answer: Callable[[], HttpResponseBase], *, cache: str = "private, no-cache"
+) -> HttpResponseBase:
+    """`answer()` with the tag that its body is known to have, or 304 when the client has that already.
+
+    `cache` says who may keep it, and for how long without asking.
+    """
     response = HttpResponseNotModified() if is_known(request, etag) else answer()
     response.headers["ETag"] = etag
-    response.headers["Cache-Control"] = "private, no-cache"
+    response.headers["Cache-Control"] = cache
     return response

@@ -1,6 +1,7 @@
 """Every error of /api/ as `{"error": code, "message": sentence}` (contract, section 4), whoever raises it."""
 
 import logging
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from codservice.api.adapters import ExactJSONRenderer
 from codservice.errors import Invalid, Refused
 from codservice.wire import dump_json
 
@@ -20,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 MESSAGES = {
     "unauthenticated": "Send a valid API key: Authorization: Bearer <API_KEY>.",
+    "https_required": "Use https. The key was sent for others to read and was not accepted: revoke it, make a new one.",
     "insufficient_scope": "This API key lacks the scope that this call needs.",
     "not_found": "There is nothing at this address, or it belongs to another account.",
     "method_not_allowed": "This address does not take this method; `Allow` says which it takes.",
@@ -93,6 +96,8 @@ def read_all(*reads: Callable[[], Any]) -> list[Any]:
 def exception_handler(exc: Exception, context: dict) -> Response | None:
     """DRF's hook: any exception of a view as an answer; None (a crash) goes on to Django's 500 handler."""
     headers = {}
+    if request := context.get("request"):  # also of a view whose answers are pages or YAML
+        request.accepted_renderer, request.accepted_media_type = ExactJSONRenderer(), ExactJSONRenderer.media_type
     match exc:
         case exceptions.ValidationError():
             exc = Invalid(flatten(exc.detail))
@@ -101,7 +106,9 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
             return Response(error_body("unavailable"), HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "1"})
     match exc:
         case Refused():
-            return Response(error_body(exc.code, exc.message, getattr(exc, "errors", None)), exc.status)
+            headers = {"Retry-After": "1"} if exc.status == HTTPStatus.TOO_MANY_REQUESTS else {}
+            body = error_body(exc.code, exc.message, getattr(exc, "errors", None))
+            return Response(body, exc.status, headers=headers)
         case Http404() | exceptions.NotFound() | ObjectDoesNotExist():
             status, code = HTTPStatus.NOT_FOUND, "not_found"
         case exceptions.MethodNotAllowed():
@@ -139,4 +146,11 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
+    """For what a view or a middleware raised. 503 when it is the database that is away or takes no writes."""
+    if isinstance(sys.exception(), OperationalError | InterfaceError):
+        if request.path.startswith("/api/"):
+            return unavailable()
+        page = defaults.server_error(request, template_name="503.html")
+        page.status_code, page.headers["Retry-After"] = HTTPStatus.SERVICE_UNAVAILABLE, "1"
+        return page
     return _page_or_json("server_error", HTTPStatus.INTERNAL_SERVER_ERROR, defaults.server_error, request)

@@ -66,6 +66,29 @@ class Integer(Strict, serializers.IntegerField):
         return {"type": "integer", "minimum": self.min_value, "maximum": self.max_value}
 
 
+class Boolean(Strict, serializers.BooleanField):
+    openapi = {"type": "boolean"}
+
+    def clean(self, data: Any) -> bool:
+        if type(data) is not bool:
+            raise ValueError("Must be true or false.")
+        return data
+
+
+class Link(Strict, serializers.CharField):
+    """An https address; an empty one where `allow_blank` says so."""
+
+    def clean(self, data: Any) -> str:
+        return "" if data == "" and self.allow_blank else values.link(data, max_length=self.max_length)
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        """Plain addresses; more is understood."""
+        address = r"https://([a-z][a-z0-9]{0,20}\.){1,3}[a-z]{2,10}(/[A-Za-z0-9._~-]{1,40}){0,5}"
+        pattern = f"^({address})?$" if self.allow_blank else f"^{address}$"
+        return {"type": "string", "maxLength": self.max_length, "pattern": pattern}
+
+
 class Amount(Strict, serializers.DecimalField):
     openapi = values.SENT_AMOUNT_SCHEMA
 

@@ -36,7 +36,7 @@ class FilterBackend(BaseFilterBackend):
 
     def filter_queryset(self, request: Request, queryset: QuerySet, view: Any) -> QuerySet:
         view.filterset = view.filterset_class(request.query_params, queryset=queryset, request=request)
-        _, filtered = read_all(lambda: view.paginator.read(request), view.filterset.read)
+        _, filtered = read_all(lambda: view.paginator.read(request, view), view.filterset.read)
         return filtered
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:

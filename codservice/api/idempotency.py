@@ -1,9 +1,8 @@
 """`Idempotency-Key`: a request that is sent again gives the first answer again, and does nothing twice."""
 
 import hashlib
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any, cast
@@ -17,7 +16,7 @@ from rest_framework.response import Response
 from codservice.api.error_answers import exception_handler
 from codservice.api.models import IdempotencyRecord
 from codservice.errors import Invalid, Refused
-from codservice.wire import dump_json
+from codservice.wire import dump_json, load_json
 
 KEPT_FOR = timedelta(hours=24)  # contract, section 5
 _BATCH = 1000  # answers that a statement deletes
@@ -90,17 +89,50 @@ def forget_old(before: datetime | None = None, *, dry_run: bool = False) -> Iter
             yield {"idempotency_keys": deleted}
 
 
+def overwrite(account_id: UUID, now: Mapping[str, Mapping[str, Any]]) -> None:
+    """Where an answer that is kept has an object with the id of one of `now`, its members become what they are there.
+
+    In the caller's transaction. Answers that are repeated are no longer the first ones then, to the byte.
+    """
+    kept = IdempotencyRecord.objects.raw(
+        "SELECT id, body FROM api_idempotencyrecord WHERE account_id = %s AND EXISTS ("
+        "SELECT FROM unnest(%s::text[]) AS named(id) WHERE position(convert_to(named.id, 'UTF8') IN body) > 0)",
+        [account_id, list(now)],
+    )
+    for record in kept:
+        record.body = dump_json(_overwritten(load_json(bytes(record.body)), now))
+        record.save(update_fields=["body"])
+
+
+def _overwritten(data: Any, now: Mapping[str, Mapping[str, Any]]) -> Any:
+    if isinstance(data, list):
+        return [_overwritten(each, now) for each in data]
+    if not isinstance(data, dict):
+        return data
+    given = data.get("id")
+    current = now.get(given, {}) if isinstance(given, str) else {}
+    return {name: current[name] if name in current else _overwritten(value, now) for name, value in data.items()}
+
+
 def _fingerprint(request: Request) -> bytes:
-    """The same for the same JSON, however its keys are ordered and spaced."""
-    body = json.dumps(request.data, sort_keys=True, default=str)
-    return hashlib.sha256(f"{request.method} {request.path}\n{body}".encode()).digest()
+    """The same for the same JSON, however its keys are ordered and spaced; another for `5.5`, `"5.5"` and `5.50`."""
+    return hashlib.sha256(f"{request.method} {request.path}\n{_canonical(request.data)!r}".encode()).digest()
+
+
+def _canonical(data: Any) -> Any:
+    """JSON with its keys in order; its repr tells each value's type."""
+    if isinstance(data, dict):
+        return {key: _canonical(data[key]) for key in sorted(data)}
+    return [_canonical(each) for each in data] if isinstance(data, list) else data
 
 
 def _claim(account_id: UUID, key: str) -> IdempotencyRecord | None:
     """The kept answer; else the right to make one, held by an advisory lock until the transaction ends."""
     number = int.from_bytes(hashlib.sha256(f"{account_id} {key}".encode()).digest()[:8], signed=True)
     kept = IdempotencyRecord.objects.raw(
-        "SELECT kept.*, lock.is_ours, kept.created_at < now() - %s AS is_old"
+        # By name: a prepared `kept.*` would fail once after each migration that adds a column.
+        "SELECT kept.id, kept.account_id, kept.key, kept.fingerprint, kept.status, kept.body, kept.created_at,"
+        " lock.is_ours, kept.created_at < now() - %s AS is_old"
         " FROM (SELECT pg_try_advisory_xact_lock(%s) AS is_ours) AS lock"
         " LEFT JOIN api_idempotencyrecord AS kept ON kept.account_id = %s AND kept.key = %s",
         [KEPT_FOR, number, account_id, key],

@@ -1,8 +1,14 @@
-"""Pages of a list: `page`, `per_page`, `meta` (contract, section 5)."""
+"""Pages of a list, by number or by cursor, and their `meta` (contract, sections 1 and 5)."""
 
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
+from uuid import UUID
 
-from django.db.models import QuerySet
+from django.core import signing
+from django.db.models import Model, QuerySet
+from django.utils.translation import gettext as _
 from msgspec import Meta, Struct
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -10,8 +16,12 @@ from rest_framework.request import Request
 from codservice import values
 from codservice.api.error_answers import read_all
 from codservice.errors import Invalid
+from codservice.long_lists import is_beyond
+from codservice.wire import dump_json
 
 MAX_PAGE = 1_000_000_000
+MAX_CURSOR = 2000  # characters; of the longest SKU it has some 1 100
+_SIGNER = signing.Signer(salt="codservice.api.paging", sep=".")
 
 
 class PageMeta(Struct):
@@ -21,24 +31,52 @@ class PageMeta(Struct):
     last_page: Annotated[int, Meta(ge=1)]
 
 
+class CursorMeta(Struct):
+    per_page: Annotated[int, Meta(ge=1)]
+    next_cursor: Annotated[str | None, Meta(description="`cursor` of the next page; null when this is the last one.")]
+
+
+def _either(*structs: type[Struct]) -> dict[str, Any]:
+    return {"anyOf": [{"$ref": f"#/components/schemas/{struct.__name__}"} for struct in structs]}
+
+
+# The `meta` of a list's body. (msgspec knows no choice between two objects; `api.schema` describes what is named here.)
+ListMeta = Annotated[
+    Any, Meta(description="By `page`, or by `cursor`.", extra_json_schema=_either(PageMeta, CursorMeta))
+]
+NAMED = (PageMeta, CursorMeta)
+
+
 class Pages(BasePagination):
-    """A list in pages, with its exact total. Belongs to a view with `filters.FilterBackend`, which has it `read`."""
+    """A list in pages: with `page`, or neither, by number and with its exact total; with `cursor` one after the other.
+
+    Belongs to a view with `filters.FilterBackend`, which has it `read`. To be paged by cursor, a queryset is ordered
+    by columns that are never null, all up or all down, of which the last tells rows apart; they are among what
+    `values` or `values_list` gives. A cursor holds the place of the last row that was given, and the next page is read
+    from there along the list's index: no row that keeps its place is skipped or repeated, and page 10 000 costs what
+    the first did.
+    """
 
     page_size = 15
     max_page_size = 100
 
-    def read(self, request: Request) -> None:
+    def read(self, request: Request, view: Any = None) -> None:
         """Which page was asked for; raises Invalid with each value that cannot be used."""
-        self.per_page, self.number = read_all(
+        self.is_by_cursor = "cursor" in request.query_params
+        self._bound_to = _binding(request, view)
+        self.per_page, self.number, self._after = read_all(
             lambda: _read(request, "per_page", self.page_size, self.max_page_size),
             lambda: _read(request, "page", 1, MAX_PAGE),
+            lambda: self._read_cursor(request) if self.is_by_cursor else None,
         )
 
     def paginate_queryset(self, queryset: QuerySet, request: Request, view: Any = None) -> list[Any]:
         """This page's rows of the ordered queryset that passed the view's filters; one past the end is empty.
 
-        A page in the second half is read from the end, so that the last one costs no more than the first.
+        A page by number in the second half is read from the end, so that the last one costs no more than the first.
         """
+        if self.is_by_cursor:
+            return self._after_cursor(queryset)
         self.total = total = view.filterset.total()
         start = (self.number - 1) * self.per_page
         stop = min(start + self.per_page, total)
@@ -48,9 +86,41 @@ class Pages(BasePagination):
             return list(queryset[start:stop])
         return list(queryset.reverse()[total - stop : total - start])[::-1]
 
-    def meta(self) -> PageMeta:
+    def meta(self) -> PageMeta | CursorMeta:
         """Of the page that `paginate_queryset` gave."""
+        if self.is_by_cursor:
+            return CursorMeta(self.per_page, self._next)
         return PageMeta(self.total, self.per_page, self.number, max(-(-self.total // self.per_page), 1))
+
+    def _after_cursor(self, queryset: QuerySet) -> list[Any]:
+        order = [str(column) for column in queryset.query.order_by]
+        names = [column.removeprefix("-") for column in order]
+        if self._after is not None:
+            queryset = queryset.filter(is_beyond(names, self._after, is_down=order[0].startswith("-")))
+        rows = list(queryset[: self.per_page + 1])
+        page = rows[: self.per_page]
+        self._next = self._cursor(_place(queryset, page[-1], names)) if len(rows) > self.per_page else None
+        return page
+
+    def _cursor(self, place: Sequence[Any]) -> str:
+        return _SIGNER.sign_object([self._bound_to, *([_KINDS[type(each)], str(each)] for each in place)])
+
+    def _read_cursor(self, request: Request) -> list[Any] | None:
+        """The place after which the page begins; None for the first page."""
+        cursor = request.query_params["cursor"]
+        if "page" in request.query_params:
+            raise Invalid({"cursor": [_("Send `page` or `cursor`, not both.")]})
+        if not cursor:
+            return None
+        try:
+            bound_to, *place = _SIGNER.unsign_object(cursor) if len(cursor) <= MAX_CURSOR else [""]
+        except signing.BadSignature:
+            bound_to = ""
+        if bound_to != self._bound_to:
+            raise Invalid(
+                {"cursor": [_("Is none that this list gave for these filters and this sort. Begin with an empty one.")]}
+            )
+        return [_READ[kind](text) for kind, text in place]
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [
@@ -71,7 +141,36 @@ class Pages(BasePagination):
                     "default": self.page_size,
                 },
             },
+            {
+                "name": "cursor",
+                "in": "query",
+                "description": "Instead of `page`: empty for the first page, then the last page's `meta.next_cursor`.",
+                "allowEmptyValue": True,
+                "schema": {"type": "string", "maxLength": MAX_CURSOR},
+            },
         ]
+
+
+_READ = {"t": datetime.fromisoformat, "u": UUID, "s": str, "i": int}
+_KINDS = {datetime: "t", UUID: "u", str: "s", int: "i"}
+
+
+def _binding(request: Request, view: Any) -> str:
+    """The same for the same list: of one account, at one address, with the same filters and sort."""
+    names = sorted(getattr(getattr(view, "filterset_class", None), "base_filters", ()))
+    chosen = [[name, request.query_params[name]] for name in names if name in request.query_params]
+    said = [str(request.auth.account_id), request.path, chosen]
+    return hashlib.sha256(dump_json(said)).hexdigest()[:16]
+
+
+def _place(queryset: QuerySet, row: Any, names: Sequence[str]) -> list[Any]:
+    """The row's values of the columns by which the queryset is ordered."""
+    if isinstance(row, Model):
+        return [getattr(row, name) for name in names]
+    if isinstance(row, dict):
+        return [row[name] for name in names]
+    fields: Any = queryset._fields  # type: ignore[attr-defined]
+    return [row[fields.index(name)] for name in names]
 
 
 def _read(request: Request, name: str, default: int, maximum: int) -> int:

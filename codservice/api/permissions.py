@@ -8,7 +8,8 @@ from rest_framework.request import Request
 
 
 class HasScope(BasePermission):
-    """The key holds the scope that the view's `scopes` names for the action; a view without it lets nobody in."""
+    """The key holds the scope that the view's `scopes` names for the action, or it names None, and any key will do; a
+    view without it lets nobody in."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if request.auth is None:
@@ -17,6 +18,6 @@ class HasScope(BasePermission):
         if action in (None, "metadata"):  # no handler for this method, or OPTIONS: DRF is about to answer 405
             return True
         scope = view.scopes[action]
-        if scope not in request.auth.scopes:
+        if scope is not None and scope not in request.auth.scopes:
             raise PermissionDenied(f"This API key lacks the scope {scope}.")
         return True

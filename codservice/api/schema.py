@@ -5,7 +5,7 @@
 body that comes in by its serializer's fields, one that goes out by its `msgspec.Struct`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -20,6 +20,7 @@ from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent, appen
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from codservice.api.error_answers import Error, ValidationFailed
+from codservice.api.paging import NAMED
 
 HEADER = OpenApiParameter.HEADER
 INT = {"type": "integer", "minimum": 0}
@@ -27,9 +28,11 @@ INT = {"type": "integer", "minimum": 0}
 ERRORS = {
     400: ("malformed_json", "The body is no JSON object, is too deep, or repeats a key."),
     401: ("unauthenticated", "The key is missing, malformed, unknown, revoked or expired."),
-    403: ("insufficient_scope", "The key lacks the scope that the message names."),
+    403: ("insufficient_scope", "The key lacks the scope that the message names; `https_required`: it came by http."),
     404: ("not_found", "There is no such thing, or it belongs to another account."),
     409: ("idempotency_conflict", "A request with this Idempotency-Key is still being processed."),
+    410: ("cursor_expired", "This `after` is too old: begin anew, with an empty one."),
+    412: ("precondition_failed", "What was read is no longer what is there: `If-Match` names another `ETag`."),
     413: ("payload_too_large", "The body is larger than 1 MiB."),
     415: ("unsupported_media_type", "The body is not application/json."),
     422: ("validation_failed", "Fields cannot be used: `errors` maps their dotted paths to sentences."),
@@ -38,6 +41,7 @@ ERRORS = {
     503: ("unavailable", "The database is away or busy: try again after `Retry-After` seconds."),
 }
 _ALWAYS = (401, 403, 429, 500, 503)
+_OPEN = {403: ("https_required", "It came by plain http, which no key may.")}
 
 
 class Schema(AutoSchema):
@@ -53,8 +57,11 @@ class Schema(AutoSchema):
 
     def _map_serializer_field(self, field: Any, direction: str, bypass_extensions: bool = False) -> dict[str, Any]:
         if hasattr(field, "openapi"):  # a strict field of ours, which says itself what it takes
-            # A copy down to the ground: where null is allowed it is added to the list under `anyOf`.
-            return append_meta(deepcopy(field.openapi), self._get_serializer_field_meta(field, direction))
+            # A copy down to the ground: where null is allowed it is added to the list under `anyOf`. Without defaults:
+            # for generators of clients what has one is always there, and would have to be sent.
+            meta = self._get_serializer_field_meta(field, direction)
+            meta.pop("default", None)
+            return append_meta(deepcopy(field.openapi), meta)
         return super()._map_serializer_field(field, direction, bypass_extensions)
 
     def _is_list_view(self, serializer: Any = None) -> bool:
@@ -78,15 +85,21 @@ def describe(
     errors: Iterable[int] = (),
     is_idempotent: bool = False,
     has_etag: bool = False,
+    has_precondition: bool = False,
+    is_open: bool = False,
 ) -> Callable:
-    """Describe a view's method: its body with an `example` that can be sent, its answers, its own errors."""
+    """Describe a view's method: its body with an `example` that can be sent, its answers, its own errors.
+
+    With `is_open` it needs no key (its view's permission is `AllowAny`), and so no scope.
+    """
     responses: dict[int, Any] = dict(answers)
+    said = ERRORS | (_OPEN if is_open else {})
     for code in sorted({*errors, *_ALWAYS}):
-        error, description = ERRORS[code]
+        error, description = said[code]
         responses[code] = OpenApiResponse(ValidationFailed if code == 422 else Error, f"`{error}`: {description}")
     if has_etag:
         responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
-    parameters = _gate_headers(sorted(responses))
+    parameters = _gate_headers(sorted(responses), uncounted={401} | (_OPEN.keys() if is_open else set()))
     if is_idempotent:
         parameters += [
             OpenApiParameter(
@@ -104,6 +117,13 @@ def describe(
             OpenApiParameter("If-None-Match", {"type": "string"}, HEADER, description="An `ETag` that was received."),
             OpenApiParameter("ETag", {"type": "string"}, HEADER, response=[200, 304]),
         ]
+    if has_precondition:
+        parameters += [
+            OpenApiParameter(
+                "If-Match", {"type": "string"}, HEADER, description="The `ETag` of what is to be changed."
+            ),
+            OpenApiParameter("ETag", {"type": "string"}, HEADER, response=[200]),
+        ]
     return extend_schema(
         summary=summary,
         request=request,
@@ -113,34 +133,56 @@ def describe(
     )
 
 
-def _gate_headers(codes: list[int]) -> list[OpenApiParameter]:
-    limited = [code for code in codes if code not in (401,)]
+def _gate_headers(codes: list[int], uncounted: set[int]) -> list[OpenApiParameter]:
+    """`uncounted` are answers to what is counted against no key."""
+    limited = [code for code in codes if code not in uncounted]
     return [
         OpenApiParameter("X-Request-Id", {"type": "string"}, HEADER, response=codes, description="Of this request."),
         OpenApiParameter("X-RateLimit-Limit", INT, HEADER, response=limited, description="Requests per minute."),
         OpenApiParameter("X-RateLimit-Remaining", INT, HEADER, response=limited, description="Left in this window."),
         OpenApiParameter("X-RateLimit-Reset", INT, HEADER, response=limited, description="Seconds to its end."),
         OpenApiParameter("Retry-After", INT, HEADER, response=[429, 503], description="Seconds to wait."),
+        OpenApiParameter(
+            "X-Service-Mode",
+            {"type": "string", "enum": ["test"]},
+            HEADER,
+            response=codes,
+            description="To a test key.",
+        ),
         OpenApiParameter("WWW-Authenticate", {"type": "string"}, HEADER, response=[401]),
     ]
 
 
+GUIDES = "http://localhost:8000/docs/"  # the server's own address takes its place where one is asked
+
+
 _TAGS = {
     "deliveries": "The requests that we send to webhooks.",
+    "events": "All that has happened, in order: what webhooks tell, to be read by who has missed it.",
     "inventory": "The products and their stock.",
-    "orders": "Import orders, see what became of them, cancel them.",
+    "me": "The key that asks.",
+    "orders": "Import orders, see what became of them, change and cancel them.",
+    "products": "What is sold: make products, change them, read them.",
+    "regions": "The wilayas and communes of Algeria, as an import takes them; without a key.",
+    "shipping-fees": "What a delivery costs, by wilaya and delivery type.",
+    "test": "Play the agent and the courier, with a test key.",
     "webhooks": "Where your systems are told of events, and the log of what was sent there.",
 }
-_IDS = {"orders": "The order's id.", "webhooks": "The webhook's id.", "deliveries": "The delivery's id."}
+_IDS = {
+    "orders": "The order's id.",
+    "products": "The product's id.",
+    "webhooks": "The webhook's id.",
+    "deliveries": "The delivery's id.",
+    "test": "The order's id.",
+}
 
 
 def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """drf-spectacular's hook: the last touches on the whole description."""
     result.setdefault("servers", [{"url": "/"}])
-    guides = request.build_absolute_uri("/docs/") if request else "http://localhost:8000/docs/"
-    result["externalDocs"] = {"url": guides, "description": "Guides, with examples to copy."}
+    result["externalDocs"] = {"url": GUIDES, "description": "Guides, with examples to copy."}
     result["info"] |= {
-        "contact": {"name": "The operator of this service", "url": guides},
+        "contact": {"name": "The operator of this service", "url": GUIDES},
         "license": {"name": "All rights reserved", "identifier": "LicenseRef-All-rights-reserved"},
     }
     result["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
@@ -180,11 +222,26 @@ def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _schemas(struct: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
     """The schemas of `struct` and of all within it, by their names."""
-    _, schemas = msgspec.json.schema_components([struct], ref_template="#/components/schemas/{name}")
+    _, schemas = msgspec.json.schema_components([struct], ref_template=_REF)
+    named = {ref.rpartition("/")[2] for ref in _refs(schemas)} - schemas.keys()
+    if others := [other for other in NAMED if other.__name__ in named]:
+        schemas |= msgspec.json.schema_components(others, ref_template=_REF)[1]
     for schema in schemas.values():
         schema.pop("title", None)  # says the name again
         _as_sent(schema)
     return schemas
+
+
+_REF = "#/components/schemas/{name}"
+
+
+def _refs(schema: Any) -> Iterator[str]:
+    """All that a schema names."""
+    for key, part in schema.items() if isinstance(schema, dict) else enumerate(schema):
+        if key == "$ref":
+            yield part
+        elif isinstance(part, dict | list):
+            yield from _refs(part)
 
 
 def _as_sent(schema: Any) -> None:

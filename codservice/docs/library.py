@@ -1,12 +1,15 @@
-"""What /docs/ holds: the Markdown of `docs/` as pages, and the files beside them that may be downloaded.
+"""What /docs/ holds: the Markdown of `docs/` as pages, the API reference, and files that may be downloaded.
 
-English pages lie in `docs/`, French ones under the same names in `docs/fr/`. Only what is found there when the pages
-are read, and what apps `publish`, has an address: no path of a request ever reaches the file system.
+English pages lie in `docs/`, French and Arabic ones under the same names in folders of it. Only what PARTS and FILES
+name, and what apps `publish`, has an address: no path of a request reaches the file system, and a file that somebody
+puts beside the others, such as a filled-in example, is nobody's to read.
 """
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from os.path import normpath
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,22 +18,49 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
-from codservice.docs.rendering import Section, render
+from codservice.api.description import description
+from codservice.docs import reference
+from codservice.docs.rendering import Rendered, Section, render
 
 FOLDER = settings.BASE_DIR / "docs"
-LANGUAGES = {"en": "English", "fr": "Français"}
-# The order in which pages are read; one that is not named comes last in its part.
+LANGUAGES = {"en": "English", "fr": "Français", "ar-dz": "العربية"}
+FOLDERS = {"en": "", "fr": "fr/", "ar-dz": "ar/"}  # of their pages, and in their addresses
+# The pages, in the order in which they are read, after `index`.
 PARTS = (
     (
         _("For merchants"),
         [
-            *("quick-start", "authentication", "orders", "inventory", "webhooks", "errors", "limits", "idempotency"),
-            *("regions", "programs", "changes", "changelog"),
+            *("quick-start", "test-mode", "authentication", "orders", "products", "inventory", "webhooks", "events"),
+            *("errors", "limits", "idempotency", "pagination", "regions", "programs", "clients", "changes"),
+            "team",
+            "changelog",
         ],
     ),
+    (_("API reference"), [*reference.NAMES]),
     (_("For agents"), ["agents", "supervisors"]),
-    (_("For operators"), ["operators", "scale", "operations/"]),
-    (_("For developers"), ["architecture", "dependencies", ""]),
+    (_("For operators"), ["operators", "scale", "reliability", "security"]),
+    (_("For developers"), ["architecture", "dependencies"]),
+)
+# Pages that lie where people look for them in a repository.
+AT_THE_TOP = {"changelog": "CHANGELOG.md", "security": "SECURITY.md"}
+# The files that may be downloaded.
+FILES = (
+    "postman.json",
+    *(f"examples/{name}" for name in ("client.py", "client.ts", "receiver.mjs", "shop.php", "shop.py")),
+    *(f"examples/verify.{language}" for language in ("go", "mjs", "php", "py")),
+    *(f"images/{name}.png" for name in ("quick-start", "quick-start.fr")),
+    *(f"images/{name}{language}.png" for name in ("console", "desk") for language in ("", ".ar", ".fr")),
+    *(f"images/{name}.svg" for name in ("delivery", "delivery.fr", "order", "order.fr", "parts")),
+    *(f"operations/{name}" for name in ("alerts.yml", "grafana-dashboard.json", "partition.sql", "caddy/Caddyfile")),
+    *(f"operations/compose/{name}.sh" for name in ("make-database", "make-secrets", "pin-images", "replace-web")),
+    *(
+        f"operations/kubernetes/{name}.yaml"
+        for name in (
+            *("beat", "kustomization", "migrate", "network", "secret.example", "settings", "web", "worker"),
+            *(f"autoscaling/{name}" for name in ("kustomization", "web", "worker")),
+        )
+    ),
+    *(f"operations/pgbouncer/{name}" for name in ("Dockerfile", "pgbouncer.ini", "role.sql")),
 )
 TYPES = {
     ".png": "image/png",
@@ -38,10 +68,11 @@ TYPES = {
     ".csv": "text/csv; charset=utf-8",
     ".json": "application/json",
     **dict.fromkeys(
-        ("", ".py", ".php", ".mjs", ".go", ".yaml", ".yml", ".sql", ".ini", ".conf", ".sh", ".txt"),
+        ("", ".py", ".php", ".mjs", ".ts", ".go", ".yaml", ".yml", ".sql", ".ini", ".conf", ".sh", ".txt"),
         "text/plain; charset=utf-8",
     ),
 }
+_EXAMPLES = re.compile(r"^```json [^\n]*\n(.*?)^```$", re.S | re.M)  # of bodies, in the guides
 
 _published: dict[str, Path] = {}
 
@@ -62,7 +93,7 @@ class Page:
 
     @property
     def url(self) -> str:
-        return f"/docs/{_in_language(self.language)}{'' if self.name == 'index' else self.name}"
+        return f"/docs/{FOLDERS[self.language]}{'' if self.name == 'index' else self.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # one site is equal to itself alone, and so a key of caches
@@ -78,37 +109,55 @@ class Site:
         best |= {name: page for (lang, name), page in self.pages.items() if lang == language}
         best.pop("index", None)
         for title, names in PARTS:
-            pages = [best.pop(name) for name in names if name in best]
-            for prefix in [name for name in names if name == "" or name.endswith("/")]:
-                pages += [best.pop(name) for name in sorted(best) if name.startswith(prefix)]
-            yield str(title), pages
+            yield str(title), [best[name] for name in names if name in best]
 
 
 def site() -> Site:
     """All pages and files, as they lie on the disk now."""
-    changelog = settings.BASE_DIR / "CHANGELOG.md"
-    found = [path for path in sorted(FOLDER.rglob("*")) if path.is_file() and not path.is_symlink()]
-    sources = [path for path in found if not path.name.startswith(".")]
-    sources += [changelog] if changelog.exists() else []
-    return _read(tuple((path, path.stat().st_mtime_ns) for path in sources))
+    names = ["index", *(name for _, names in PARTS for name in names if name not in reference.NAMES)]
+    pages = [(language, name, path) for language in LANGUAGES for name in names if (path := _path(language, name))]
+    files = tuple((name, path) for name in FILES if _is_ours(path := FOLDER / name))
+    return _read(tuple((*page, page[-1].stat().st_mtime_ns) for page in pages), files)
 
 
 @lru_cache(maxsize=1)
-def _read(sources: tuple[tuple[Path, int], ...]) -> Site:
-    files = {path.relative_to(FOLDER).as_posix(): path for path, _ in sources if path.suffix in TYPES}
-    pages = {}
-    for path, _changed in sources:
-        if path.suffix == ".md":
-            page = _page(path, files)
-            pages[page.language, page.name] = page
-    return Site(pages, files | _published)
+def _read(pages: tuple[tuple[str, str, Path, int], ...], files: tuple[tuple[str, Path], ...]) -> Site:
+    read = {(language, name): _page(language, name, path) for language, name, path, _changed in pages}
+    return Site(_reference() | read, dict(files) | _published)
 
 
-def _page(path: Path, files: dict[str, Path]) -> Page:
-    language, name = _place(path.relative_to(settings.BASE_DIR).as_posix())
-    folder = path.parent.relative_to(settings.BASE_DIR).as_posix()
+@cache
+def _reference() -> dict[tuple[str, str], Page]:
+    """The pages of the API reference, in English as the description is."""
+    guides = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))]
+    examples = [json.loads(block) for text in guides for block in _EXAMPLES.findall(text)]
+    chapters = reference.chapters(description(), examples)
+    return {("en", name): _made(name, "en", chapter) for name, chapter in chapters.items()}
+
+
+def _path(language: str, name: str) -> Path | None:
+    """Where the page lies, if there is one in this language."""
+    if name not in AT_THE_TOP:
+        path = FOLDER / FOLDERS[language] / f"{name}.md"
+    elif language == "en":
+        path = settings.BASE_DIR / AT_THE_TOP[name]
+    else:
+        return None
+    return path if _is_ours(path) else None
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _page(language: str, name: str, path: Path) -> Page:
+    folder = "." if name in AT_THE_TOP else f"docs/{FOLDERS[language]}"
     with translation.override(language):
         rendered = render(path.read_text(encoding="utf-8"), lambda address: where_to(address, folder))
+    return _made(name, language, rendered)
+
+
+def _made(name: str, language: str, rendered: Rendered) -> Page:
     title = rendered.sections[0].heading if rendered.sections else name
     return Page(name, language, title, rendered.html, rendered.sections)
 
@@ -125,16 +174,17 @@ def where_to(address: str, folder: str) -> str:
             return f"/docs/{name}"
     if target.endswith(".md"):
         language, name = _place(target)
-        return f"/docs/{_in_language(language)}{'' if name in ('index', 'README') else name}{fragment}"
+        return f"/docs/{FOLDERS[language]}{'' if name in ('index', 'README') else name}{fragment}"
     return f"/{target}{fragment}"
 
 
 def _place(path: str) -> tuple[str, str]:
     """Language and name of a page, from its path in the project."""
-    name = path.removesuffix(".md").removeprefix("docs/").replace("CHANGELOG", "changelog")
-    language, _, rest = name.partition("/")
-    return (language, rest) if rest and language in LANGUAGES else ("en", name)
-
-
-def _in_language(language: str) -> str:
-    return "" if language == "en" else f"{language}/"
+    for name, file in AT_THE_TOP.items():
+        if path == file:
+            return "en", name
+    name = path.removesuffix(".md").removeprefix("docs/")
+    for language, folder in FOLDERS.items():
+        if folder and name.startswith(folder):
+            return language, name.removeprefix(folder)
+    return "en", name

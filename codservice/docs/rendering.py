@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -39,6 +40,11 @@ def render(text: str, where_to: Callable[[str], str]) -> Rendered:
         if token.type in ("th_open", "td_open") and (style := token.attrs.pop("style", None)):
             token.attrs["class"] = str(style).replace("text-align:", "to-")
     return Rendered(parser.renderer.render(tokens, parser.options, {}), list(_sections(tokens)))
+
+
+def inline(text: str) -> SafeString:
+    """One paragraph's text without its paragraph, such as a description of the API's: HTML in it is shown likewise."""
+    return SafeString(_parser().renderInline(text))  # noqa: S703  (what is rendered is escaped)
 
 
 @cache

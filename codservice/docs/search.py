@@ -20,7 +20,7 @@ _MOST_WORDS = 12  # of a query
 _LONGEST_WORD = 64  # characters of one of a query's; PostgreSQL takes 2046 bytes
 _BEFORE, _AROUND = 60, 220  # characters of an excerpt
 
-_CONFIGURATIONS = {"en": "english", "fr": "french"}  # their stemmers leave Arabic as it is folded
+_CONFIGURATIONS = {"en": "english", "fr": "french", "ar-dz": "arabic"}  # the first two leave Arabic as it is folded
 _VECTORS = """
 SELECT array_agg(
     setweight(to_tsvector(%(language)s::regconfig, heading), 'A')

@@ -1,4 +1,4 @@
-"""The pages of /docs/ and the files beside them: public, in English and French. Only search needs the database."""
+"""The pages of /docs/ and the files beside them: public, in three languages. Only search needs the database."""
 
 import logging
 
@@ -62,7 +62,7 @@ def _answer(
                 (library.LANGUAGES[other.language], other) for other in others if other and other.language != language
             ],
             "home": site.pages.get((language, "index")),
-            "search_url": f"/docs/{'' if language == 'en' else f'{language}/'}search",
+            "search_url": f"/docs/{library.FOLDERS[language]}search",
             "max_query": searching.MAX_QUERY,
         }
         response = render(request, template, context, status=status)

@@ -7,28 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
 
 from codservice.commands import Command
+from codservice.files.headings import Column
+from codservice.files.intake import Entry, Errors, Taken, batches, blame, see, whole_ones
 from codservice.files.tables import Row, Table, UnreadableTable, refused_rows
-
-Entry = Sequence[Row]  # the rows that stand for one thing
-Errors = dict[str, list[str]]  # by dotted path, as `codservice.errors.Invalid` has them
 
 MOST_SHOWN = 1000  # refusals; a report has them all
 # PostgreSQL's codes for what goes away when somebody else's transaction ends: lock_not_available, deadlock_detected.
 _CONTENTION = {"55P03", "40P01"}
 _RETRY_AFTER = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds
-
-
-class Taken(NamedTuple):
-    """What became of a batch: how many things of which kind, and what was refused."""
-
-    counts: dict[str, int]
-    refused: list[tuple[Entry, Errors]]
 
 
 class FileCommand(Command):
@@ -39,6 +31,7 @@ class FileCommand(Command):
     A subclass says what a batch does (`take`) and how it is counted.
     """
 
+    columns: tuple[Column, ...] = ()  # whose other headings are known
     required: Sequence[str] = ()  # columns
     counted: Sequence[str] = ()  # what `take` counts
     named_by: Sequence[str] = ()  # columns by which people know an entry
@@ -77,7 +70,7 @@ class FileCommand(Command):
         if report is not None and report.exists() and file.exists() and report.samefile(file):
             raise CommandError("--report must be another file than the one that is read.")
         try:
-            table = Table(file, self.required)
+            table = Table(file, self.required, self.columns)
         except FileNotFoundError:
             raise CommandError(f"There is no file {file}.") from None
         except OSError as error:
@@ -114,7 +107,7 @@ class FileCommand(Command):
                 with transaction.atomic() if atomic else nullcontext():
                     if atomic:
                         self.hold()
-                    for batch in _batches(self.entries(rows), self.batch):
+                    for batch in batches(self.entries(rows), self.batch):
                         self.take_batch(batch, add, dry_run=dry_run, patient=not atomic)
                     if atomic and self.counts["refused"]:
                         raise _Undo
@@ -128,12 +121,7 @@ class FileCommand(Command):
     def take_batch(
         self, batch: Sequence[Entry], add: Callable[[Row, str], None], *, dry_run: bool, patient: bool
     ) -> None:
-        whole, wrong = list[Entry](), list[tuple[Entry, Errors]]()
-        for entry in batch:
-            if any(row.surplus for row in entry):
-                wrong.append((entry, _SURPLUS))
-            else:
-                whole.append(entry)
+        whole, wrong = whole_ones(batch)
         for wait in (*(_RETRY_AFTER if patient else ()), None):
             try:
                 with _undone() if dry_run else nullcontext():
@@ -150,16 +138,14 @@ class FileCommand(Command):
                 self.shown.append((entry, errors))
             reasons = self.reasons(entry, errors)
             for row in entry:
-                add(row, " ".join(reasons.get(row.line, [f"See line {next(iter(reasons))}."])))
+                add(row, " ".join(reasons.get(row.line, [see(reasons)])))
 
     def reasons(self, entry: Entry, errors: Errors) -> dict[int, list[str]]:
         """What is wrong, in words, by line."""
-        said: dict[int, list[str]] = {}
-        for path, sentences in errors.items():
-            index, column = self.row_of(path)
-            line = entry[min(index, len(entry) - 1)].line
-            said.setdefault(line, []).append(f"{column}: {' '.join(sentences)}" if column else " ".join(sentences))
-        return dict(sorted(said.items()))
+        return {
+            line: [f"{column}: {' '.join(sentences)}" if column else " ".join(sentences) for column, sentences in wrong]
+            for line, wrong in blame(entry, errors, self).items()
+        }
 
     def tell(self, *, dry_run: bool, as_json: bool) -> None:
         left_out = self.counts["refused"] - len(self.shown)
@@ -177,9 +163,6 @@ class FileCommand(Command):
         if left_out:
             self.stdout.write(f"… and {left_out} more.")
         self.say(self.summary(self.counts, dry_run=dry_run))
-
-
-_SURPLUS: Errors = {"": ["The row has more cells than the first line has columns. Put a text with commas in quotes."]}
 
 
 class _Undo(Exception):
@@ -205,17 +188,3 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*usual)
         gc.unfreeze()
-
-
-def _batches(entries: Iterator[Entry], size: int) -> Iterator[list[Entry]]:
-    """The entries in batches of about `size` rows."""
-    batch: list[Entry] = []
-    rows = 0
-    for entry in entries:
-        batch.append(entry)
-        rows += len(entry)
-        if rows >= size:
-            yield batch
-            batch, rows = [], 0
-    if batch:
-        yield batch

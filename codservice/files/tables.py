@@ -1,4 +1,4 @@
-"""CSV and XLSX files as rows of text, for commands that take files in; and CSV that is safe to open in a spreadsheet.
+"""CSV and XLSX files as rows of text, for what takes files in; and CSV that is safe to open in a spreadsheet.
 
 A spreadsheet runs what begins with `= + - @` as a formula, also behind blanks, and takes a comma for a border of cells
 where another country's expects a semicolon. In what we write an apostrophe stands before each such beginning, as people
@@ -9,15 +9,23 @@ import csv
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from io import StringIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import IO, Any, NamedTuple, TextIO
 
-import python_calamine
+import msgspec
+
+from codservice.files import sheets
+from codservice.files.headings import Column, meant
 
 BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 
-_SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
+# Characters of a row of a CSV file: an open quotation mark, or a file without lines, would take in the whole of it.
+MAX_RECORD = 1 << 20
+_PIECE = 64 << 10
+_row_of = msgspec.json.Decoder(list[str]).decode
+
 # Where some spreadsheet begins a cell; what it runs there. The wide forms are those of East Asian keyboards.
 _BEGINS = r"(?:^|(?<=[,;\t\r\n]))"
 _FORMULA = r"(?=[\s']*[=+\-@＝＋－＠\t\r\n])"
@@ -42,30 +50,51 @@ class UnreadableTable(ValueError):
 
 
 class Table:
-    """The rows of a CSV or XLSX file, in constant memory for CSV; empty rows are passed over.
+    """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over.
 
     CSV is UTF-8, with commas, semicolons or tabs as the header has them. Of an XLSX file the first sheet is read. A
     number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a `required` column is missing, and
     while it is read where the file breaks off; FileNotFoundError.
+
+    Of `columns` other usual headings are known too. Whoever takes cells by their place instead gives `file`, with what
+    stands in for the path in sentences, and reads `records`; then headings may be anything.
     """
 
-    def __init__(self, path: Path, required: Sequence[str] = ()) -> None:
-        self.path, self.delimiter = path, ","
-        self._sheet = _sheet(path) if path.suffix.lower() in _SHEETS else None
+    def __init__(
+        self,
+        path: Path,
+        required: Sequence[str] = (),
+        columns: tuple[Column, ...] = (),
+        *,
+        file: IO[bytes] | None = None,
+    ) -> None:
+        self.path, self.delimiter, self._file = path, ",", file
+        self._rows: IO[bytes] | None = None
+        if path.suffix.lower() in sheets.SUFFIXES:
+            try:
+                self._row_count, self._rows = sheets.read(file or path)
+            except sheets.UnreadableSheet as error:
+                raise UnreadableTable(f"{self} {error}") from None
         header = next(self._records(), (1, []))[1]
         if not any(header):
-            raise UnreadableTable(f"{path} is empty; its first line must name the columns.")
+            raise UnreadableTable(f"{self} is empty; its first line must name the columns.")
         self.header = header
-        self.names = [unicodedata.normalize("NFC", name).lower().replace(" ", "_") for name in header]
+        if file is not None:
+            return
+        names = [unicodedata.normalize("NFC", name).lower().replace(" ", "_") for name in header]
+        self.names = [known or name for known, name in zip(meant(header, columns), names, strict=True)]
         if missing := [name for name in required if name not in self.names]:
             raise UnreadableTable(f"{path} has no column {', '.join(missing)}; its first line must name the columns.")
         if twice := [name for name in self.names if name and self.names.count(name) > 1]:
             raise UnreadableTable(f"{path} has two columns {twice[0]}; which one is meant?")
 
+    def __str__(self) -> str:
+        return str(self.path) if self._file is None else "The file"
+
     def __len__(self) -> int:
         """About how many rows there are, for a progress bar; much quicker than reading them."""
-        if self._sheet is not None:
-            return max(self._sheet.height - 1, 0)
+        if self._rows is not None:
+            return max(self._row_count - 1, 0)
         with self.path.open("rb") as file:
             lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
         return max(lines - 1, 1)
@@ -78,44 +107,82 @@ class Table:
                 surplus = [cell for cell in cells[width:] if cell] if len(cells) > width else []
                 yield Row(line, dict(zip(names, cells, strict=False)), surplus)
 
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """The line and the cells of each row, as many as there are."""
+        records = self._records()
+        next(records, None)
+        return ((line, cells) for line, cells in records if any(cells))
+
+    def _open(self) -> AbstractContextManager[TextIO]:
+        if self._file is None:
+            return self.path.open(encoding="utf-8-sig", newline="")
+        self._file.seek(0)
+        return _detached(TextIOWrapper(self._file, encoding="utf-8-sig", newline=""))
+
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        if self._sheet is not None:
-            for line, cells in enumerate(self._sheet.iter_rows(), start=1):
-                yield line, [_original(_text(cell)) for cell in cells]
+        if self._rows is not None:
+            self._rows.seek(0)
+            for line, row in enumerate(self._rows, start=1):
+                yield line, [_original(cell) for cell in _row_of(row)]
             return
         try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                header = file.readline()
+            with self._open() as file:
+                header = file.readline(MAX_RECORD)
                 self.delimiter = max(",;\t", key=header.count)
                 file.seek(0)
-                reader = csv.reader(file, delimiter=self.delimiter, strict=True)
+                lines = _Lines(file)
+                reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
                 line = 1
                 for cells in reader:
                     yield line, [_original(cell.strip()) for cell in cells]
-                    line = reader.line_num + 1
+                    line, lines.taken = reader.line_num + 1, 0
+        except _TooLong:
+            raise UnreadableTable(f"{self} has a row that does not end: is a quotation mark left open?") from None
         except UnicodeDecodeError:
-            raise UnreadableTable(f"{self.path} is not UTF-8. Save it as “CSV UTF-8”.") from None
+            raise UnreadableTable(f"{self} is not UTF-8. Save it as “CSV UTF-8”.") from None
         except csv.Error as error:
-            raise UnreadableTable(f"{self.path} is no CSV file: {error}.") from None
+            raise UnreadableTable(f"{self} is no CSV file: {error}.") from None
 
 
-def _sheet(path: Path) -> python_calamine.CalamineSheet:
-    if not path.exists():
-        raise FileNotFoundError(path)
+@contextmanager
+def _detached(text: TextIOWrapper) -> Iterator[TextIO]:
+    """Leaves the file below open."""
     try:
-        return python_calamine.CalamineWorkbook.from_path(path).get_sheet_by_index(0)
-    except (python_calamine.CalamineError, OSError) as error:
-        raise UnreadableTable(f"{path} is no spreadsheet that we can read: {error}.") from None
+        yield text
+    finally:
+        text.detach()
 
 
-def _text(cell: object) -> str:
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell).strip()
+class _TooLong(Exception):
+    pass
+
+
+class _Lines:
+    """The lines of a file, until those since `taken` was set to 0 are longer than a row may be."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._read, self.taken = file.readline, 0
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._read(MAX_RECORD + 1)
+        if not line:
+            raise StopIteration
+        self.taken += len(line)
+        if self.taken > MAX_RECORD:
+            raise _TooLong
+        return line
 
 
 def _original(cell: str) -> str:
     return _unescape("", cell) if "'" in cell else cell
+
+
+def escaped(cell: str) -> str:
+    """A text for a cell that no spreadsheet runs anyhow, such that `Table` reads it as it is."""
+    return _escape("'", cell) if _original(cell) != cell else cell
 
 
 class SafeWriter:
@@ -131,6 +198,21 @@ class SafeWriter:
 
 def _safe(cell: str) -> str:
     return _escape("'", cell) if _may_be_formula(cell) else cell
+
+
+def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimiter: str = ",") -> Iterator[bytes]:
+    """The bytes of a CSV file with these rows, the header first, as SafeWriter writes them; about 64 KiB at a time."""
+    piece = StringIO(newline="")
+    piece.write(BOM)
+    writer = SafeWriter(piece, delimiter)
+    writer.write(header)
+    for row in rows:
+        writer.write(row)
+        if piece.tell() >= _PIECE:
+            yield piece.getvalue().encode("utf-8", "replace")
+            piece.seek(0)
+            piece.truncate()
+    yield piece.getvalue().encode("utf-8", "replace")
 
 
 ADDED = ("line", "refused")  # what a report says of its rows

@@ -101,6 +101,8 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
                 f"  Data      {layout.data}",
                 flush=True,
             )
+            if os.geteuid() == 0:
+                say("Web and workers run as root here; an account of its own is safer (SECURITY.md).")
             return_memory()
             return True
         if time.monotonic() - started > patience:

@@ -1,5 +1,6 @@
 """The embedded PostgreSQL: make its cluster, start it, and survive what earlier starts left behind."""
 
+import hashlib
 import os
 import pwd
 import shutil
@@ -19,6 +20,8 @@ NEW_CLUSTER_BYTES = 256 << 20
 OLD_CLUSTER_BYTES = 64 << 20
 ORPHAN_SECONDS = 60.0
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}
+# Numbers of users that no distribution gives out and systemd leaves alone (systemd.io/UIDS-GIDS).
+FREE_IDS = range(60706, 61184)
 
 # A small machine: little shared memory, no parallel query (it also needs /dev/shm, 64 MB in a container), no
 # replication. What makes a commit durable (fsync, synchronous_commit, full_page_writes) is left as it is: on.
@@ -50,13 +53,23 @@ SETTINGS = {
 
 
 def server_user(layout: Layout) -> ServerUser:
-    """Who the servers run as: us, or, as PostgreSQL refuses root, the cluster's owner or `nobody`."""
+    """Who the servers run as: us. For root, whom PostgreSQL refuses, the cluster's owner, else a user of their own.
+
+    That one is a number that the system has no name for: whatever else runs on the machine runs as somebody else, and
+    finds the sockets' folders closed.
+    """
     if os.geteuid() != 0:
         return ServerUser(os.geteuid(), os.getegid())
-    if layout.cluster.exists() and (found := layout.cluster.stat()).st_uid != 0:
+    if layout.cluster.exists() and (found := layout.cluster.stat()).st_uid not in (0, _nobody().uid):
         return ServerUser(found.st_uid, found.st_gid)
-    nobody = pwd.getpwnam("nobody")
-    return ServerUser(nobody.pw_uid, nobody.pw_gid)
+    start = int.from_bytes(hashlib.sha256(os.fsencode(layout.data)).digest()[:4]) % len(FREE_IDS)
+    free = next(number for number in (*FREE_IDS[start:], *FREE_IDS) if not _has_name(number))
+    return ServerUser(free, free)
+
+
+def _nobody() -> ServerUser:
+    found = pwd.getpwnam("nobody")
+    return ServerUser(found.pw_uid, found.pw_gid)
 
 
 def postgres(layout: Layout) -> Process:
@@ -77,6 +90,8 @@ def postgres(layout: Layout) -> Process:
         if not layout.cluster.exists():
             _make_cluster(layout, programs, user)
         _stop_orphan(layout.cluster)
+        if layout.cluster.stat().st_uid != user.uid:
+            _give(layout.cluster, user)
 
     return Process(
         name="database",
@@ -117,7 +132,9 @@ def _major(cluster: Path) -> int | None:
 
 
 def _check_data(layout: Layout, user: ServerUser) -> None:
-    if layout.cluster.exists() and (owner := layout.cluster.stat().st_uid) != user.uid:
+    if not layout.cluster.exists() or os.geteuid() == 0:
+        return
+    if (owner := layout.cluster.stat().st_uid) != user.uid:
         raise CannotStart(
             f"{layout.cluster} belongs to user id {owner} and we run as {user.uid}; run as the user (or as root) that"
             " made it, or set DATA_DIR to another folder."
@@ -132,11 +149,13 @@ def _check_space(layout: Layout) -> None:
 
 def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) -> None:
     """Make the cluster under another name and rename it when it is complete: a crash half-way leaves none."""
-    draft = layout.data / "postgres.new"
-    if draft.exists():
-        shutil.rmtree(draft)
-    own_folder(draft, owner=user.uid)
-    place = _reachable(draft, user)
+    # Who makes a cluster needs a name, who serves it does not.
+    maker = user if user.is_us or _has_name(user.uid) else _nobody()
+    draft, copy = layout.data / "postgres.new", layout.data / "postgres.copy"
+    for left in (draft, copy):
+        shutil.rmtree(left, ignore_errors=True)
+    own_folder(draft, owner=maker.uid)
+    place = _reachable(draft, maker)
 
     def run(program: str, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603 - a path that we looked up
@@ -146,10 +165,10 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
             text=True,
             cwd=draft,
             env={**os.environ, **ENVIRONMENT},
-            **user.options(),  # type: ignore[call-overload]
+            **maker.options(),  # type: ignore[call-overload]
         )
 
-    # The socket's folder is what guards the door, see own_folder.
+    # The socket's folder guards the door, see own_folder: its owner and root may enter, who can read all files anyway.
     common = ["-D", place, "-U", "codservice", "-E", "UTF8", "--auth-local=trust", "--auth-host=reject"]
     common.append("--no-instructions")
     if programs.major >= 17:
@@ -159,14 +178,36 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
         made = run("initdb", *common, "--locale=C", "--lc-ctype=C.UTF-8")
         if made.returncode != 0:
             shutil.rmtree(draft)
-            own_folder(draft, owner=user.uid)
+            own_folder(draft, owner=maker.uid)
             made = run("initdb", *common, "--locale=C")
     if made.returncode == 0:
         made = run("postgres", "--single", "-D", place, "template1", text="CREATE DATABASE codservice;\n")
     if made.returncode != 0 or "ERROR" in made.stderr:
         reason = next((line for line in reversed(made.stderr.splitlines()) if line.strip()), "no reason given")
         raise CannotStart(f"PostgreSQL could not make its cluster in {layout.data}: {reason.strip()}")
+    if maker != user:
+        # A copy, so that no other process of the maker holds a file of it open.
+        shutil.copytree(draft, copy, symlinks=True)
+        _give(copy, user)
+        os.sync()
+        shutil.rmtree(draft)
+        draft = copy
     draft.rename(layout.cluster)
+
+
+def _has_name(uid: int) -> bool:
+    try:
+        return bool(pwd.getpwuid(uid))
+    except KeyError:
+        return False
+
+
+def _give(folder: Path, user: ServerUser) -> None:
+    """Make `user` the owner of the folder and of all that is in it."""
+    os.chown(folder, user.uid, user.gid)
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            os.chown(Path(parent, name), user.uid, user.gid, follow_symlinks=False)
 
 
 def _pid_file(cluster: Path) -> list[str]:

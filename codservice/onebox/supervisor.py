@@ -17,7 +17,7 @@ from codservice.run.kernel import adopt_orphans
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 5.0
-# Failed starts in a row (about half a minute with their pauses) after which trying again helps nobody.
+# Failed starts in a row (about half a minute with their pauses) after which what has never worked will not.
 FAILED_STARTS = 10
 # Ready and alive for so long, a start has succeeded; dying later is an accident and is counted from one.
 STABLE_SECONDS = 1.0
@@ -46,6 +46,7 @@ class _Slot:
     started_at: float = 0.0
     ready_at: float | None = None
     is_done: bool = False
+    has_worked: bool = False
     failed_starts: int = 0
     restart_at: float = 0.0
 
@@ -61,7 +62,9 @@ class _Slot:
 
 
 class Supervisor:
-    """Runs `processes` until SIGTERM, SIGINT or SIGHUP, or until one of them cannot be kept running.
+    """Runs `processes` until SIGTERM, SIGINT or SIGHUP, or until one of them cannot be started at all.
+
+    What has worked once, or dies when all were up, is tried for ever: a full disk is freed, another server comes back.
 
     List order is start order, and the order of restarts: what died waits until everything before it is ready.
     `stop_order` names the order of stopping; names that are not running are skipped. `is_up` is asked, once all
@@ -148,12 +151,12 @@ class Supervisor:
             if child.process.before_start:
                 child.process.before_start()
             child.popen = spawn(child.process)
-        except CannotStart as error:
-            if not self._announced:
-                raise
-            self._failed(child, str(error))
-        except (OSError, subprocess.SubprocessError) as error:
-            raise CannotStart(f"{child.process.name} cannot be started: {error}.") from error
+        except (CannotStart, OSError, subprocess.SubprocessError) as error:
+            if not self._is_kept(child):
+                if isinstance(error, CannotStart):
+                    raise
+                raise CannotStart(f"{child.process.name} cannot be started: {error}.") from error
+            self._failed(child, f"cannot be started ({error})")
         child.started_at = time.monotonic()
         child.ready_at = None
 
@@ -179,25 +182,29 @@ class Supervisor:
         # What it left running (a web server's workers) would hold its port.
         signal_group(popen.pid, signal.SIGKILL)
         child.popen = None
-        if popen.returncode == SAID_WHY:
+        if child.is_stable(time.monotonic()):
+            child.has_worked, child.failed_starts = True, 0
+        if popen.returncode == SAID_WHY and not self._is_kept(child):
             raise SaidWhy(f"{name} has said why")
         if child.process.once:
             if popen.returncode != 0:
                 raise CannotStart(f"{name} {how}; its output above says why.{_log_hint(child.process)}")
             child.is_done = True
             return
-        if child.is_stable(time.monotonic()):
-            child.failed_starts = 0
         self._failed(child, how)
+
+    def _is_kept(self, child: _Slot) -> bool:
+        """Whether it is tried again however often it fails."""
+        return child.has_worked or self._announced
 
     def _failed(self, child: _Slot, how: str) -> None:
         child.failed_starts += 1
-        if child.failed_starts >= FAILED_STARTS:
+        if child.failed_starts >= FAILED_STARTS and not self._is_kept(child):
             raise CannotStart(
                 f"{child.process.name} failed {FAILED_STARTS} times in a row, the last time it {how};"
                 f" giving up.{_log_hint(child.process)}"
             )
-        pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** (child.failed_starts - 1))
+        pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(child.failed_starts - 1, FAILED_STARTS))
         child.restart_at = time.monotonic() + pause
         self._say(f"{child.process.name} {how}; starting it again in {pause:.1f} s.")
 

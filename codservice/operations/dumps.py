@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +16,12 @@ from codservice.onebox.binaries import find_client
 from codservice.onebox.service import is_set
 
 _LIBPQ = ("host", "port", "user", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")
+TELL_SECONDS = 0.1
 _TABLES = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
 
 
 class Failed(Exception):
-    """PostgreSQL's program could not do it; the message is what it said last."""
+    """PostgreSQL's program could not do it; the message is its first sentence about that."""
 
 
 @contextmanager
@@ -89,13 +89,18 @@ def _run(
         command, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as running:
         try:
-            while running.poll() is None and watch is not None:
-                tell(watch.stat().st_size)
-                time.sleep(0.1)
-            said = running.communicate()[1]
+            said = None
+            while said is None:
+                try:
+                    # Reads all the while: a program that nobody listens to stops at a full pipe.
+                    said = running.communicate(timeout=TELL_SECONDS)[1]
+                except subprocess.TimeoutExpired:
+                    if watch is not None:
+                        tell(watch.stat().st_size)
         except BaseException:
             running.terminate()
             raise
     if running.returncode:
         lines = [line for line in said.splitlines() if line.strip()] or [f"{program} ended with {running.returncode}"]
-        raise Failed(lines[0].removeprefix(f"{program}: ").removeprefix("error: "))
+        first = next((line for line in lines if "error: " in line), lines[0])  # warnings may come before
+        raise Failed(first.removeprefix(f"{program}: ").removeprefix("error: "))

@@ -20,6 +20,12 @@ def note_beat() -> None:
 
 
 @shared_task
+def note_worker() -> None:
+    """Every worker does this by its own clock: that it was done proves that one lives, Redis and beat or not."""
+    duties.note("worker")
+
+
+@shared_task
 def prune() -> dict[str, int]:
     """Forget what is old, once a day: for PRUNE_SECONDS a time, until a round has gone through all."""
     if not duties.take("prune", every=PRUNE_EVERY, lease=PRUNE_LEASE):

@@ -1,6 +1,11 @@
 import select
+from functools import cached_property
+from typing import Any
 
+from django.db import OperationalError
 from django.db.backends.postgresql import base, schema
+from django.db.utils import DatabaseErrorWrapper
+from psycopg import errors
 
 
 class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
@@ -11,8 +16,24 @@ class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
     )
 
 
+class ErrorWrapper(DatabaseErrorWrapper):
+    """Has a database that takes no writes now, as after a failover, raise OperationalError like one that is away.
+
+    psycopg takes it for a fault of the program (InternalError).
+    """
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        if isinstance(exc_value, errors.ReadOnlySqlTransaction):
+            raise OperationalError(*exc_value.args).with_traceback(traceback) from exc_value
+        super().__exit__(exc_type, exc_value, traceback)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = DatabaseSchemaEditor
+
+    @cached_property
+    def wrap_database_errors(self) -> ErrorWrapper:
+        return ErrorWrapper(self)
 
     def is_usable(self) -> bool:
         """Whether the connection is still open, as the socket itself knows it.

@@ -1,30 +1,74 @@
-"""Beat: `python -m codservice.run.beat`, with its schedule file in the data folder.
+"""Beat: `python -m codservice.run.beat`. It sends tasks by name at the times in `CELERY_BEAT_SCHEDULE`.
 
-It sends tasks by name at the times in `CELERY_BEAT_SCHEDULE`; for that it needs the settings, neither Django's apps
-nor Celery's command line (whose interactive shell weighs ten megabytes). `celery -A codservice beat` does the same in
-twice the memory.
+For that it needs the settings, neither Django's apps nor Celery's command line (whose interactive shell weighs ten
+megabytes). `celery -A codservice beat` does the same in twice the memory.
 """
 
+import logging
 import os
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any
 
-from celery import Celery
+from celery import Celery, beat
+from celery.schedules import schedule
 from celery.signals import setup_logging
+from django.core.exceptions import ImproperlyConfigured
 
-from codservice import data_folder, logs
+from codservice import logs
 
+from . import pulse
 from .kernel import return_memory_soon
 
-# Never the current application of a process that also has the real one.
-app = Celery("codservice", fixups=[], set_as_current=False)
+logger = logging.getLogger(__name__)
+
+QUIET_SECONDS = 60.0  # between two lines that say that Redis takes nothing
+
+
+class Scheduler(beat.Scheduler):
+    """Sends all of it at its start and then every so many seconds, by a clock that nobody sets.
+
+    What was sent last is remembered nowhere: a task that is asked for once more does no harm, and a file could be
+    damaged. Named by `CELERY_BEAT_SCHEDULER`.
+    """
+
+    def setup_schedule(self) -> None:
+        self._quiet_until = 0.0
+        for name, entry in self.app.conf.beat_schedule.items():
+            every = schedule(entry["schedule"], nowfun=_now, app=self.app)
+            self.add(**entry | {"name": name, "schedule": every, "last_run_at": _now() - every.run_every})
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        pulse.note()
+        return float(super().tick(*args, **kwargs))
+
+    def apply_entry(self, entry: beat.ScheduleEntry, producer: Any = None) -> None:
+        try:
+            self.apply_async(entry, producer=producer, advance=False)
+        except Exception as error:  # kombu raises what its transports raise
+            if time.monotonic() >= self._quiet_until:
+                self._quiet_until = time.monotonic() + QUIET_SECONDS
+                logger.warning("Redis takes no messages of beat: %s", error)
+
+
+def _now() -> datetime:
+    """Only differences of it mean anything."""
+    return datetime.fromtimestamp(time.monotonic(), UTC)
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+    # Never the current application of a process that also has the real one.
+    app = Celery("codservice", fixups=[], set_as_current=False)
     app.config_from_object("django.conf:settings", namespace="CELERY")
     setup_logging.connect(logs.configure)
     return_memory_soon()
-    app.Beat(schedule=str(data_folder.data_dir() / "celerybeat-schedule"), quiet=True).run()
+    app.Beat(quiet=True).run()
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ImproperlyConfigured as error:
+        sys.exit(f"codservice: {error}")

@@ -9,17 +9,23 @@ read (granian's ASGI interface since 2.8; its RSGI takes everything into memory)
 """
 
 import asyncio
-import io
 import json
 import logging
 import queue
-import sys
+import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from codservice import logs, metrics
+from codservice.accounts.key_form import key_in, shows_test_key
+
+from .kernel import drop_connection
+from .wsgi_side import Answer, Application, Message, environ
 
 logger = logging.getLogger("codservice.web")
 
@@ -27,53 +33,86 @@ MAX_BODY_BYTES = 1 << 20
 BODY_SECONDS = 20.0
 # From a request's first byte to its answer's: a statement may take 30 s, and threads may be waited for.
 REQUEST_SECONDS = 60.0
-# A body that is too large is read to its end and dropped, up to here: a client that is still sending when the
+# A body that is not kept is read to its end and dropped, up to here: a client that is still sending when the
 # connection is closed sees a reset instead of the answer.
 MAX_DRAINED_BYTES = 32 << 20
-# What the bodies of all requests of a process may fill that are being read or wait for their answer. A quarter is
-# kept for small ones that show a key of ours, so that large uploads by anybody leave the API its room.
+# What the bodies of all requests of a process may fill that are being read or wait for their answer. A key that was
+# found before may use all of it, anybody half, so that no upload by strangers takes the room of merchants; what is
+# small and shows a key of the right form three quarters. No key has more than a quarter.
 MAX_HELD_BYTES = 64 << 20
 SMALL_BODY_BYTES = 16 << 10
-# Longer answers are sent in pieces of about this size; each has to be taken in this time. The server holds a few.
-PIECE_BYTES = 128 << 10
-PIECE_SECONDS = 30.0
-MAX_STREAMS = 64
+# granian refuses a head of 64 KiB itself, without a body; up to there the refusal is ours to word. An address with the
+# most SKUs that the inventory's filter takes has 33 KB.
+MAX_TARGET_BYTES = 40 << 10
+MAX_HEADER_BYTES = 48 << 10
+# Answers of more than a slice are sent in slices, of which the server holds so many and about two more, as fast as they
+# are read: of who does not read for SLICE_SECONDS, or reads fewer bytes a second than LEAST_RATE for as long, the
+# connection is dropped. A process sends MAX_STREAMS such answers at once, to one account or person MAX_STREAMS_EACH, to
+# strangers half of all.
+SLICE_BYTES = 32 << 10
+SERVER_SLICES = 4
+SLICE_SECONDS = 30.0
+LEAST_RATE = 8 << 10
+MAX_STREAMS = 128
+MAX_STREAMS_EACH = 8
+# Where the application says in the WSGI environment for whom it answers.
+HOLDER = "codservice.holder"
+# Where anybody may have a password hashed, for which a processor works as long as for hundreds of calls: one at a time,
+# and those that wait for it, not more than so many, hold no thread.
+DOORS = (b"/account/login", b"/console/login/")
+MOST_AT_DOOR = 20
 
-Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Application = Callable[..., Iterable[bytes]]
 
 
 class Gateway:
     """An ASGI application that runs a WSGI `application` in `threads` threads.
 
     The WSGI side sees a complete body of at most 1 MiB + 1 byte with its CONTENT_LENGTH, however it was sent
-    (chunked too); one byte too many is how it learns that the body was too large. Answered here: 400 to an incomplete
-    body, 408 to one that does not arrive within 20 s, 503 when too much is held already or a request finds no answer
-    within 60 s.
+    (chunked too); one byte too many is how it learns that the body was too large. Of a call of the API that shows
+    nothing like a key it sees none. `is_known` says of a key whether it was found before, and asks nobody.
+
+    Merchants' searches (`q` in the query) leave a thread to the others where there are two. Logins go one by one.
+
+    Answered here: 400 to an incomplete body, 408 to one that does not arrive within 20 s, 413 to more than 16 KiB for
+    a page from who is not signed in, 414 and 431 to long addresses and headers, 429 and 503 when too much is held or
+    sent already or too many want to sign in, 503 to a request that finds no answer within 60 s.
+
+    Once `is_leaving` is set, clients are told with each answer that their connection ends with it.
     """
 
-    def __init__(self, application: Application, threads: int) -> None:
-        self._application = application
+    def __init__(
+        self, application: Application, threads: int, is_known: Callable[[str], bool] = lambda key: False
+    ) -> None:
+        self._application, self._is_known = application, is_known
+        self.is_leaving = False
         # concurrent.futures' pool does the same for 35 µs more a step.
         self._steps: queue.SimpleQueue[tuple[asyncio.Future[bytes], Callable[..., bytes], Any]] = queue.SimpleQueue()
         for number in range(threads):
             threading.Thread(target=self._work, name=f"web-{number}", daemon=True).start()
-        self._held_bytes = 0
-        self._streams = 0
+        self._door = _Lane()
+        self._searches = asyncio.Semaphore(max(threads - 1, 1))
+        self._bodies = _Room()
+        self._streams: Counter[str] = Counter()  # by who reads them; strangers have no name
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        answer, body = _Answer(), b""
+        answer, key, body = Answer(), "", b""
+        if self.is_leaving:
+            send = _parting(send)
         try:
+            _see_to_head(scope)
+            lane = self._lane(scope)
             async with asyncio.timeout(REQUEST_SECONDS):
-                body = await self._read(scope, receive)
-                first = await self._in_thread(answer.begin, self._application, environ(scope, body))
-            if not answer.is_whole:
-                await self._stream(answer, first, receive, send)
-                return
-            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-            await send({"type": "http.response.body", "body": first})
+                key, body = await self._read(scope, receive)
+                request = environ(scope, body)
+                async with lane:
+                    first = await self._in_thread(answer.begin, self._application, request)
+            if answer.is_whole and len(first) <= SLICE_BYTES:
+                await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+                await send({"type": "http.response.body", "body": first})
+            else:
+                await self._stream(answer, first, request.get(HOLDER, ""), lane, scope, receive, send)
         except _Refused as refused:
             await _refuse(refused, scope, send)
         except TimeoutError:
@@ -84,18 +123,26 @@ class Gateway:
             logger.exception("the application failed before its answer")
             await _refuse(_Refused(500, "server_error", "Something went wrong on our side."), scope, send)
         finally:
-            self._held_bytes -= len(body)
+            self._bodies.give_back(key, len(body))
 
-    async def _read(self, scope: Message, receive: Receive) -> bytes:
-        """The body, or its first MAX_BODY_BYTES + 1 bytes; from here on counted in `_held_bytes`."""
+    def _lane(self, scope: Message) -> AbstractAsyncContextManager[Any]:
+        if scope["method"] == "POST" and unquote_to_bytes(scope["raw_path"]) in DOORS:
+            return self._door
+        return self._searches if _is_search(scope) else nullcontext()
+
+    async def _read(self, scope: Message, receive: Receive) -> tuple[str, bytes]:
+        """The body, or as much of it as is kept, and the key whose room it takes from here on."""
         headers = dict(scope["headers"])
         is_chunked = b"transfer-encoding" in headers
         declared = 0 if is_chunked else int(headers.get(b"content-length", b"0"))
         if not declared and not is_chunked:
-            return b""
-        is_preferred = declared <= SMALL_BODY_BYTES and headers.get(b"authorization", b"").startswith(b"Bearer cod_")
-        room = MAX_HELD_BYTES if is_preferred and not is_chunked else MAX_HELD_BYTES * 3 // 4
-        body, limit, seen = bytearray(), MAX_BODY_BYTES + 1, 0
+            return "", b""
+        key, limit = _taken_from(scope, headers)
+        quarters = 2
+        if key:
+            is_small = not is_chunked and declared <= SMALL_BODY_BYTES
+            quarters = 4 if self._is_known(key) else 3 if is_small else 2
+        body, seen, is_refused = bytearray(), 0, False
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 while (is_chunked or seen < declared) and seen <= MAX_DRAINED_BYTES:
@@ -105,41 +152,68 @@ class Gateway:
                     piece = message.get("body", b"")
                     seen += len(piece)
                     kept = piece[: limit - len(body)]
-                    if self._held_bytes + len(kept) > room:
-                        self._held_bytes -= len(body)
-                        body, kept, limit = bytearray(), b"", 0
-                    body += kept
-                    self._held_bytes += len(kept)
+                    if self._bodies.take(key, len(kept), MAX_HELD_BYTES * quarters // 4):
+                        body += kept
+                    else:
+                        self._bodies.give_back(key, len(body))
+                        body, limit, is_refused = bytearray(), 0, True
                     if not message.get("more_body"):
                         break
-            if not limit:
+            if is_refused:
                 raise _Refused(503, "unavailable", "Too many requests at once; try again in a moment.")
+            if seen > limit == SMALL_BODY_BYTES:
+                raise _Refused(413, "payload_too_large", "Sign in before you send so much.")
         except BaseException as error:
-            self._held_bytes -= len(body)
+            self._bodies.give_back(key, len(body))
             if isinstance(error, TimeoutError):
                 said = f"The body did not arrive within {BODY_SECONDS:.0f} s."
                 raise _Refused(408, "request_timeout", said) from None
             raise
-        return bytes(body)
+        return key, bytes(body)
 
-    async def _stream(self, answer: "_Answer", piece: bytes, receive: Receive, send: Send) -> None:
-        if self._streams >= MAX_STREAMS:
+    async def _stream(
+        self,
+        answer: Answer,
+        piece: bytes,
+        holder: str,
+        lane: AbstractAsyncContextManager[Any],
+        scope: Message,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        refused = None
+        if self._streams.total() >= MAX_STREAMS or (not holder and self._streams[""] >= MAX_STREAMS // 2):
+            refused = _Refused(503, "unavailable", "Too many long answers at once; try again in a moment.")
+        elif holder and self._streams[holder] >= MAX_STREAMS_EACH:
+            refused = _Refused(429, "rate_limited", "Read the long answers that you asked for before you ask for more.")
+        if refused:
             await self._in_thread(answer.close)
-            raise _Refused(503, "unavailable", "Too many long answers at once; try again in a moment.")
-        self._streams += 1
+            refused.headers = [(name, value) for name, value in answer.headers if name.startswith(b"x-ratelimit-")]
+            raise refused
+        self._streams[holder] += 1
         gone = asyncio.ensure_future(_disconnected(receive))
-        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+        patience = SLICE_SECONDS
         try:
+            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
             while piece and not gone.done():
-                async with asyncio.timeout(PIECE_SECONDS):
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                piece = await self._in_thread(answer.next)
+                for start in range(0, len(piece), SLICE_BYTES):
+                    patience = await _send_slice(piece[start : start + SLICE_BYTES], patience, send)
+                async with lane:
+                    piece = await self._in_thread(answer.next)
+            # Behind these, which are nothing to the client, the server has no slice left.
+            for _ in range(SERVER_SLICES):
+                if not gone.done():
+                    patience = await _send_slice(b"", patience, send)
         except TimeoutError:
-            logger.warning("a long answer was not read for %.0f s", PIECE_SECONDS)
+            logger.warning("a long answer was not read")
+            address, port = scope["client"]
+            drop_connection((address, int(port)))
         except Exception:
             logger.exception("the application failed amid its answer")
         finally:
-            self._streams -= 1
+            self._streams[holder] -= 1
+            if not self._streams[holder]:
+                del self._streams[holder]
             gone.cancel()
             await send({"type": "http.response.body"})
             await self._in_thread(answer.close)
@@ -171,92 +245,80 @@ def _settle(done: asyncio.Future[bytes], result: bytes, error: Exception | None)
         done.set_result(result)
 
 
-class _Answer:
-    """What a WSGI application answers, taken piece by piece, each in whichever thread is free."""
+def _taken_from(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, int]:
+    """The key of a call of the API, empty without one of the right form, and how many bytes are kept of the body."""
+    if unquote_to_bytes(scope["raw_path"]).startswith(b"/api/"):
+        key = key_in(headers.get(b"authorization", b"").decode("latin-1"))
+        return key, MAX_BODY_BYTES + 1 if key else 0
+    is_signed_in = re.search(rb"sessionid=[0-9a-z]{32}", headers.get(b"cookie", b""))
+    return "", MAX_BODY_BYTES + 1 if is_signed_in else SMALL_BODY_BYTES
 
-    status: int
-    headers: list[tuple[bytes, bytes]]
+
+class _Lane:
+    """One request at a time passes; the others wait for it, at most MOST_AT_DOOR of them."""
 
     def __init__(self) -> None:
-        self.is_whole = False
-        self.is_given_up = False
-        self._answered: Iterable[bytes] = ()
-        self._pieces: Iterator[bytes] = iter(())
+        self._free = asyncio.Semaphore(1)
+        self._waiting = 0
 
-    def begin(self, application: Application, environ: dict[str, Any]) -> bytes:
-        self._answered = application(environ, self._start)
-        self._pieces = iter(self._answered)
-        first = self.next()
-        if self.is_given_up:
-            self.close()
-        return first
-
-    def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
-        self.status = int(status[:3])
-        self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-
-    def next(self) -> bytes:
-        """The next pieces joined, PIECE_BYTES or more unless they are the last; empty at the end."""
-        gathered, size = [], 0
+    async def __aenter__(self) -> None:
+        if self._waiting >= MOST_AT_DOOR:
+            raise _Refused(503, "unavailable", "Too many people sign in at this moment; try again in a moment.")
+        self._waiting += 1
         try:
-            for piece in self._pieces:
-                gathered.append(piece)
-                size += len(piece)
-                if size >= PIECE_BYTES:
-                    break
-            else:
-                self.is_whole = True
-                self.close()
-        except BaseException:
-            self.close()
-            raise
-        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
 
-    def close(self) -> bytes:
-        """Does nothing the second time."""
-        answered, self._answered, self._pieces = self._answered, (), iter(())
-        if hasattr(answered, "close"):
-            answered.close()
-        return b""
+    async def __aexit__(self, *failure: object) -> None:
+        self._free.release()
 
 
-def environ(scope: Message, body: bytes) -> dict[str, Any]:
-    """The WSGI environment of a complete request."""
-    host, port = scope["server"]
-    result: dict[str, Any] = {
-        "REQUEST_METHOD": scope["method"],
-        "SCRIPT_NAME": "",
-        "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
-        "QUERY_STRING": scope["query_string"].decode("latin-1"),
-        "SERVER_NAME": host,
-        "SERVER_PORT": str(port),
-        "SERVER_PROTOCOL": "HTTP/" + scope["http_version"],
-        "REMOTE_ADDR": scope["client"][0],
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": scope["scheme"],
-        "wsgi.input": io.BytesIO(body),
-        "wsgi.errors": sys.stderr,
-        "wsgi.multithread": True,
-        "wsgi.multiprocess": True,
-        "wsgi.run_once": False,
-    }
-    for name, sent in scope["headers"]:
-        # A name with an underscore would become the twin of one with a dash that a proxy checked.
-        if b"_" in name:
-            continue
-        key, value = "HTTP_" + name.decode("latin-1").upper().replace("-", "_"), sent.decode("latin-1")
-        if key in result:
-            value = result[key] + ("; " if key == "HTTP_COOKIE" else ",") + value
-        result[key] = value
-    if not result.get("HTTP_HOST"):  # HTTP/1.0 needs none, and granian then makes an empty one
-        result.pop("HTTP_HOST", None)
-    result.pop("HTTP_TRANSFER_ENCODING", None)
-    declared = result.pop("HTTP_CONTENT_LENGTH", None)
-    if body or declared:
-        result["CONTENT_LENGTH"] = str(len(body))
-    if (kind := result.pop("HTTP_CONTENT_TYPE", None)) is not None:
-        result["CONTENT_TYPE"] = kind
-    return result
+class _Room:
+    """How many bytes are held, in all and for each key."""
+
+    def __init__(self) -> None:
+        self._held = 0
+        self._of: Counter[str] = Counter()
+
+    def take(self, key: str, size: int, most: int) -> bool:
+        """Whether there is room for so many more; `most` is what may be held then."""
+        if size and (self._held + size > most or (key and self._of[key] + size > MAX_HELD_BYTES // 4)):
+            return False
+        self._held += size
+        self._of[key] += size
+        return True
+
+    def give_back(self, key: str, size: int) -> None:
+        self._held -= size
+        self._of[key] -= size
+        if not self._of[key]:
+            del self._of[key]
+
+
+def _parting(send: Send) -> Send:
+    async def parting(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    return parting
+
+
+def _is_search(scope: Message) -> bool:
+    """Of merchants and strangers; the console's searches have indexes of their own."""
+    if scope["raw_path"].startswith(b"/console/"):
+        return False
+    query = scope["query_string"].decode("latin-1")
+    return any(name == "q" for name, _ in parse_qsl(query, encoding="latin-1"))
+
+
+def _see_to_head(scope: Message) -> None:
+    """Refuses an address or headers that are longer than anything that makes sense."""
+    if len(scope["raw_path"]) + len(scope["query_string"]) > MAX_TARGET_BYTES:
+        raise _Refused(414, "uri_too_long", f"The address is longer than {MAX_TARGET_BYTES >> 10} KiB.")
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+        raise _Refused(431, "headers_too_large", f"The headers are longer than {MAX_HEADER_BYTES >> 10} KiB.")
 
 
 class _Refused(Exception):
@@ -264,22 +326,37 @@ class _Refused(Exception):
 
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status = status
+        self.headers: list[tuple[bytes, bytes]] = []
         self.body = json.dumps({"error": code, "message": message}).encode()
 
 
 async def _refuse(refused: _Refused, scope: Message, send: Send) -> None:
     metrics.REQUESTS.labels("other", "unread", str(refused.status)).inc()
-    sent = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    sent = dict(scope["headers"])
+    request_id = sent.get(b"x-request-id", b"").decode("latin-1")
+    authorization = sent.get(b"authorization", b"").decode("latin-1")
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(refused.body)).encode()),
         (b"cache-control", b"no-store"),
-        (b"x-request-id", logs.sane_request_id(sent).encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"x-request-id", logs.sane_request_id(request_id).encode()),
+        *refused.headers,
     ]
-    if refused.status == 503:
+    if shows_test_key(authorization):
+        headers.append((b"x-service-mode", b"test"))
+    if refused.status in (429, 503):
         headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": refused.body})
+
+
+async def _send_slice(data: bytes, patience: float, send: Send) -> float:
+    """Waits for at most `patience` seconds until the server takes a slice of an answer; what is left of them then."""
+    began = time.monotonic()
+    async with asyncio.timeout(patience):
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+    return min(patience - (time.monotonic() - began) + len(data) / LEAST_RATE, SLICE_SECONDS)
 
 
 async def _disconnected(receive: Receive) -> None:

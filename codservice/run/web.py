@@ -2,11 +2,13 @@
 
 import gc
 import importlib
+import multiprocessing
 import os
 import resource
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +17,14 @@ from typing import Any
 from codservice.errors import CannotStart
 
 from . import counters
-from .kernel import die_with_parent, return_memory
+from .kernel import die_with_parent, return_memory, take_no_more_connections
 
 APPLICATION = "codservice.wsgi:application"
 HEADER_MILLISECONDS = 10_000
 HEADER_BYTES = 64 << 10
 STOP_SECONDS = 20
+# Between the last connection that is taken and the end: what has come by then is accepted, and its request arrives.
+LAST_SECONDS = 1.0
 # Connections that a process holds at once, slow and idle ones included; an idle one costs some kilobytes.
 CONNECTIONS = 4096
 
@@ -47,12 +51,12 @@ class Web:
     @property
     def url(self) -> str:
         """Where a browser on this machine finds it."""
-        host = {"0.0.0.0": "localhost", "::": "localhost", "127.0.0.1": "localhost"}.get(self.host, self.host)  # noqa: S104
+        host = {"0.0.0.0": "localhost", "::": "localhost", "127.0.0.1": "localhost"}.get(self.host, self.host)  # noqa: S104  (read, not bound)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of a GET, by hand: the supervisor stays small. (0, "") when nobody answers."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104  (read, not bound)
         try:
             with socket.create_connection((host, self.port), timeout=2.0) as connection:
                 connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
@@ -101,11 +105,26 @@ def _allow_connections(count: int) -> None:
 
 def _gateway(application: str, threads: int, parent: int) -> Any:
     """Runs in each web process: the application is already in memory where processes are forked."""
+    from django.conf import settings
+
     from .gateway import Gateway
 
     if sys.platform == "linux":
         die_with_parent(signal.SIGKILL, parent)
-    return Gateway(_load(application), threads)
+    wsgi = _load(application)
+    if settings.configured:
+        from codservice.accounts.authentication import is_known
+
+        gateway = Gateway(wsgi, threads, is_known)
+    else:
+        gateway = Gateway(wsgi, threads)
+
+    def leave(*_: object) -> None:
+        take_no_more_connections()
+        gateway.is_leaving = True
+
+    signal.signal(signal.SIGUSR1, leave)
+    return gateway
 
 
 def serve(web: Web, application: str = APPLICATION) -> None:
@@ -113,7 +132,16 @@ def serve(web: Web, application: str = APPLICATION) -> None:
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
-    from granian.server import Server
+    from granian.server.mp import MPServer
+
+    class Server(MPServer):
+        """Before its processes stop they take no more connections, and hear out those that they have."""
+
+        def shutdown(self, exit_code: int = 0) -> None:
+            for process in multiprocessing.active_children():
+                os.kill(process.pid or 0, signal.SIGUSR1)
+            threading.Event().wait(LAST_SECONDS)
+            super().shutdown(exit_code)
 
     _allow_connections(2 * CONNECTIONS)
     if sys.platform == "linux":  # elsewhere processes are not forked
@@ -138,8 +166,10 @@ def serve(web: Web, application: str = APPLICATION) -> None:
 
 
 if __name__ == "__main__":
+    from django.core.exceptions import ImproperlyConfigured  # not for who only asks whether it answers
+
     try:
         with counters.folder():
             serve(Web.from_environ())
-    except CannotStart as error:
+    except (CannotStart, ImproperlyConfigured) as error:
         sys.exit(f"codservice: {error}")

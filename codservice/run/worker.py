@@ -1,29 +1,113 @@
-"""The worker: `python -m codservice.run.worker`; `celery -A codservice worker --pool threads` in less memory.
+"""The worker: `python -m codservice.run.worker`. It does what Celery's messages ask for, and some of it unasked.
 
 Threads and not processes: a task here waits for PostgreSQL and for receivers, and sends many deliveries at once by
 itself. A second process would cost as much memory as the first.
 """
 
+import logging
 import os
 import sys
+import threading
+import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from celery.platforms import SecurityWarning
+from celery.worker.consumer import Consumer
+from celery.worker.state import maybe_shutdown
+from django.core.exceptions import ImproperlyConfigured
 
 from .kernel import return_memory_soon
 
+logger = logging.getLogger(__name__)
+
 THREADS = 2
+REFUSED_SECONDS = 5.0
+# What tasks of our own clock may still take at a stop: a delivery under way 3 s, and its result some more.
+STOP_SECONDS = 10.0
 
 
 def preload() -> None:
     """Import what a worker needs, so that it need not when it is forked."""
     import celery.apps.worker
-    import celery.concurrency.thread
-    import celery.worker.consumer  # noqa: F401
+    import celery.concurrency.thread  # noqa: F401
 
     from codservice.celery import app
 
     app.loader.import_default_modules()
+
+
+def take_no_orders() -> None:
+    """Answer who asks whether we are there, as `check_service` does, and nothing else: by Celery's remote control
+    whoever can write to Redis could stop workers and read their settings."""
+    from celery.worker.control import Panel
+
+    for command in Panel.data.keys() - {"ping"}:
+        del Panel.data[command]
+
+
+class PatientConsumer(Consumer):
+    """Redis may refuse for long, as one that is full or has become a replica: it is asked again, but not at once."""
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        super().on_connection_error_before_connected(exc)
+        _pause()
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        super().on_connection_error_after_connected(exc)
+        _pause()
+
+
+def _pause() -> None:
+    """REFUSED_SECONDS, or until the worker is told to stop."""
+    deadline = time.monotonic() + REFUSED_SECONDS
+    while time.monotonic() < deadline:
+        maybe_shutdown()
+        time.sleep(0.1)
+
+
+@contextmanager
+def own_clock() -> Iterator[None]:
+    """Do WORKER_SCHEDULE while the block runs, each task in a thread of its own.
+
+    Neither Redis nor beat is needed for it, and no clock that somebody sets.
+    """
+    from django.conf import settings
+
+    stopping = threading.Event()
+    threads = [
+        threading.Thread(target=_repeat, args=(name, seconds, stopping), name=name, daemon=True)
+        for name, seconds in settings.WORKER_SCHEDULE.items()
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        deadline = time.monotonic() + STOP_SECONDS
+        for thread in threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
+
+
+def _repeat(name: str, seconds: float, stopping: threading.Event) -> None:
+    from django.db import Error as DatabaseError
+    from django.db import close_old_connections
+
+    from codservice.celery import app
+
+    task = app.tasks[name]
+    while True:
+        close_old_connections()
+        try:
+            task()
+        except DatabaseError as error:
+            logger.warning("%s waits for the database: %s", name, error)
+        except Exception:
+            logger.exception("%s failed and is tried again in %s s", name, seconds)
+        if stopping.wait(seconds):
+            return
 
 
 def main() -> int:
@@ -42,6 +126,7 @@ def main() -> int:
             sys.exit(f"codservice: METRICS_PORT {settings.METRICS_PORT} on {host} cannot be used: {error.strerror}.")
     worker = app.Worker(
         pool_cls="threads",
+        consumer_cls=PatientConsumer,
         concurrency=THREADS,
         loglevel="WARNING",
         quiet=True,
@@ -50,10 +135,15 @@ def main() -> int:
         without_mingle=True,
         without_heartbeat=True,
     )
+    take_no_orders()
     return_memory_soon()
-    worker.start()
+    with own_clock():
+        worker.start()
     return int(worker.exitcode or 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except ImproperlyConfigured as error:
+        sys.exit(f"codservice: {error}")

@@ -22,16 +22,17 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
 - A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and
   couriers use all three.
 
-No Django, no query. The tables are read at the first use: 20 ms, 10 to 20 ms for each wilaya that is asked
-for, and 100 ms at the first name that is not spelled exactly. Afterwards an exact name costs a dictionary
-look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables come from:
-`data/README.md`.
+No Django (but in `views` and `urls`), no query. The tables are read at the first use: 20 ms, 10 to 20 ms for
+each wilaya that is asked for, and 100 ms at the first name that is not spelled exactly. Afterwards an exact name
+costs a dictionary look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables come
+from: `data/README.md`.
 """
 
 from orders.regions import gazetteer, resolve, typeahead
 from orders.regions.gazetteer import Commune, NotFound, Wilaya
 
 __all__ = [
+    "COMMUNES",
     "WILAYAS",
     "Commune",
     "NotFound",
@@ -46,11 +47,15 @@ __all__ = [
 
 WILAYAS: tuple[Wilaya, ...]
 """All 69, by code. Read at the first use."""
+COMMUNES: tuple[Commune, ...]
+"""All 1 541, by code. Read at the first use."""
 
 
 def __getattr__(name: str):
     if name == "WILAYAS":
         return tuple(gazetteer.wilayas().values())
+    if name == "COMMUNES":
+        return tuple(gazetteer.communes().values())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,7 +1,12 @@
 """How an order's fields are shown to people: `{% load orders %}`."""
 
+import re
+from collections.abc import Container, ItemsView, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from itertools import groupby
+from typing import Any
 
 import phonenumbers
 from django import template
@@ -9,20 +14,33 @@ from django.utils import formats, timezone
 from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy
 
-from orders import regions
-from orders.models import Order, OrderItem
+from orders import cancel_reasons, regions
+from orders.models import DeliveryType, Order, OrderEdit, OrderItem
 
 register = template.Library()
 
 EDITED = {
     "customer_name": gettext_lazy("Name"),
+    "customer_phone": gettext_lazy("Phone"),
+    "customer_phone_2": gettext_lazy("Second phone"),
     "customer_address": gettext_lazy("Address"),
     "customer_wilaya": gettext_lazy("Wilaya"),
-    "wilaya_code": gettext_lazy("Wilaya's code"),
+    "wilaya_code": gettext_lazy("Wilaya"),
     "customer_commune": gettext_lazy("Commune"),
-    "commune_code": gettext_lazy("Commune's code"),
+    "commune_code": gettext_lazy("Commune"),
+    "delivery_type": gettext_lazy("Delivery type"),
+    "notes": gettext_lazy("Notes"),
     "shipping_fee": gettext_lazy("Shipping fee"),
     "total_amount": gettext_lazy("Total"),
+}
+# Of an order's line, which may also be added or removed as a whole.
+EDITED_IN_LINE = {
+    "": gettext_lazy("Line %(line)d"),
+    "product_id": gettext_lazy("Product in line %(line)d"),
+    "product_name": gettext_lazy("Product in line %(line)d"),
+    "quantity": gettext_lazy("Quantity in line %(line)d"),
+    "unit_price": gettext_lazy("Price in line %(line)d"),
+    "attributes": gettext_lazy("Details in line %(line)d"),
 }
 
 
@@ -63,6 +81,21 @@ def place(kind: str, code: str | None, sent: str) -> dict[str, str]:
 
 
 @register.filter
+def pairs(names: Mapping[str, Any]) -> ItemsView[str, Any]:
+    """Keys with their values. A template's `names.items` is first of all the value of a key that is called so."""
+    return names.items()
+
+
+@register.filter
+def is_link(address: str | None) -> bool:
+    """It leads to a page of the web, and runs nothing."""
+    return bool(address) and str(address).startswith("https://")
+
+
+register.filter("reason_in_words", cancel_reasons.in_words)
+
+
+@register.filter
 def line_total(item: OrderItem) -> Decimal:
     return item.quantity * item.unit_price
 
@@ -93,9 +126,70 @@ def age(moment: datetime) -> str:
     return timesince(moment, depth=1)
 
 
+@dataclass
+class Edited:
+    """What somebody changed in one go: (what, old, new) of each, in words."""
+
+    at: datetime
+    actor: str
+    changes: list[tuple[str, str, str]]
+
+
 @register.filter
-def edited(field: str) -> str:
-    """The field of an `OrderEdit` in words."""
+def in_words(edits: Iterable[OrderEdit]) -> list[Edited]:
+    """One entry for each edit of an order, in the order in which they come."""
+    entries = []
+    for (at, actor), rows in groupby(edits, key=lambda edit: (edit.at, edit.actor)):
+        made = {row.field: row for row in rows}
+        told = sorted((field for field in made if not _is_told_beside(field, made)), key=_rank)
+        changes = [(_label(name), _said(name, made[name].old), _said(name, made[name].new)) for name in told]
+        entries.append(Edited(at, actor, changes))
+    return entries
+
+
+# The names of places come from their codes, the name of a product from what is written beside its id.
+_TOLD_BESIDE = {"customer_wilaya": "wilaya_code", "customer_commune": "commune_code", "product_id": "product_name"}
+_IN_ORDER = [name for name in EDITED if name not in ("shipping_fee", "total_amount")]
+_SUM = re.compile(r"(?<=, )\d+\.\d\d$")  # at the end of a whole line
+
+
+def _is_told_beside(field: str, made: Container[str]) -> bool:
+    *line, name = field.split(".")
+    return name in _TOLD_BESIDE and ".".join([*line, _TOLD_BESIDE[name]]) in made
+
+
+def _rank(field: str) -> tuple[int, str]:
+    """The customer, the lines, the sums."""
+    return (_IN_ORDER.index(field) if field in _IN_ORDER else len(EDITED) + (not field.startswith("items.")), field)
+
+
+def _label(field: str) -> str:
     if field.startswith("items."):
-        return gettext("Quantity in line %(line)d") % {"line": int(field.split(".")[1]) + 1}
+        _items, line, *column = field.split(".")
+        return EDITED_IN_LINE[".".join(column)] % {"line": int(line) + 1}
     return EDITED.get(field, field)
+
+
+def _said(field: str, value: str) -> str:
+    """A value of an edit as people read it."""
+    name = field.rpartition(".")[2]
+    if not value:
+        return ""
+    if name in ("shipping_fee", "total_amount", "unit_price"):
+        return _sum(value)
+    if name == "delivery_type":
+        return str(dict(DeliveryType.choices).get(value, value))
+    if name in ("wilaya_code", "commune_code"):
+        try:
+            found = getattr(regions, name.removesuffix("_code"))(value)
+        except regions.NotFound:
+            return value
+        return found.name_ar if (get_language() or "").startswith("ar") else found.name
+    return _SUM.sub(lambda found: _sum(found[0]), value) if name.isdecimal() else value
+
+
+def _sum(text: str) -> str:
+    try:
+        return f"{dinars(Decimal(text))} {gettext('DA')}"
+    except InvalidOperation:
+        return text

@@ -52,7 +52,9 @@ def test_an_account_and_a_key_let_a_merchant_in() -> None:
 
     assert answer.status_code == 200
     assert answer["X-RateLimit-Limit"] == "90"
-    assert User.objects.get(email="yasmine@example.dz").check_password("s3cret-s3cret")
+    holder = User.objects.get(email="yasmine@example.dz")
+    assert holder.check_password("s3cret-s3cret")
+    assert not holder.has_one_time_password
 
 
 def test_a_password_that_was_not_given_is_made_and_printed() -> None:
@@ -60,7 +62,9 @@ def test_a_password_that_was_not_given_is_made_and_printed() -> None:
 
     made = json.loads(out)
 
-    assert User.objects.get(email="y@example.dz").check_password(made["password"])
+    holder = User.objects.get(email="y@example.dz")
+    assert holder.check_password(made["password"])
+    assert holder.has_one_time_password
     assert str(Account.objects.get().id) == made["id"]
 
 
@@ -104,6 +108,14 @@ def test_an_expiry_that_cannot_be_is_refused(alice: Account, expires: str) -> No
         run("create_api_key", "--account", alice.holder.email, "--expires", expires)
 
     assert not ApiKey.objects.exists()
+
+
+def test_the_twenty_first_live_key_is_refused(alice: Account) -> None:
+    for number in range(20):
+        ApiKey.issue(alice, name=str(number))
+
+    with pytest.raises(CommandError, match="20 keys that work"):
+        run("create_api_key", "--account", alice.holder.email)
 
 
 def test_an_unknown_account_is_refused_with_what_to_do() -> None:

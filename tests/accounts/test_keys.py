@@ -6,14 +6,19 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 import pytest
+import redis
 from django.apps import apps
+from django.conf import settings
 from django.db import connection
+from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codservice.accounts import authentication
-from codservice.accounts.models import SCOPES, Account, ApiKey, digest_of, is_key, make_key
-from tests.factories import make_order, order_body
+from codservice.accounts.key_form import digest_of, is_key, make_key
+from codservice.accounts.models import SCOPES, Account, ApiKey, TooManyKeys, User
+from tests.factories import UserFactory, make_order, order_body
+from tests.harness.background import at_once
 from tests.harness.client import ApiClient
 
 ORDERS = "/api/v1/orders"
@@ -94,6 +99,29 @@ def test_nothing_of_a_key_is_stored_but_its_digest_and_first_characters(alice, k
     for start in range(len(key) - 12):
         assert key[start : start + 13] not in dump
     assert key.encode().hex() not in dump
+
+
+def test_a_key_is_in_no_redis_page_or_answer(alice, key, client):
+    answers = [ApiClient(key).get(ORDERS), ApiClient(key).post(ORDERS, {}), ask(f"Bearer {key}x")]
+    operator = UserFactory(is_staff=True, is_superuser=True)
+    id_ = ApiKey.objects.get().id
+    for person, path in (
+        (alice.holder, reverse("api-keys")),
+        (alice.holder, reverse("revoke-key", args=[id_])),
+        (alice.holder, reverse("quick-start")),
+        (operator, reverse("admin:accounts_apikey_changelist")),
+        (operator, reverse("admin:accounts_apikey_change", args=[id_])),
+        (operator, reverse("admin:accounts_apikey_history", args=[id_])),
+    ):
+        client.force_login(person)
+        answers.append(client.get(path))
+        assert answers[-1].status_code == 200, path
+    counters = redis.Redis.from_url(settings.REDIS_URL)
+    seen = [answer.content.decode() + str(answer.headers) for answer in answers]
+    seen += [f"{name} {counters.dump(name)}" for name in counters.scan_iter()]
+    assert len(seen) > len(answers), "the request was counted"
+    for text in seen:
+        assert not any(key[start : start + 13] in text for start in range(len(key) - 12))
 
 
 def test_a_key_is_in_no_log_line(key, caplog):
@@ -216,6 +244,44 @@ def test_the_keys_of_an_inactive_account_stop_working(key, clock):
     Account.objects.update(is_active=False)
     clock.pass_(1.0)
     assert ask(f"Bearer {key}").status_code == 401
+
+
+def test_keys_work_only_while_their_accounts_holder_may_sign_in(alice, key, clock):
+    assert ask(f"Bearer {key}").status_code == 200
+    alice.holder.deactivate()
+    clock.pass_(1.0)
+    assert ask(f"Bearer {key}").status_code == 401
+    User.objects.update(is_active=True)
+    assert ask(f"Bearer {key}").status_code == 200
+
+
+def test_an_account_has_twenty_live_keys_at_most(alice, charlie):
+    for number in range(20):
+        row, _ = ApiKey.issue(alice, name=str(number))
+    with pytest.raises(TooManyKeys, match="20 keys"):
+        ApiKey.issue(alice, name="One more")
+    ApiKey.issue(charlie, name="Theirs")
+    row.revoke()
+    row, _ = ApiKey.issue(alice, name="In its place")
+    ApiKey.objects.filter(pk=row.pk).update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    ApiKey.issue(alice, name="For an expired one")
+    with pytest.raises(TooManyKeys):
+        ApiKey.issue(alice, name="One more")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_keys_that_are_made_at_once_are_counted_as_well(alice):
+    for number in range(18):
+        ApiKey.issue(alice, name=str(number))
+
+    def issue(number):
+        try:
+            return ApiKey.issue(alice, name="At once")
+        except TooManyKeys:
+            return None
+
+    assert sum(made is not None for made in at_once(8, issue)) == 2
+    assert alice.api_keys.count() == 20
 
 
 def test_the_service_stays_open_when_more_keys_come_than_it_believes(alice, monkeypatch):

@@ -1,14 +1,21 @@
 """Signing in, at the account's door and at the console's (promises A17 to A19)."""
 
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import django_ratelimit.core
 import pytest
 from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
+from agents.desk import claims
 from codservice import ratelimit
+from codservice.accounts import sessions
 from codservice.accounts.models import Account, User
 from tests import factories
 
@@ -140,10 +147,8 @@ def test_good_logins_never_lock(agent: User, clock: Clock) -> None:
     assert {sign_in("/console/login/", "samira").status_code for _ in range(15)} == {302}
 
 
-def test_login_works_while_redis_is_away(agent: User, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    nobody = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr(ratelimit, "counter", ratelimit.Counter(nobody, settings.REDIS_TIMEOUT))
-    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": nobody}}
+def test_login_works_while_redis_is_away(agent: User, limits_by: Callable[[str], None]) -> None:
+    limits_by("redis://127.0.0.1:1/0")
 
     assert sign_in("/console/login/", "samira").status_code == 302
     assert ratelimit.counter.is_paused
@@ -155,6 +160,77 @@ def test_login_works_while_redis_is_away(agent: User, settings: Any, monkeypatch
 def test_broken_forms_are_answered(data: dict, db: None) -> None:
     for door in DOORS:
         assert Client().post(door, data).status_code == 200
+
+
+# --- Guessing from many places, and at many names -------------------------------------------------------------------
+
+
+def test_an_address_has_thirty_tries_a_minute_whatever_the_names_before_anything_is_hashed(
+    agent: User, clock: Clock, django_assert_num_queries: Any
+) -> None:
+    answers = [sign_in(DOORS[n % 2], f"nobody{n}", "wrong").status_code for n in range(30)]
+    assert answers == [200] * 30
+    for door in DOORS:
+        with pytest.MonkeyPatch.context() as patch, django_assert_num_queries(0):
+            patch.setattr(MD5PasswordHasher, "encode", None)
+            locked = sign_in(door, "samira")
+        assert locked.status_code == 429
+        assert 1 <= int(locked.headers["Retry-After"]) <= 60
+    assert sign_in(DOORS[0], "samira", REMOTE_ADDR="203.0.113.9").status_code == 302
+
+
+def test_an_address_may_try_again_after_a_minute(agent: User, clock: Clock) -> None:
+    for n in range(31):
+        locked = sign_in(DOORS[0], f"nobody{n}", "wrong")
+    clock.now += int(locked.headers["Retry-After"])
+    assert sign_in(DOORS[0], "samira").status_code == 302
+
+
+def guess_from_everywhere(count: int = 21) -> list[int]:
+    """The answers to wrong passwords of Samira's, each from an address of its own."""
+    return [sign_in(DOORS[n % 2], "samira", "wrong", REMOTE_ADDR=f"203.0.113.{n}").status_code for n in range(count)]
+
+
+def test_a_name_is_guessed_at_twenty_times_in_five_minutes_from_wherever(agent: User, clock: Clock) -> None:
+    assert guess_from_everywhere() == [200] * 20 + [429]
+    locked = sign_in(DOORS[0], "samira", REMOTE_ADDR="198.51.100.1")
+    assert locked.status_code == 429
+    clock.now += int(locked.headers["Retry-After"])
+    assert sign_in(DOORS[0], "samira", REMOTE_ADDR="198.51.100.1").status_code == 302
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_who_has_signed_in_in_a_browser_before_is_not_kept_out_of_it(door: str, agent: User, clock: Clock) -> None:
+    browser = Client()
+    assert sign_in(door, "samira@example.com", client=browser).status_code == 302
+    browser.cookies.pop("sessionid")
+    guess_from_everywhere()
+    assert sign_in(door, "samira", client=Client()).status_code == 429
+    assert sign_in(door, "samira", client=browser).status_code == 302
+    browser.cookies.pop("sessionid")
+    answers = [sign_in(door, "samira", f"wrong {n}", client=browser).status_code for n in range(11)]
+    assert answers == [200] * 10 + [429], "it is guessed at there no faster"
+
+
+def test_a_known_browser_is_one_persons_until_their_password_changes(agent: User, alice: Account, clock: Clock) -> None:
+    browser, strangers = Client(), Client()
+    sign_in(DOORS[0], "samira", client=browser)
+    sign_in(DOORS[0], alice.holder.email, client=strangers)
+    for client in (browser, strangers):
+        client.cookies.pop("sessionid")
+    guess_from_everywhere()
+    assert sign_in(DOORS[0], "samira", client=strangers).status_code == 429
+    User.objects.filter(id=agent.id).update(password=factories.make_password("another fine word"))
+    guess_from_everywhere()
+    assert sign_in(DOORS[0], "samira", "another fine word", client=browser).status_code == 429
+
+
+@pytest.mark.parametrize("value", ["x", "InNhbWlyYSI:1:x", "\u00e9", ":" * 9])
+def test_a_made_up_cookie_is_no_known_browser(value: str, agent: User, clock: Clock) -> None:
+    browser = Client()
+    browser.cookies["known"] = value
+    guess_from_everywhere()
+    assert sign_in(DOORS[0], "samira", client=browser).status_code == 429
 
 
 # --- Sessions ------------------------------------------------------------------------------------------------------
@@ -210,3 +286,135 @@ def test_login_and_logout_need_the_csrf_token(door: str, agent: User) -> None:
     strict.force_login(agent)
     assert strict.post("/account/logout").status_code == 403
     assert strict.post("/console/logout/").status_code == 403
+
+
+@pytest.fixture
+def time_passes(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Lets minutes pass for the sessions of staff."""
+    now = time.time()
+    monkeypatch.setattr(sessions, "time", SimpleNamespace(time=lambda: now))
+
+    def pass_(minutes: float) -> None:
+        nonlocal now
+        now += minutes * 60
+
+    return pass_
+
+
+def test_staff_who_do_nothing_for_half_an_hour_sign_in_again(agent: User, time_passes: Any) -> None:
+    client = Client()
+    sign_in(DOORS[1], "samira", client=client)
+    for _ in range(5):
+        assert client.get("/console/desk/").status_code == 200
+        time_passes(29)
+    assert client.get("/console/desk/").status_code == 200
+    time_passes(31)
+    before = client.cookies["sessionid"].value
+    back = client.get("/console/desk/", follow=True)
+    assert back.redirect_chain == [("/console/login/?next=/console/desk/", 302)]
+    assert "You were away for long" in back.content.decode()
+    assert not Session.objects.filter(session_key=before).exists()
+    assert client.get("/account/password").status_code == 302
+
+
+def test_what_a_page_asks_by_itself_keeps_nobody_signed_in(agent: User, alice: Account, time_passes: Any) -> None:
+    client = Client()
+    sign_in(DOORS[1], "samira", client=client)
+    claim = claims.take(factories.make_order(alice).id, agent=agent)
+    assert client.get("/console/desk/").status_code == 200
+    for _ in range(3):
+        assert client.get(f"/console/desk/{claim}/state/").status_code == 200
+        time_passes(10)
+    time_passes(1)
+    assert client.get(f"/console/desk/{claim}/state/").status_code == 302
+
+
+def test_a_sign_of_life_keeps_them_signed_in(agent: User, alice: Account, time_passes: Any) -> None:
+    client = Client()
+    sign_in(DOORS[1], "samira", client=client)
+    claim = claims.take(factories.make_order(alice).id, agent=agent)
+    for _ in range(4):
+        assert client.post(f"/console/desk/{claim}/keep/").status_code == 200
+        time_passes(20)
+
+
+def test_merchants_may_rest(alice: Account, time_passes: Any) -> None:
+    client = Client()
+    sign_in(DOORS[0], alice.holder.email, client=client)
+    assert client.get("/account/keys").status_code == 200
+    time_passes(120)
+    assert client.get("/account/keys").status_code == 200
+
+
+def test_a_session_of_staff_ends_after_twelve_hours_however_busy(agent: User, time_passes: Any) -> None:
+    client = Client()
+    sign_in(DOORS[1], "samira", client=client)
+    client.get("/console/desk/")
+    first = Session.objects.get().expire_date
+    for _ in range(3):
+        time_passes(10)
+        client.get("/console/desk/")
+    assert Session.objects.get().expire_date == first
+
+
+def test_the_session_of_staff_is_written_once_a_minute_at_most(
+    agent: User, time_passes: Any, django_assert_num_queries: Any
+) -> None:
+    client = Client()
+    client.force_login(agent)
+    client.get("/console/codes/")
+    with CaptureQueriesContext(connection) as queries:
+        client.get("/console/codes/")
+        time_passes(1.1)
+        client.get("/console/codes/")
+    assert sum('UPDATE "django_session"' in query["sql"] for query in queries) == 1
+
+
+# --- One-time passwords --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("person", ["agent", "holder"])
+def test_who_was_given_a_password_changes_it_before_anything_else(person: str, agent: User, alice: Account) -> None:
+    user = agent if person == "agent" else alice.holder
+    door, page = ("/console/login/", "/console/desk/") if person == "agent" else ("/account/login", "/account/keys")
+    change = "/console/password_change/" if person == "agent" else "/account/password"
+    User.objects.filter(id=user.id).update(has_one_time_password=True)
+    client = Client()
+    assert sign_in(door, user.username, client=client).status_code == 302
+    for path in (page, "/console/orders/order/", "/account/orders", "/account/"):
+        for response in (client.get(path), client.post(path)):
+            assert (response.status_code, response.url) == (302, change)
+    assert "This password was made for you" in client.get(change).content.decode()
+    same = {"old_password": PASSWORD, "new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert "Choose another" in client.post(change, same).content.decode()
+    assert client.get(page).status_code == 302
+    new = "another fine word"
+    assert client.post(change, {**same, "new_password1": new, "new_password2": new}).status_code == 302
+    assert client.get(page).status_code == 200
+    user.refresh_from_db()
+    assert not user.has_one_time_password
+
+
+def test_who_was_given_a_password_may_leave_and_choose_a_language(agent: User) -> None:
+    User.objects.update(has_one_time_password=True)
+    client = Client()
+    client.force_login(agent)
+    assert client.post("/i18n/setlang/", {"language": "fr", "next": "/console/"}).url == "/console/"
+    assert client.post("/console/logout/").url == "/console/login/"
+    assert client.get("/console/desk/").url.startswith("/console/login/")
+
+
+# --- Too many pages ------------------------------------------------------------------------------------------------
+
+
+def test_a_person_has_a_limit_of_pages(agent: User, alice: Account, settings: Any) -> None:
+    settings.PAGE_RATE_LIMIT = 3
+    for user, page in ((agent, "/console/desk/"), (alice.holder, "/account/orders")):
+        clients = [Client(), Client()]
+        for client in clients:
+            client.force_login(user)
+        answers = [clients[n % 2].get(page) for n in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+        assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
+        assert "Too many pages at once" in answers[-1].content.decode()
+    assert Client().get("/account/login").status_code == 200

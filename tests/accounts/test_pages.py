@@ -70,6 +70,21 @@ def test_an_unusable_form_makes_no_key(changes: dict, browser: Client) -> None:
     assert ApiKey.objects.count() == 0
 
 
+def test_the_twenty_first_live_key_is_refused_in_words(alice: Account, browser: Client) -> None:
+    for number in range(20):
+        ApiKey.issue(alice, name=str(number))
+    response = make_key(browser)
+    assert response.status_code == 422
+    assert "20 keys that work, which is the most" in response.content.decode()
+    for number in range(20):
+        ApiKey.issue(alice, name=str(number), is_test=True)
+    response = browser.post("/account/quick-start", follow=True)
+    assert 'data-mode="test"' in response.content.decode()
+    assert response.redirect_chain == [("/account/keys", 302)]
+    assert "20 keys that work, which is the most" in response.content.decode()
+    assert alice.api_keys.count() == 20
+
+
 def test_revoking_stops_the_key(alice: Account, browser: Client) -> None:
     row, key = ApiKey.issue(alice, name="Old")
     asked = browser.get(f"/account/keys/{row.id}/revoke")
@@ -120,6 +135,7 @@ def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(browser: Client)
         assert "no-store" in response.headers["Cache-Control"]
         assert response.headers["X-Frame-Options"] == "DENY"
         assert "unsafe" not in response.headers["Content-Security-Policy"]
+        assert "camera=(), " in response.headers["Permissions-Policy"]
 
 
 def test_a_closed_account_is_told_so_and_changes_nothing(alice: Account, browser: Client) -> None:

@@ -128,8 +128,21 @@ def test_only_people_who_may_sign_in_get_mail(alice: Account, worker: None) -> N
 def test_the_mail_speaks_the_language_of_the_page(alice: Account) -> None:
     ask(alice.holder.email, headers={"Accept-Language": "ar"})
     ((_, kwargs),) = left_to_the_worker()
-    assert kwargs == {"host": "testserver", "is_secure": False, "language": "ar-dz"}
+    assert kwargs == {"host": "testserver", "language": "ar-dz"}
     send_password_link(alice.holder.email, **kwargs)
+    assert "http://testserver/account/password/new/" in mail.outbox[0].body
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "testserver@evil.example", "evil.example:80", "", "a b", "testserver/x"]
+)
+def test_who_writes_to_redis_cannot_have_a_link_lead_elsewhere(alice: Account, host: str) -> None:
+    send_password_link(alice.holder.email, host=host, language="en")
+    assert mail.outbox == []
+
+
+def test_a_language_that_we_do_not_speak_is_none(alice: Account) -> None:
+    send_password_link(alice.holder.email, host="testserver", language="../../../tmp/x")
     assert "http://testserver/account/password/new/" in mail.outbox[0].body
 
 
@@ -162,6 +175,13 @@ def test_without_a_broker_it_says_that_no_mail_can_be_sent(db: None, monkeypatch
     assert "No mail can be sent just now" in answer.content.decode()
 
 
+def test_a_mailed_link_replaces_a_one_time_password(alice: Account, worker: None) -> None:
+    User.objects.update(has_one_time_password=True)
+    ask(alice.holder.email)
+    set_password(link_in(mail.outbox[0]))
+    assert not User.objects.get(id=alice.holder_id).has_one_time_password
+
+
 @pytest.mark.parametrize("email", ["", "nobody", "a\x00b@example.com", "a" * 300 + "@example.com"])
 def test_what_is_no_address_is_said(email: str, db: None) -> None:
     answer = ask(email)
@@ -173,8 +193,11 @@ def test_what_is_no_address_is_said(email: str, db: None) -> None:
 # --- Changing it while signed in -------------------------------------------------------------------------------------
 
 
-def change(client: Client, old: str = OLD) -> Any:
-    return client.post("/account/password", {"old_password": old, "new_password1": NEW, "new_password2": NEW})
+PAGES = ["/account/password", "/console/password_change/"]
+
+
+def change(client: Client, old: str = OLD, page: str = PAGES[0]) -> Any:
+    return client.post(page, {"old_password": old, "new_password1": NEW, "new_password2": NEW})
 
 
 def test_a_changed_password_ends_the_other_sessions(alice: Account) -> None:
@@ -187,14 +210,17 @@ def test_a_changed_password_ends_the_other_sessions(alice: Account) -> None:
     assert User.objects.get(id=alice.holder_id).check_password(NEW)
 
 
-def test_the_old_password_is_guessed_at_ten_times(alice: Account) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_old_password_is_guessed_at_ten_times(page: str, db: None) -> None:
+    agent = factories.AgentFactory()
     client = Client()
-    client.force_login(alice.holder)
-    assert [change(client, f"wrong {n}").status_code for n in range(10)] == [200] * 10
-    refused = change(client)
-    assert refused.status_code == 429
-    assert 1 <= int(refused["Retry-After"]) <= 300
-    assert User.objects.get(id=alice.holder_id).check_password(OLD)
+    client.force_login(agent)
+    assert [change(client, f"wrong {n}", page).status_code for n in range(10)] == [200] * 10
+    for any_page in PAGES:
+        refused = change(client, page=any_page)
+        assert refused.status_code == 429
+        assert 1 <= int(refused["Retry-After"]) <= 300
+    assert User.objects.get(id=agent.id).check_password(OLD)
 
 
 def test_the_forms_are_for_their_people_alone(alice: Account) -> None:

@@ -16,6 +16,11 @@ def _groups(db: None) -> None:
     factories.make_groups()
 
 
+@pytest.fixture(autouse=True)
+def _open(db: None) -> None:
+    factories.open_always()
+
+
 @pytest.fixture
 def agent(db: None) -> User:
     return factories.AgentFactory(username="samira", first_name="Samira")

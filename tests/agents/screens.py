@@ -1,5 +1,7 @@
 """The desk and the call screen as a browser without JavaScript uses them."""
 
+import re
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -7,6 +9,7 @@ from django.contrib.messages import get_messages
 from django.http import HttpResponse
 from django.test import Client
 
+from agents.desk import shown
 from orders.models import Order
 
 DESK = "/console/desk/"
@@ -17,25 +20,34 @@ def order_page(order: Order, action: str = "") -> str:
 
 
 def told(response: HttpResponse) -> str:
-    """What a redirect's messages, or a refused form's banners, say to the agent."""
+    """What a redirect's messages, or a refused form's banners, say to the agent; without their tags."""
     if response.status_code == 302:
-        return " ".join(str(message) for message in get_messages(response.wsgi_request))
+        said = " ".join(str(message) for message in get_messages(response.wsgi_request))
+        return re.sub(r"<[^>]*>", "", said)
     return " ".join(response.context.get("refused") or response.context.get("says") or ())
 
 
 class Screen:
-    """A call screen that an agent has open: its form stays as it was when it was read."""
+    """A call screen that an agent has open: its form stays as it was when it was read.
+
+    It is pressed as if it had been shown `age` before it was read, under a seal of that time: nobody waits for a clock.
+    """
 
     def __init__(self, browser: Client, address: str) -> None:
-        self.browser, self.address = browser, address
+        self.browser, self.address = browser, address.partition("?")[0]
         response = browser.get(address)
         assert response.status_code == 200, response.status_code
+        self.read(response)
+
+    def read(self, response: HttpResponse) -> None:
+        """The screen, or what it came back as."""
         self.text = response.content.decode()
         self.pending = [entry.order for entry in response.context["customer"].pending]
+        self.shown_at = datetime.fromisoformat(response.context["shown_at"])
         self.form: dict[str, Any] = {
             "seen": [f"{order.id}:{order.version}" for order in self.pending],
             "order": str(self.pending[0].id),
-            "note_id": str(response.context["form"].initial["note_id"]),
+            "note_id": str(response.context["form"]["note_id"].value()),
             "note": "",
         }
 
@@ -43,10 +55,17 @@ class Screen:
     def claim_id(self) -> UUID:
         return UUID(self.address.split("/")[3])
 
-    def press(self, outcome: str, **data: Any) -> HttpResponse:
+    def filled(self, outcome: str, *, age: timedelta = shown.SETTLED, **data: Any) -> dict[str, Any]:
+        """What the browser sends when it is pressed."""
         if outcome == "cancel":
-            data = {"why": "Customer refused", **data}
-        return self.browser.post(f"{self.address}outcome/", {**self.form, "outcome": outcome, **data})
+            outcome = f"cancel:{data.pop('why', 'Customer refused')}"
+        form = {"shown_at": (self.shown_at - age).isoformat(), **self.form, "outcome": outcome, **data}
+        form.setdefault("asked", form["order"])  # whoever confirms is sure that it is no duplicate
+        form.setdefault("seal", shown.seal(self.claim_id, form["shown_at"], form["seen"]))
+        return form
+
+    def press(self, outcome: str, **data: Any) -> HttpResponse:
+        return self.browser.post(f"{self.address}outcome/", self.filled(outcome, **data))
 
     def state(self) -> dict[str, Any]:
         return self.browser.get(f"{self.address}state/", {"seen": self.form["seen"]}).json()

@@ -2,24 +2,26 @@
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.desk import claims, overview
+from agents.desk import claims, forms, overview
 from agents.models import Claim
+from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
-from orders import lifecycle
-from orders.models import CallNote, CallState, Order
+from orders import editing, lifecycle
+from orders.models import CallNote, CallState, Order, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 
@@ -63,12 +65,12 @@ def test_the_desk_says_when_the_next_call_is_due(alice: Account, agent: User, co
     waits(make_order(alice, phone="0550000001"), CallState.RETRY, 600)
     waits(make_order(alice, phone="0550000002"), CallState.CALLBACK, 60, colleague)  # mine when overdue: in 75 minutes
     waits(make_order(alice, phone="0550000003"), CallState.REVIEW, 1)
-    due = browser.get(DESK).context["next_due"]
+    due = browser.get(DESK).context["next_call"].at
     assert timedelta(minutes=74) < due - timezone.now() < timedelta(minutes=76)
     waits(make_order(alice, phone="0550000004"), CallState.CALLBACK, 30, agent)
     page = browser.get(DESK)
-    assert timedelta(minutes=29) < page.context["next_due"] - timezone.now() < timedelta(minutes=31)
-    assert f"{page.context['next_due'].astimezone(ALGIERS):%H:%M}" in page.content.decode()
+    assert timedelta(minutes=29) < page.context["next_call"].at - timezone.now() < timedelta(minutes=31)
+    assert f"{page.context['next_call'].at.astimezone(ALGIERS):%H:%M}" in page.content.decode()
     assert browser.post(f"{DESK}next/").url == DESK
     assert browser.get(DESK).content.decode().count("Nobody is due now. The next call is due on") == 2
 
@@ -98,13 +100,32 @@ def test_who_leaves_no_sign_is_no_longer_listed(order: Order, colleague: User, b
     assert "Nadia" not in browser.get(DESK).content.decode()
 
 
+def test_the_desk_tells_what_was_done_today_and_renews_itself(
+    alice: Account, agent: User, colleague: User, browser: Client, browser_of: Browsers
+) -> None:
+    for number in range(4):
+        make_order(alice, phone=f"055000000{number}")
+    next_order(browser).press("confirm", pause="on")
+    next_order(browser).press("cancel", pause="on")
+    next_order(browser).press("busy", pause="on")
+    next_order(browser_of(colleague)).press("confirm", pause="on")
+    text = browser.get(DESK).content.decode()
+    parts = browser.get(f"{DESK}now/").content.decode()
+    assert "<html" not in parts
+    for page in (text, parts):
+        said = " ".join(re.sub(r"<[^>]*>", "", page).split())
+        assert "Today: 3 calls · 1 confirmed · 50 % of my decisions · the team: 2 · 67 %" in said
+
+
 # --- The call screen ---------------------------------------------------------------------------------------------
 
 
 def test_everything_about_the_customer_is_on_one_screen(
     alice: Account, charlie: Account, agent: User, colleague: User, browser: Client
 ) -> None:
-    robe = ProductFactory(account=alice, sku="ROB-01", name="Robe kabyle", stock_quantity=1)
+    robe = ProductFactory(
+        account=alice, sku="ROB-01", name="Robe kabyle", stock_quantity=1, script="S, M; <b>pas de L</b>"
+    )
     old = make_order(charlie, external_id="OLD-1", total_amount=Decimal("777"))
     lifecycle.cancel(old.id, actor=Actor.of_user(colleague), reason="Trop cher")
     order = make_order(
@@ -117,13 +138,14 @@ def test_everything_about_the_customer_is_on_one_screen(
         items=[order_line(quantity=3, product_id=robe.id, unit_price=Decimal("2050.25"), attributes={"Taille": "M"})],
     )
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
-    lifecycle.edit(order.id, lifecycle.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_user(colleague))
+    editing.edit(order.id, editing.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_user(colleague))
     screen = take(browser, order)
     pieces = [
         "Amine Benali", 'href="tel:+213550123456"', "0550 12 34 56", 'href="https://wa.me/213550123456"',
         "14 rue des Oliviers", "12 rue Didouche Mourad", "Alger", "الجزائر", "W. d&#x27;Alger", "Bab Ezzouar",
         "باب الزوار", "bab ezouar", "Robe kabyle", "ROB-01", "Taille: M", '<span class="stock short">1</span>',
         "6\u202f150.75", "400", "4\u202f500.50", "Alice&#x27;s shop", "CMD-9", "Après 17 h", "Busy", "Nadia",
+        "S, M; &lt;b&gt;pas de L&lt;/b&gt;",
         "Occupé deux fois", "Charlie&#x27;s shop", "777", "Trop cher", "Canceled 1",
     ]  # fmt: skip
     assert [piece for piece in pieces if piece not in screen.text] == []
@@ -200,6 +222,32 @@ def test_a_chosen_time_must_lie_ahead(at: str, order: Order, screen: Screen) -> 
     assert CallNote.objects.count() == 0
 
 
+def test_the_time_on_the_button_is_promised_though_the_day_is_over(
+    order: Order, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    midnight = days.start_of(days.today())
+    screen.form["shown_at"] = (midnight - timedelta(minutes=1)).isoformat()
+    monkeypatch.setattr(forms, "timezone", SimpleNamespace(now=lambda: midnight))
+    screen.press("callback_tomorrow")
+    order.refresh_from_db()
+    assert order.call_due_at == midnight + timedelta(hours=10)
+
+
+@pytest.mark.parametrize("shown", ["", "soon", "0001-01-01T00:00", "0001-01-01T00:00+14:00", "9999-12-31T23:59Z", 13])
+def test_a_page_without_a_usable_time_is_read_again(shown: str | int, order: Order, screen: Screen) -> None:
+    if isinstance(shown, int):
+        shown = (timezone.now() - timedelta(hours=shown)).isoformat()
+    response = screen.press("callback_hour", shown_at=shown, note="Porte bleue")
+    assert response.status_code == 422
+    assert "Porte bleue" in response.content.decode()
+
+
+def test_a_time_that_is_over_is_chosen_again(screen: Screen) -> None:
+    response = screen.press("callback_hour", shown_at=(timezone.now() - timedelta(minutes=61)).isoformat())
+    assert (response.status_code, CallNote.objects.count()) == (422, 0)
+    assert datetime.fromisoformat(response.context["shown_at"]) > timezone.now() - timedelta(minutes=10)
+
+
 def test_a_customer_is_handed_to_a_colleague_or_a_supervisor(
     alice: Account, order: Order, colleague: User, browser: Client, screen: Screen, browser_of: Browsers
 ) -> None:
@@ -227,6 +275,42 @@ def test_skipping_asks_for_a_reason(order: Order, browser: Client, screen: Scree
     assert (CallNote.objects.get().outcome, CallNote.objects.get().note) == ("skipped", "Ligne coupée")
 
 
+def test_what_was_done_is_said_with_the_way_to_the_order(
+    alice: Account, browser: Client, supervisor: User, browser_of: Browsers
+) -> None:
+    order = make_order(alice, external_id="CMD-9", customer_name="<b>Amine</b>")
+    response = take(browser, order).press("confirm", follow=True)
+    assert told(response) == (
+        "The order of &lt;b&gt;Amine&lt;/b&gt; is confirmed. See the order: CMD-9, Alice&#x27;s shop"
+        " Nobody is due, and no call is planned."
+    )
+    assert f'href="{order_page(order)}"' in browser.get(DESK).content.decode()
+    # There a supervisor takes back what was confirmed by mistake.
+    assert order_page(order, "cancel") in browser_of(supervisor).get(order_page(order)).content.decode()
+
+
+def test_a_confirm_of_a_possible_duplicate_asks_once_more(alice: Account, browser: Client) -> None:
+    make_order(alice, phone="0770999999")  # the same name, address and product
+    montre = order_line(quantity=1, product_name="Montre", unit_price=1)
+    order, other = make_order(alice), make_order(alice, items=[montre])
+    screen = take(browser, order)
+    asked = screen.press("confirm", note="Porte bleue", asked="")
+    assert asked.status_code == 422
+    assert "Confirm it all the same?" in asked.content.decode()
+    assert "Porte bleue" in asked.content.decode()
+    order.refresh_from_db()
+    assert (order.status, CallNote.objects.count()) == ("pending_confirmation", 0)
+
+    screen.read(asked)  # whose answer is about this order and no other
+    assert screen.press("confirm", asked=str(other.id)).status_code == 422
+    assert screen.press("confirm", asked=str(order.id), age=-timedelta(minutes=1)).status_code == 409
+    assert screen.press("confirm", asked=str(order.id)).status_code == 302
+    assert screen.press("confirm", asked="").status_code == 302  # the form again, whose answer was lost
+    order.refresh_from_db()
+    assert (order.status, CallNote.objects.count()) == ("confirmed", 1)
+    assert Screen(browser, screen.address).press("confirm", asked="").status_code == 302  # nothing is flagged
+
+
 @pytest.mark.parametrize(
     "data", [{"outcome": "sold"}, {"outcome": ""}, {"note": "x" * 1800}, {"note": "a\x07b"}, {"note_id": "1"}]
 )
@@ -250,6 +334,41 @@ def test_a_page_after_the_outcome_knows_whose_draft_is_done(order: Order, browse
     assert f"done-{order.id}" in browser.get(DESK).content.decode()
 
 
+# --- Who cannot be shown -----------------------------------------------------------------------------------------
+
+
+def test_who_cannot_be_shown_waits_for_a_supervisor_and_the_agent_goes_on(
+    alice: Account, agent: User, supervisor: User, browser: Client, browser_of: Browsers, caplog: Any
+) -> None:
+    broken, good = (make_order(alice, phone=f"055000000{number}") for number in range(2))
+    OrderItem.objects.filter(order=broken).update(attributes=["no", "pairs"])
+    response = browser.post(f"{DESK}next/", follow=True)
+    assert response.redirect_chain[-1] == (DESK, 302)
+    assert "cannot be shown" in response.content.decode()
+    assert any(record.exc_info for record in caplog.records)
+    assert next_order(browser).pending == [good]
+
+    broken.refresh_from_db()
+    assert (broken.status, broken.call_state) == ("pending_confirmation", "review")
+    assert (CallNote.objects.get().outcome, CallNote.objects.get().agent) == ("handed_over", agent)
+    above = browser_of(supervisor)
+    assert "could not be shown" in above.get("/console/review/").content.decode()
+    assert above.post("/console/review/", {"take": str(broken.id)}, follow=True).redirect_chain[-1] == (DESK, 302)
+    assert not Claim.objects.filter(agent=supervisor).exists()
+
+
+def test_a_fault_of_the_database_sends_nobody_to_review(order: Order, agent: User, browser_of: Browsers) -> None:
+    browser = browser_of(agent, raise_request_exception=False)
+    claim = claims.take(order.id, agent=agent)
+    with transaction.atomic():
+        connection.cursor().execute("ALTER TABLE orders_orderitem RENAME TO nowhere")
+        assert browser.get(f"{DESK}{claim}/").status_code >= 500
+        transaction.set_rollback(True)
+    order.refresh_from_db()
+    assert (order.call_state, CallNote.objects.count()) == ("new", 0)
+    assert claims.time_left(claim, agent=agent)
+
+
 # --- What changes under the agent's hands ------------------------------------------------------------------------
 
 
@@ -262,7 +381,7 @@ def test_the_screen_learns_of_a_merchants_cancel(order: Order, screen: Screen, a
 
 
 def test_the_screen_learns_of_edits_and_new_orders(alice: Account, agent: User, order: Order, screen: Screen) -> None:
-    lifecycle.edit(order.id, lifecycle.Edit(customer_name="Amina"), actor=Actor.of_user(agent))
+    editing.edit(order.id, editing.Edit(customer_name="Amina"), actor=Actor.of_user(agent))
     make_order(alice)
     assert screen.state()["says"] == [
         "The order has been changed since you opened it.",
@@ -424,6 +543,18 @@ def test_an_order_keeps_a_line(alice: Account, browser: Client) -> None:
     assert "An order keeps at least one line." in response.content.decode()
 
 
+def test_an_edit_writes_nothing_over_what_the_merchant_did(
+    alice: Account, order: Order, browser: Client, screen: Screen, api: Client
+) -> None:
+    make_order(alice)  # of the same customer: they stay the agent's
+    address, form = f"{screen.address}edit/{order.id}/", edit_form(order, customer_name="Aminata")
+    assert browser.get(address).status_code == 200
+    assert api.post(f"/api/v1/orders/{order.id}/cancel").status_code == 200
+    assert browser.post(address, form).url == screen.address
+    order.refresh_from_db()
+    assert (order.status, order.customer_name, order.version) == ("canceled", "Amine Benali", 2)
+
+
 def test_an_edit_needs_the_customer_and_the_version(
     alice: Account, colleague: User, browser: Client, browser_of: Browsers
 ) -> None:
@@ -435,7 +566,7 @@ def test_an_edit_needs_the_customer_and_the_version(
     other = make_order(alice, phone="0770123456")
     assert browser.get(f"{screen.address}edit/{other.id}/").url == screen.address
     assert browser.get(address).status_code == 200
-    lifecycle.edit(order.id, lifecycle.Edit(customer_name="Aminata"), actor=Actor.of_user(colleague))
+    editing.edit(order.id, editing.Edit(customer_name="Aminata"), actor=Actor.of_user(colleague))
     response = browser.post(address, form)
     assert told(response).startswith("The order has been changed since you opened it.")
     order.refresh_from_db()

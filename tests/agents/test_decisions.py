@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from django.contrib.messages import get_messages
 from django.db import connection
@@ -19,8 +20,10 @@ from orders import lifecycle
 from orders.models import CallNote, Order, StatusChange
 from tests.agents.screens import DESK, Screen, order_page, take, told
 from tests.factories import make_order
+from tests.harness.database import database_url
 from webhooks.models import Event
 
+CALL_ATTEMPTED = "order.call_attempted"
 MOVES = ("cancel", "ship", "deliver", "return")  # of the order page; pending orders are decided on the call screen
 
 
@@ -92,7 +95,7 @@ def test_no_outcome_without_the_csrf_token(outcome: str, order: Order, agent: Us
     screen = take(browser_of(agent), order)
     screen.browser = browser_of(agent, enforce_csrf_checks=True)
     assert screen.press(outcome, skip_reason="x").status_code == 403
-    form = {**screen.form, "outcome": outcome}
+    form = screen.filled(outcome)
     headers = {"Origin": "https://evil.example"}
     assert screen.browser.post(f"{screen.address}outcome/", form, headers=headers).status_code == 403
     order.refresh_from_db()
@@ -153,7 +156,7 @@ def test_a_stale_page_is_told_who_and_when(
     assert "Elle veut la commande" in response.content.decode()
     order.refresh_from_db()
     assert (order.version, order.cancel_reason, CallNote.objects.count()) == (2, "Changed their mind", 0)
-    assert Event.objects.count() == 1
+    assert Event.objects.exclude(kind="order.created").count() == 1
 
 
 def test_the_api_was_faster(alice: Account, order: Order, screen: Screen, api: Client) -> None:
@@ -175,7 +178,9 @@ def test_pressing_twice_is_harmless_and_no_error(outcome: str, order: Order, scr
     assert [response.status_code for response in responses] == [302, 302]
     assert CallNote.objects.count() == 1
     decided = outcome in ("confirm", "cancel")
-    assert order.status_changes.count() == Event.objects.count() + 1 == 1 + decided
+    told = ["order.created", {"confirm": "order.confirmed", "cancel": "order.cancelled"}.get(outcome, CALL_ATTEMPTED)]
+    assert list(Event.objects.order_by("id").values_list("kind", flat=True)) == told
+    assert order.status_changes.count() == 1 + decided
 
 
 @pytest.mark.parametrize("version", ["", "0", "-1", "abc", "9" * 5000, None])
@@ -205,12 +210,12 @@ def test_many_at_once_have_one_winner(
 
     threads = []
     for order, screen in zip(orders, screens, strict=True):
-        path, form = f"{screen.address}outcome/", {**screen.form, "pause": "on"}
+        path = f"{screen.address}outcome/"
         key = api.defaults["HTTP_AUTHORIZATION"].split()[1]
         for client, to, data in (
-            (browser_of(agent), path, {**form, "outcome": "confirm"}),
-            (browser_of(agent), path, {**form, "outcome": "cancel", "why": "Duplicate", "note_id": str(uuid4())}),
-            (browser_of(colleague), path, {**form, "outcome": "confirm", "note_id": str(uuid4())}),
+            (browser_of(agent), path, screen.filled("confirm", pause="on")),
+            (browser_of(agent), path, screen.filled("cancel", pause="on", note_id=str(uuid4()))),
+            (browser_of(colleague), path, screen.filled("confirm", pause="on", note_id=str(uuid4()))),
             (type(api)(key), f"/api/v1/orders/{order.id}/cancel", None),
         ):
             threads.append(threading.Thread(target=send, args=(client, to, data)))
@@ -230,7 +235,8 @@ def test_many_at_once_have_one_winner(
         assert order.status == history[-1][1]
         assert order.version == len(history)
     assert StatusChange.objects.filter(user=colleague).count() == 0
-    assert Event.objects.count() == StatusChange.objects.exclude(from_status=None).count()
+    told = Event.objects.exclude(kind__in=["order.created", CALL_ATTEMPTED, "order.updated"])
+    assert told.count() == StatusChange.objects.exclude(from_status=None).count()
 
 
 # --- The order page ----------------------------------------------------------------------------------------------
@@ -421,3 +427,23 @@ def test_an_unusable_note_comes_back_with_its_text(data: dict, confirmed: Order,
     assert CallNote.objects.count() == 0
     if "note" not in data:
         assert "Porte bleue" in response.content.decode()
+
+
+# --- Waiting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_decision_that_waits_too_long_for_the_order_is_not_made_and_can_be_made_again(
+    order: Order, screen: Screen
+) -> None:
+    """The same form: its note's id makes sure that a second press is no second call."""
+    screen.browser.raise_request_exception = False
+    with psycopg.connect(database_url()) as other:
+        other.execute("SELECT FROM orders_order WHERE id = %s FOR UPDATE", [order.id])
+        answer = screen.press("confirm", note="Livrer le matin")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        other.rollback()
+    order.refresh_from_db()
+    assert (order.status, CallNote.objects.count()) == ("pending_confirmation", 0)
+    assert screen.press("confirm", note="Livrer le matin").status_code == 302
+    assert (CallNote.objects.count(), Event.objects.exclude(kind="order.created").count()) == (1, 1)

@@ -172,7 +172,10 @@ def test_the_page_shows_names_numbers_and_a_chart(
     change(order, agent, at(9), "confirmed")
     response = browser_of(supervisor).get(PAGE, {"first": "2026-03-01", "last": "2026-03-07", "by": by})
     text = response.content.decode()
-    name = {"day": "2026-03-02", "agent": "Samira", "merchant": "Alice&#x27;s shop", "wilaya": "16 Alger"}[by]
+    name = {
+        "day": "2026-03-02", "agent": "Samira", "merchant": "Alice&#x27;s shop", "wilaya": "16 Alger",
+        "product": "Robe kabyle", "source": "Not told", "hour": "09:00",
+    }[by]  # fmt: skip
     assert name in text
     assert "100.0 %" in text
     assert '<svg class="chart"' in text
@@ -226,3 +229,93 @@ def test_scales_have_round_numbers() -> None:
     assert [line.text for line in chart.scale] == ["0 %", "25 %", "50 %"]
     assert chart.bars[1].height == 0
     assert charts.lying([]).bars == []
+
+
+# --- What stands beside the table, and where it leads --------------------------------------------------------------
+
+
+@pytest.fixture
+def week(order_at: Any, alice: Account, charlie: Account, agent: User, supervisor: User) -> None:
+    """Six decisions of two shops, with products, sources and reasons; one that was delivered and one that came back."""
+    robe = factories.ProductFactory(account=alice, name="<b>Robe</b>")
+    for number in range(6):
+        line = {"product_id": robe.id} if number % 2 else {"product_name": f"Sac {number % 3}"}
+        order = order_at(
+            at(8, day=number % 3),
+            account=alice if number % 2 else charlie,
+            source=[None, "facebook"][number % 2],
+            items=[factories.order_line(quantity=1, unit_price=500, **line)],
+            total_amount=1000,
+        )
+        person, when = [agent, supervisor][number % 2], at(9 + number, day=number % 3)
+        call(order, person, when, "answered")
+        if number == 5:
+            StatusChange.objects.create(
+                account_id=order.account_id, order=order, from_status="pending_confirmation", to_status="canceled",
+                at=when, actor="somebody", user=person, reason="Duplicate: of Monday's",
+            )  # fmt: skip
+            continue
+        change(order, person, when, "confirmed")
+        if number < 2:
+            change(order, supervisor, at(20, day=number), ["delivered", "returned"][number], came="shipped")
+
+
+@pytest.mark.parametrize("by", performance.DIMENSIONS)
+def test_each_count_leads_to_as_many_orders(by: str, week: None, supervisor: User, browser_of: Any) -> None:
+    browser = browser_of(supervisor)
+    query = {"first": "2026-03-02", "last": "2026-03-08", "by": by}
+    context = browser.get(PAGE, query).context
+    rows = performance.look(MONDAY, MONDAY + timedelta(days=6), by).rows
+    names = [column.name for column in context["columns"]]
+    for row, (_name, _day, cells) in zip(rows, context["table"], strict=True):
+        links = dict(zip(names, (cell.link for cell in cells), strict=True))
+        for column, count in (
+            ("decisions", row.decisions), ("confirmation_rate", row.confirmed), ("return_rate", row.returned)
+        ):  # fmt: skip
+            assert bool(links[column]) == bool(count)
+            if count:
+                assert browser.get(links[column]).context["cl"].result_count == count, (by, row.key, column)
+    for tile in context["tiles"]:
+        if tile.link:
+            assert str(browser.get(tile.link).context["cl"].result_count) == tile.count
+
+
+def test_the_page_says_sums_reasons_and_what_waits(
+    week: None, alice: Account, supervisor: User, browser_of: Any
+) -> None:
+    browser = browser_of(supervisor)
+    factories.make_order(alice, total_amount=700)
+    response = browser.get(PAGE, {"first": "2026-03-02", "last": "2026-03-08", "by": "product"})
+    text, context = response.content.decode(), response.context
+    assert [(tile.count, tile.amount.replace("\u202f", " ")) for tile in context["tiles"]] == [
+        ("5", "5 000"), ("1", "1 000"), ("1", "1 000"), ("1", "1 000")
+    ]  # fmt: skip
+    (reason,) = context["reasons"]
+    assert (reason.name, reason.value) == ("Duplicate", 1)
+    assert browser.get(reason.link).context["cl"].result_count == 1
+    assert "83.3 %" in text
+    assert "5 of 6" in text
+    assert "&lt;b&gt;Robe&lt;/b&gt;" in text
+    assert "<b>Robe" not in text
+    for bar in context["backlog"]:
+        if bar.link:
+            assert browser.get(bar.link).context["cl"].result_count == bar.value
+    assert sum(bar.value for bar in context["backlog"]) == Order.live.filter(status="pending_confirmation").count()
+    later = browser.get(PAGE, {"first": "2026-03-09", "last": "2026-03-15"}).context
+    assert [tile.before for tile in later["tiles"]] == ["5", "1", "1", "1"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"did": "confirmed"}, {"did": "x", "did_first": "2026-03-02", "did_last": "2026-03-02"},
+     {"did": "canceled", "did_first": "x", "did_last": "2026-03-02"}, {"reason": "\0"}, {"hour": "99"},
+     {"did": "confirmed", "did_first": "2026-03-02", "did_last": "2026-03-02", "agent": "x", "product": "\0"}],
+)  # fmt: skip
+def test_a_list_that_cannot_be_understood_is_empty(
+    query: dict[str, str], order_at: Any, supervisor: User, browser_of: Any
+) -> None:
+    order_at(at(8))
+    response = browser_of(supervisor).get("/console/orders/order/", {"status": "all", **query})
+    assert response.status_code == 200
+    assert response.context["cl"].result_count == 0
+    assert "this cannot be understood" in response.content.decode()

@@ -1,17 +1,25 @@
 """The console's list: what it shows, what its search finds, and what it costs."""
 
+import re
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import formats, timezone
 
+from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
+from codservice.days import ALGIERS
 from codservice.long_lists import BoundedPaginator
-from orders.models import Order
+from orders import lifecycle
+from orders.models import CallNote, CallState, Order
 from tests.factories import make_order
 
 LIST = "/console/orders/order/"
+Outcome = CallNote.Outcome
 
 
 def shown(response: Any) -> list[str]:
@@ -114,6 +122,95 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(alice: Account, charl
         assert len(shown(browser.get(LIST))) == 50
     assert len(many) == len(few)
     assert len(many) <= 8
+
+
+# --- What stands beside the orders -------------------------------------------------------------------------------
+
+
+def tabs(response: Any) -> dict[str, int]:
+    return {name: count for name, count in response.context["counts"].items() if count}
+
+
+def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: Any, agent: User) -> None:
+    for number, account in enumerate((alice, alice, charlie)):
+        make_order(account, phone=f"055000000{number}")
+    lifecycle.confirm(Order.objects.filter(account=alice)[0].id, actor=Actor.of_user(agent))
+    assert tabs(browser.get(LIST)) == {"pending_confirmation": 2, "confirmed": 1, "all": 3}
+    assert tabs(browser.get(LIST, {"status": "shipped", "sort": "oldest"})) == tabs(browser.get(LIST))
+    assert tabs(browser.get(LIST, {"merchant": "alice"})) == {"pending_confirmation": 1, "confirmed": 1, "all": 2}
+    text = browser.get(LIST).content.decode()
+    assert '<span class="count"><bdi>2</bdi></span>' in text
+
+
+@pytest.mark.parametrize("query", [{"q": "Amine"}, {"wilaya": "16"}, {"merchant": "\0"}, {"did": "confirmed"}])
+def test_no_tab_says_what_was_not_asked(query: dict[str, str], alice: Account, browser: Any) -> None:
+    """Counters know merchants and statuses alone."""
+    make_order(alice)
+    assert tabs(browser.get(LIST, query)) == {}
+
+
+def test_counts_cost_no_look_at_the_orders(alice: Account, browser: Any) -> None:
+    make_order(alice)
+    with CaptureQueriesContext(connection) as queries:
+        browser.get(LIST)
+    (counts,) = [query["sql"] for query in queries if "SUM(" in query["sql"]]
+    assert 'orders_order"' not in counts
+
+
+def test_a_row_tells_tries_the_last_call_and_the_next(alice: Account, agent: User, browser: Any) -> None:
+    order = make_order(alice)
+    assert "Due" in row(browser, "next-call")
+    note = partial(lifecycle.add_call_note, order.id, agent=agent)
+    in_two_days = timezone.now() + timedelta(days=2)
+    note(outcome=Outcome.BUSY, plan=lifecycle.CallPlan(CallState.RETRY, in_two_days, attempts=3))
+    note(outcome=Outcome.NOTE, note="a remark is no call")
+    assert "3" in row(browser, "tries")
+    assert "Busy" in row(browser, "last-call")
+    assert formats.date_format(in_two_days.astimezone(ALGIERS), "j M, H:i") in row(browser, "next-call")
+    note(
+        outcome=Outcome.CALLBACK,
+        callback_at=in_two_days,
+        plan=lifecycle.CallPlan(CallState.CALLBACK, in_two_days, attempts=0, agent_id=agent.id),
+    )
+    assert "Call back later" in row(browser, "last-call")
+    assert "Samira" in row(browser, "next-call")
+    Order.objects.update(call_state=CallState.REVIEW)
+    assert "review" in row(browser, "next-call")
+    Order.objects.update(status="confirmed")
+    assert "next-call" not in browser.get(LIST, {"status": "confirmed"}).content.decode()
+    assert row(browser, "next-call", status="all") == ""
+
+
+def row(browser: Any, cell: str, **query: str) -> str:
+    """What the cell of the only row says."""
+    text = browser.get(LIST, query).content.decode()
+    (found,) = re.findall(rf'<td class="[^"]*\b{cell}"[^>]*>(.*?)</td>', text)
+    return re.sub(r"<[^>]*>", " ", found).strip()
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({}, ["First", "Second", "Third"]),
+        ({"sort": "newest"}, ["Third", "Second", "First"]),
+        ({"status": "all", "sort": "oldest"}, ["First", "Second", "Third"]),
+        ({"status": "all"}, ["Third", "Second", "First"]),
+        ({"call": "retry", "sort": "next"}, ["Third", "First"]),
+        ({"call": "retry", "sort": "newest"}, ["Third", "First"]),
+        ({"call": "retry"}, ["First", "Third"]),
+        ({"sort": "next"}, ["First", "Second", "Third"]),
+        ({"sort": "total_amount"}, ["First", "Second", "Third"]),
+        ({"sort": "-account__holder__password"}, ["First", "Second", "Third"]),
+    ],
+)
+def test_the_list_is_sorted_by_what_an_index_gives(
+    query: dict[str, str], names: list[str], alice: Account, browser: Any
+) -> None:
+    for number, name in enumerate(("First", "Second", "Third")):
+        make_order(alice, customer_name=name, phone=f"055000000{number}")
+    Order.objects.exclude(customer_name="Second").update(call_state=CallState.RETRY)
+    Order.objects.filter(customer_name="Third").update(call_due_at="2026-01-01T00:00Z")
+    assert shown(browser.get(LIST, query)) == names
 
 
 def test_the_table_is_never_counted_as_a_whole(alice: Account, browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,9 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User, brows
         shipping_fee=Decimal("400.00"),
         notes="Après 17 h",
         external_id="CMD-9",
+        customer_phone_2="021 55 66 77",
+        delivery_type="desk",
+        source="facebook",
         items=[
             order_line(
                 quantity=3, product_name="Robe kabyle", unit_price=Decimal("2050.25"), attributes={"Taille": "M"}
@@ -39,7 +42,7 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User, brows
         "Amine Benali", 'href="tel:+213550123456"', "0550 12 34 56", "٠٥٥٠١٢٣٤٥٦", "12 rue Didouche Mourad",
         "Alger", "الجزائر", "W. d&#x27;Alger", "Bab Ezzouar", "باب الزوار", "bab ezouar",
         "Robe kabyle", "Taille: M", "2\u202f050.25", "6\u202f150.75", "400", "4\u202f500.50",
-        "Alice&#x27;s shop", "CMD-9", "Après 17 h",
+        "Alice&#x27;s shop", "CMD-9", "Après 17 h", 'href="tel:+21321556677"', "021 55 66 77", "Stop desk", "facebook",
         "Busy", "Nadia", "Occupé deux fois", "Canceled", "Trop cher", "Imported",
     ]  # fmt: skip
     assert [piece for piece in pieces if piece not in text] == []

@@ -50,6 +50,7 @@ def test_a_new_agent_signs_in_with_the_password_that_was_shown_once(browser: Cli
     assert (made.is_staff, made.is_superuser, made.display_name) == (True, False, "Lynda Aït")
     assert [group.name for group in made.groups.all()] == ["Agents"]
     assert password not in browser.get(page_of(made)).content.decode()
+    assert made.has_one_time_password
     entered = Client().post("/console/login/", {"username": "lynda", "password": password})
     assert entered.status_code == 302
 
@@ -112,6 +113,16 @@ def test_a_session_from_before_does_not_come_back_to_life(agent: User, browser: 
     agent.refresh_from_db()
     assert agent.is_active
     assert agent.check_password(password)
+    assert agent.has_one_time_password
+
+
+def test_nor_when_an_operator_activates_whom_a_supervisor_deactivated(
+    agent: User, browser: Client, browser_of: Any
+) -> None:
+    theirs = browser_of(agent)
+    browser.post(page_of(agent), {"action": "deactivate"})
+    User.objects.filter(id=agent.id).update(is_active=True)
+    assert theirs.get("/console/desk/").status_code == 302
 
 
 def test_a_new_password_ends_the_sessions(agent: User, browser: Client, browser_of: Any) -> None:
@@ -120,6 +131,7 @@ def test_a_new_password_ends_the_sessions(agent: User, browser: Client, browser_
     assert theirs.get("/console/desk/").status_code == 302
     agent.refresh_from_db()
     assert agent.check_password(password)
+    assert agent.has_one_time_password
 
 
 ACTIONS = ["password", "deactivate", "reactivate", "codes"]

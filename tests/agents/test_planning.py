@@ -1,11 +1,14 @@
 """When an order comes back after a call that was not answered."""
 
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 
 import pytest
 
-from agents.desk.planning import next_try, presets
+from agents.desk import planning
+from agents.desk.hours import Window
 from agents.models import CallingRules
+from codservice import days
 from codservice.days import ALGIERS
 
 # A Monday. Algiers is one hour ahead of UTC, all the year.
@@ -14,6 +17,24 @@ MONDAY = datetime(2026, 11, 23, tzinfo=ALGIERS)
 
 def at(hour: int, minute: int = 0, day: int = 0) -> datetime:
     return MONDAY + timedelta(days=day, hours=hour, minutes=minute)
+
+
+def windows(rules: CallingRules) -> list[Window]:
+    """Of two weeks from that Monday on, as `hours` reads them."""
+    dates = [MONDAY.date() + timedelta(days=ahead) for ahead in range(14)]
+    return [
+        Window(days.at(day, rules.opens_at), days.at(day, rules.closes_at))
+        for day in dates
+        if day.isoweekday() not in rules.days_off
+    ]
+
+
+def next_try(now: datetime, rules: CallingRules, tried: list[datetime]) -> datetime:
+    return planning.next_try(now, rules, tried, windows(rules))
+
+
+def presets(now: datetime, **rules: Any) -> dict[str, datetime]:
+    return planning.presets(now, windows(CallingRules(**rules)))
 
 
 def test_tries_are_spread_over_the_parts_of_the_day() -> None:
@@ -54,3 +75,12 @@ def test_hours_are_those_of_algiers_whatever_clock_is_given() -> None:
 def test_presets_are_what_customers_ask_for() -> None:
     assert presets(at(15)) == {"hour": at(16), "evening": at(18), "tomorrow": at(10, day=1)}
     assert presets(at(17, 45)) == {"hour": at(18, 45), "tomorrow": at(10, day=1)}
+
+
+def test_presets_lie_in_the_merchants_hours() -> None:
+    assert presets(at(19, 30)) == {"tomorrow": at(10, day=1)}
+    assert presets(at(15), closes_at=time(17)) == {"hour": at(16), "tomorrow": at(10, day=1)}
+    assert presets(at(0, 6)) == {"evening": at(18), "tomorrow": at(10, day=1)}
+    assert presets(at(15, day=3)) == {"hour": at(16, day=3), "evening": at(18, day=3), "tomorrow": at(10, day=5)}
+    assert presets(at(15), opens_at=time(11)) == {"hour": at(16), "evening": at(18), "tomorrow": at(11, day=1)}
+    assert planning.presets(at(15), []) == {}

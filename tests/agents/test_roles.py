@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.contrib.auth.tokens import default_token_generator
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils.http import urlsafe_base64_encode
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, User
@@ -152,6 +154,56 @@ def test_roles_follow_the_groups(agent: User, supervisor: User, operator: User) 
     assert sorted(codenames) == ["view_order", "work_order"]
 
 
+def change_of(user: User, **changes: Any) -> dict[str, Any]:
+    """The form of a person's page, as it stands but for `changes`."""
+    form = {"username": user.username, "first_name": user.first_name, "last_name": "", "email": "", "is_active": "on",
+            "is_staff": "on", "groups": [group.pk for group in user.groups.all()], **changes}  # fmt: skip
+    return {name: value for name, value in form.items() if value is not None}
+
+
+def test_what_an_operator_deactivates_does_not_come_back_to_life(
+    agent: User, operator: User, alice: Account, browser_of: Any
+) -> None:
+    key = ApiKey.issue(alice, name="Shop")[1]
+    theirs, holders, mine = browser_of(agent), browser_of(alice.holder), browser_of(operator)
+    for user, is_staff in ((agent, "on"), (alice.holder, None)):
+        token = default_token_generator.make_token(user)
+        link = f"/account/password/new/{urlsafe_base64_encode(str(user.pk).encode())}/{token}"
+        page = f"/console/accounts/user/{user.id}/change/"
+        for is_active in (None, "on"):
+            form = change_of(user, is_staff=is_staff, is_active=is_active)
+            assert mine.post(page, form).status_code == 302
+            user.refresh_from_db()
+            assert user.is_active == bool(is_active)
+        assert "This link does not work any more" in Client().get(link, follow=True).content.decode()
+        assert not user.check_password("correct horse")
+    assert theirs.get("/console/desk/").status_code == 302
+    assert holders.get("/account/keys").status_code == 302
+    assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+
+
+def test_a_password_from_an_operator_is_for_one_login(agent: User, operator: User, browser_of: Any) -> None:
+    browser = browser_of(operator)
+    new = "quite another word"
+    page = f"/console/accounts/user/{agent.id}/password/"
+    assert browser.post(page, {"password1": new, "password2": new, "usable_password": "true"}).status_code == 302
+    agent.refresh_from_db()
+    assert agent.check_password(new)
+    assert agent.has_one_time_password
+    made = {"username": "nora", "password1": new, "password2": new, "usable_password": "true"}
+    assert browser.post("/console/accounts/user/add/", made).status_code == 302
+    assert User.objects.get(username="nora").has_one_time_password
+
+
+def test_operators_change_their_own_password_like_everybody(operator: User, browser_of: Any) -> None:
+    browser, page = browser_of(operator), f"/console/accounts/user/{operator.id}/password/"
+    data = {"password1": "quite another word", "password2": "quite another word"}
+    for response in (browser.get(page), browser.post(page, data)):
+        assert response.url == "/console/password_change/"
+    operator.refresh_from_db()
+    assert operator.check_password("correct horse")
+
+
 # --- Commands ----------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +218,7 @@ def test_create_agent_prints_a_password_that_works(db: None) -> None:
     user = User.objects.get(username="samira")
     assert made == {"username": "samira", "role": "agent", "password": made["password"], "login": "/console/login/"}
     assert user.check_password(made["password"])
+    assert user.has_one_time_password
     assert user.is_staff
     assert not user.is_superuser
     assert [group.name for group in user.groups.all()] == ["Agents"]
@@ -175,6 +228,7 @@ def test_create_agent_makes_supervisors_with_a_given_password(db: None) -> None:
     assert "a fine pass word" not in run("create_agent", "karim", "--supervisor", "--password", "a fine pass word")
     user = User.objects.get(username="karim")
     assert user.check_password("a fine pass word")
+    assert not user.has_one_time_password
     assert Actor.of_user(user).role == Role.SUPERVISOR
 
 
@@ -199,6 +253,7 @@ def test_create_operator_speaks_exactly_once(db: None) -> None:
     assert operator.username == "operator"
     assert operator.is_staff
     assert any(operator.check_password(word) for word in said.split())
+    assert operator.has_one_time_password
     assert len(said.splitlines()) == 1
     assert run("create_operator", "--username", "another") == ""
     assert User.objects.count() == 1

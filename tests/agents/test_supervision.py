@@ -164,8 +164,8 @@ def test_a_preview_says_what_will_move_and_changes_nothing(
     confirmed: list[Order], order: Order, agent: User, browser: Any
 ) -> None:
     lifecycle.cancel(order.id, actor=Actor.of_user(agent), reason="x")
-    named = f"CMD-0\r\n{confirmed[1].id}\r\nCMD-77\r\n\r\nCMD-0"
-    response = preview(browser, "shipped", named=named, order=[str(order.id)])
+    named = f"CMD-0\r\n{confirmed[1].id}\r\nCMD-77\r\n\r\nCMD-0\r\n{order.id}"
+    response = preview(browser, "shipped", named=named)
     assert [row.order.id for row in response.context["movable"]] == [confirmed[0].id, confirmed[1].id]
     assert [row.refusal for row in response.context["refused"]] == ["The order is canceled; it cannot become shipped."]
     assert response.context["missing"] == ["CMD-77"]
@@ -213,7 +213,7 @@ def test_a_number_that_two_shops_have_is_not_chosen_by_itself(
         ({"to": "canceled", "named": "CMD-0"}, "errornote"),
         ({"to": "shipped", "named": "\n".join(map(str, range(201)))}, "Not more than 200 at once."),
         ({"to": "shipped", "named": "\0"}, "errornote"),
-        ({"to": "shipped", "order": ["\0", "x"]}, "Name at least one order"),
+        ({"to": "shipped", "named": " \r\n "}, "Name at least one order"),
     ],
 )
 def test_odd_choices_are_explained(data: dict[str, Any], sentence: str, browser: Any) -> None:
@@ -233,7 +233,7 @@ def test_moves_cost_the_same_for_one_and_many(alice: Account, agent: User, brows
         orders = [make_order(alice, phone=f"05500{number:02d}{n:03d}") for n in range(number)]
         for order in orders:
             lifecycle.confirm(order.id, actor=Actor.of_user(agent))
-        for data in ({"order": [str(order.id) for order in orders]},
+        for data in ({"named": "\n".join(str(order.id) for order in orders)},
                      {"make": "1", "seen": [f"{order.id}:2" for order in orders]}):  # fmt: skip
             with CaptureQueriesContext(connection) as queries:
                 browser.post(MOVES, {"to": "shipped", **data})

@@ -29,9 +29,11 @@ def pages(alice: Account, agent: User, supervisor: User) -> list[str]:
     claims.take(orders[2].id, agent=agent)
     Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW, call_attempts=6)
     lists = ["orders/order/?status=all&wilaya=16", "review/", "claims/", "moves/", "people/", "rules/", "codes/"]
+    every = ["bulk/?every=1&status=all&deed=cancel", "bulk/?every=1&deed=assign", "bulk/?every=1&deed=delivered"]
     figures = ["figures/", "figures/?by=agent&show=calls", "figures/?first=x"]
-    singles = ["people/new/", f"people/{agent.id}/", f"rules/{alice.id}/"]
-    return [f"/console/{path}" for path in [*lists, *figures, *singles]]
+    own = [f"people/{agent.id}/{page}" for page in ("", "day/", "serves/")]
+    singles = ["people/new/", *own, f"rules/{alice.id}/"]
+    return [f"/console/{path}" for path in [*lists, *every, *figures, *singles]]
 
 
 @pytest.mark.parametrize(("language", "scheme"), [("en", "light"), ("ar", "dark")])
@@ -75,19 +77,46 @@ def test_orders_are_moved_with_the_keyboard_alone(
     page.goto("/console/orders/order/?status=confirmed")
     page.get_by_label("Choose the order of Customer 0").focus()
     page.keyboard.press("Space")
-    page.get_by_label("Move the chosen orders to").focus()
+    expect(page.get_by_role("status")).to_have_text("Chosen: 1")
+    page.get_by_label("With the chosen orders").focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Move orders to “Shipped”")).to_be_visible()
+    expect(page.get_by_role("heading", name="Change to “Shipped”")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("1 order can be changed. Nothing has been changed yet.")
     axe(page)
-    expect(page.get_by_label("Choose the order of Customer 0")).to_be_checked()
-    page.get_by_label("Choose the order of Customer 0").focus()
+    page.get_by_role("button", name="Change to “Shipped”").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".messagelist")).to_have_text("1 order is now “Shipped”.")
     assert sorted(Order.objects.values_list("customer_name", "status")) == [
         ("Customer 0", "shipped"),
         ("Customer 1", "confirmed"),
     ]
+
+
+def test_the_bar_says_how_many_are_chosen_and_hides_nothing(
+    visit: Callable[..., Any], alice: Account, supervisor: User
+) -> None:
+    for number in range(12):
+        factories.make_order(alice, phone=f"05500000{number:02}", customer_name=f"Customer {number}")
+    page = visit(viewport={"width": 1366, "height": 500}).sign_in(supervisor.username)
+    page.goto("/console/orders/order/")
+    said, boxes = page.get_by_role("status"), page.get_by_role("checkbox", name="Choose the order of")
+    expect(said).to_have_text("Chosen: 0")
+    page.get_by_label("This page").check()
+    expect(said).to_have_text("Chosen: 12")
+    boxes.first.uncheck()
+    expect(said).to_have_text("Chosen: 11")
+    page.get_by_label("All that the filter finds: 12").check()
+    expect(said).to_have_text("Chosen: 12")
+    expect(boxes.first).to_be_disabled()
+    page.get_by_label("All that the filter finds: 12").uncheck()
+    boxes.first.focus()
+    for _number in range(23):  # each row has a box and a link
+        page.keyboard.press("Tab")
+        assert page.evaluate(
+            "document.activeElement.getBoundingClientRect().bottom"
+            " <= document.querySelector('.bulk').getBoundingClientRect().top + 1"
+        )
 
 
 def test_a_supervisor_sets_a_customer_free_and_calls_from_the_review_list(
@@ -98,8 +127,8 @@ def test_a_supervisor_sets_a_customer_free_and_calls_from_the_review_list(
     page = visit().sign_in(supervisor.username)
     page.get_by_role("link", name="Review").click()
     expect(page.get_by_text("Samira is calling")).to_be_visible()
-    page.get_by_role("link", name="Claims").click()
-    expect(page.locator("#rooms [aria-current]")).to_have_text("Claims")
+    page.get_by_role("link", name="In progress").click()
+    expect(page.locator("#rooms [aria-current]")).to_have_text("In progress")
     page.get_by_role("button", name="Release Amine Benali").click()
     expect(page.locator(".messagelist")).to_contain_text("The customer is free")
     page.get_by_role("link", name="Review").click()

@@ -8,6 +8,7 @@ import redis
 from django.db import connection
 
 from codservice import health
+from tests.harness.broker import running_broker
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +50,19 @@ def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch
         "does not answer: start Redis, see to REDIS_URL",
     )
     assert seconds < 1.5
+
+
+@pytest.mark.parametrize("why", ["replica", "full"])
+def test_with_a_broker_that_answers_and_takes_no_writes_it_is_not_ready(client, monkeypatch, tmp_path, why):
+    with running_broker(tmp_path) as broker:
+        monkeypatch.setattr(health._broker, "connection_pool", broker.client.connection_pool)
+        assert client.get("/readyz").json()["broker"] == "ok"
+        broker.refuse(why)
+        answer = client.get("/readyz")
+        assert answer.status_code == 503
+        assert answer.json()["broker"].startswith("takes no writes (")
+        broker.accept()
+        assert client.get("/readyz").json()["broker"] == "ok"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 
+import psycopg
 import pytest
 from django.db import OperationalError, connection
 from django.db.models import F
@@ -15,6 +16,7 @@ from orders.models import Order, OrderItem
 from tests.factories import make_order, order_body
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient
+from tests.harness.database import database_url
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -60,6 +62,23 @@ def test_another_body_is_refused_and_imports_nothing(api, change):
     assert answer.json()["errors"].keys() == {"Idempotency-Key"}
     assert Order.objects.count() == 1
     assert send(api, "1").status_code == 201, "the first answer is still kept"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(5.5, "5.5"), (b"5.5", b"5.50"), (1, "1"), (1, b"1.0"), (1, True), (None, "None"), ([], {}), ("5.5", ["5.5"]),
+     (10**30, str(10**30)), ({"a": 1.5}, {"a": "1.5"})],
+)  # fmt: skip
+def test_a_number_a_text_and_anything_else_are_different_bodies(api, first, second):
+    """What was refused for its type and then sent right is not answered with the refusal."""
+
+    def sent(value):
+        text = value.decode() if isinstance(value, bytes) else json.dumps(value)
+        return json.dumps(order_body(source_="SLOT")).replace('"SLOT"', text).encode()
+
+    assert send(api, "1", sent(first)).status_code == 201
+    assert send(api, "1", sent(second)).json()["errors"].keys() == {"Idempotency-Key"}
+    assert send(api, "1", sent(first)).headers["Idempotent-Replayed"] == "true"
 
 
 def test_a_refusal_is_an_answer_and_is_kept(api, alice):
@@ -221,3 +240,17 @@ def test_order_lines_history_count_and_answer_are_one_commit(api):
         transactions = cursor.fetchall()
     assert len(transactions) == len(WRITTEN)
     assert len(set(transactions)) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_column_that_a_migration_adds_beside_it_breaks_nothing_that_was_prepared(api):
+    def send(key):
+        return api.post("/api/v1/orders", order_body(), headers={"Idempotency-Key": key}).status_code
+
+    assert [send("1"), send("2")] == [201, 201]  # the second time the look-up is prepared
+    with psycopg.connect(database_url(), autocommit=True) as other:
+        try:
+            other.execute("ALTER TABLE api_idempotencyrecord ADD COLUMN later integer")
+            assert [send("2"), send("3")] == [201, 201]
+        finally:
+            other.execute("ALTER TABLE api_idempotencyrecord DROP COLUMN later")

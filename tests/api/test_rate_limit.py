@@ -6,6 +6,7 @@ import socketserver
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 from django.conf import settings
+from django.test import RequestFactory
 
 from codservice import ratelimit
 from tests.factories import AccountFactory, order_body
@@ -109,6 +111,38 @@ def test_each_key_has_a_window_of_its_own(alice, api, api_for, charlies_api):
     assert standing(charlies_api.get(ORDERS)) == (60, 59)
 
 
+def test_all_keys_of_an_account_together_have_the_limit_of_ten(api_for, charlies_api):
+    account = AccountFactory(rate_limit=2)
+    keys = [api_for(account) for _ in range(11)]
+    for key in keys[:9]:
+        assert [standing(key.get(ORDERS)) for _ in range(2)] == [(2, 1), (2, 0)]
+    assert standing(keys[9].get(ORDERS)) == (2, 1)
+    last = keys[10].get(ORDERS)
+    assert (last.status_code, standing(last)) == (200, (2, 0)), "the account has no more left, though the key has"
+    for key in keys[9:]:
+        refused = key.get(ORDERS)
+        assert (refused.status_code, standing(refused)) == (429, (2, 0))
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert charlies_api.get(ORDERS).status_code == 200
+
+
+def test_what_a_key_is_refused_uses_up_nothing_of_its_account(api_for):
+    account = AccountFactory(rate_limit=1)
+    busy, other = api_for(account), api_for(account)
+    assert [busy.get(ORDERS).status_code for _ in range(20)] == [200] + [429] * 19
+    assert other.get(ORDERS).status_code == 200
+
+
+def test_a_refusal_for_the_accounts_sake_uses_up_nothing_of_the_key(api_for, window):
+    account = AccountFactory(rate_limit=1)
+    for _ in range(10):
+        api_for(account).get(ORDERS)
+    key = api_for(account)
+    assert key.get(ORDERS).status_code == 429
+    window.server.delete(f"codservice:account-rate:{account.id}")
+    assert standing(key.get(ORDERS)) == (1, 0)
+
+
 def test_the_window_is_fixed_and_a_refused_request_does_not_lengthen_it(api_for, window):
     api = api_for(AccountFactory(rate_limit=2))
     api.get(ORDERS)
@@ -163,17 +197,21 @@ def refused_redis():
 
 
 @pytest.fixture(params=["hung_redis", "refused_redis"])
-def away(request, monkeypatch, settings):
+def away(request, limits_by):
     """Redis is away, for the limits of keys and of addresses."""
-    url = request.getfixturevalue(request.param)
-    monkeypatch.setattr(ratelimit, "counter", ratelimit.Counter(url, settings.REDIS_TIMEOUT))
-    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": url}}
+    limits_by(request.getfixturevalue(request.param))
 
 
 def timed(call):
-    started = time.monotonic()
+    """With the seconds in which this thread slept; not those for which it worked or waited for a processor."""
+
+    def slept():
+        worked, queued, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
+        return time.monotonic() - (worked + queued) / 1e9
+
+    started = slept()
     answer = call()
-    return answer, time.monotonic() - started
+    return answer, slept() - started
 
 
 def test_without_redis_the_api_serves_and_the_next_requests_are_fast(away, api, caplog):
@@ -280,6 +318,45 @@ def test_behind_trusted_proxies_their_word_counts_and_nothing_before_it(few_gues
     statuses = [guess(**{"X-Forwarded-For": f"10.0.0.{n}, 198.51.100.7"}).status_code for n in range(4)]
     assert statuses[-1] == 429
     assert guess(**{"X-Forwarded-For": "198.51.100.8"}).status_code == 401
+
+
+def test_an_ipv6_subscriber_is_one_address_whichever_of_theirs_they_use(few_guesses):
+    statuses = [guess(f"2001:db8:1:2:{n:x}::{n}").status_code for n in range(4)]
+    assert statuses == [401, 401, 401, 429]
+    assert guess("2001:db8:1:3::1").status_code == 401
+    assert guess("2001:DB8:1:2:ffff:ffff:ffff:ffff").status_code == 429
+
+
+@pytest.mark.parametrize(
+    "written", ["192.0.2.1:{n}", "::ffff:192.0.2.1", "[::ffff:192.0.2.1]:{n}", " 192.0.2.1", "::FFFF:c000:0201"]
+)
+def test_an_address_is_one_however_a_proxy_writes_it(written, few_guesses, settings):
+    settings.TRUSTED_PROXIES = 1
+    sent = [guess("10.0.0.1", **{"X-Forwarded-For": written.format(n=40_000 + n)}).status_code for n in range(3)]
+    assert sent == [401] * 3
+    assert guess("10.0.0.1", **{"X-Forwarded-For": "192.0.2.1"}).status_code == 429
+
+
+@pytest.mark.parametrize("written", ["[2001:db8::{n:x}]:{n}", "2001:db8::{n:x}", "[2001:db8::{n:x}]"])
+def test_an_ipv6_address_is_one_however_a_proxy_writes_it(written, few_guesses, settings):
+    settings.TRUSTED_PROXIES = 1
+    sent = [guess("10.0.0.1", **{"X-Forwarded-For": written.format(n=n + 1)}).status_code for n in range(4)]
+    assert sent == [401, 401, 401, 429]
+
+
+def test_what_a_proxy_says_that_is_no_address_counts_as_the_proxys_own(few_guesses, settings):
+    settings.TRUSTED_PROXIES = 1
+    for said in ("unknown", "_hidden7", "", "1.2.3", "a:b:c:d", "fe80::1%eth0%1", "[", "1.2.3.4.5:80"):
+        request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.1", headers={"X-Forwarded-For": said})
+        assert ratelimit.client_address(request) == "10.0.0.1", said
+
+
+def test_the_log_is_told_the_address_itself(settings):
+    request = RequestFactory().get("/", REMOTE_ADDR="2001:DB8:0:0::7")
+    assert ratelimit.client_address(request) == "2001:db8::7"
+    assert ratelimit.client_network(request) == "2001:db8::/64"
+    nobody = RequestFactory().get("/", REMOTE_ADDR="")
+    assert (ratelimit.client_address(nobody), ratelimit.client_network(nobody)) == ("unknown", "unknown")
 
 
 def test_guesses_do_not_fill_redis(few_guesses, window):

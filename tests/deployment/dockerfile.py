@@ -22,7 +22,7 @@ class Stage:
     folder: str = "/"
     user: str = ""
     command: list[str] = field(default_factory=list)
-    healthcheck: list[str] = field(default_factory=list)
+    is_of_the_system: bool = False  # changes what is this machine's here: nothing of it is carried out
 
     def inside(self, text: str) -> str:
         """The same text with paths of the image as paths of this machine."""
@@ -41,6 +41,7 @@ def build(dockerfile: Path, folder: Path, python: str) -> Stage:
             (programs / "python").symlink_to(python)
             stage = Stage(root, {"PATH": f"{programs}:/usr/bin:/bin"})
             stages[rest.partition(" AS ")[2] or "last"] = stage
+            stage.is_of_the_system = rest.endswith(" AS system")
         elif word == "WORKDIR":
             stage.folder = rest
             Path(stage.inside(rest)).mkdir(parents=True, exist_ok=True)
@@ -51,19 +52,21 @@ def build(dockerfile: Path, folder: Path, python: str) -> Stage:
             *sources, target = rest.split()
             if sources[0].startswith("--from="):
                 source = stages[sources.pop(0).removeprefix("--from=")]
+                if source.is_of_the_system:
+                    continue
+                assert sources[0].startswith(IMAGE_FOLDERS)
                 shutil.copytree(source.inside(sources[0]), stage.inside(target), symlinks=True)
-            else:
+            elif not stage.is_of_the_system:
                 _copy_context(dockerfile.parent, sources, Path(stage.inside(stage.folder)))
         elif word == "RUN":
-            run(stage, ["sh", "-euc", stage.inside(rest)])
+            if not stage.is_of_the_system and not rest.startswith("apt-get "):
+                run(stage, ["sh", "-euc", stage.inside(rest)])
         elif word == "USER":
             stage.user = rest
         elif word == "CMD":
             stage.command = json.loads(rest)
-        elif word == "HEALTHCHECK":
-            stage.healthcheck = json.loads(rest[rest.index("CMD ") + 4 :])
         else:
-            assert word == "EXPOSE", f"{word} cannot be carried out here"
+            assert word in ("EXPOSE", "ARG"), f"{word} cannot be carried out here"
     return stage
 
 
@@ -82,7 +85,7 @@ def _instructions(dockerfile: Path) -> list[tuple[str, str]]:
     return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in lines) if word]
 
 
-def _copy_context(context: Path, sources: Sequence[str], target: Path) -> None:
+def in_context(context: Path) -> list[str]:
     """Of the tracked and new files, as a fresh clone has them, what .dockerignore lets through."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -91,17 +94,27 @@ def _copy_context(context: Path, sources: Sequence[str], target: Path) -> None:
         capture_output=True,
         text=True,
     ).stdout.split("\0")
-    ignored = [line for line in (context / ".dockerignore").read_text().split("\n") if line and line[0] != "#"]
-    for name in filter(None, listed):
-        if sources != ["."] and name not in sources:
-            continue
-        if not any(_matches(name, pattern) for pattern in ignored) and (context / name).exists():
+    return [name for name in listed if name and lets_through(context, name) and (context / name).exists()]
+
+
+def lets_through(context: Path, name: str) -> bool:
+    """Whether .dockerignore lets a file into the image: its last pattern that fits has the say."""
+    is_in = True
+    for line in (context / ".dockerignore").read_text().splitlines():
+        if line and line[0] != "#" and _matches(name, line.removeprefix("!")):
+            is_in = line[0] == "!"
+    return is_in
+
+
+def _copy_context(context: Path, sources: Sequence[str], target: Path) -> None:
+    for name in in_context(context):
+        if sources == ["."] or name in sources:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(context / name, target / name)
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a pattern of .dockerignore leaves out this file, or a folder that it is in."""
+    """Whether a pattern of .dockerignore names this file, or a folder that it is in."""
     paths = [name, *(str(parent) for parent in Path(name).parents if parent.name)]
     if pattern.startswith("**/"):
         return any(fnmatch.fnmatch(Path(path).name, pattern[3:]) for path in paths)

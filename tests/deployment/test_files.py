@@ -1,6 +1,9 @@
 """compose.yaml, the Kubernetes example and the Dockerfiles are valid by their schemas, and fit the service."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +15,14 @@ from cryptography.fernet import Fernet
 
 from tests.harness.processes import CHECKOUT
 from tests.test_docs import OPERATORS
+from webhooks import addresses
+
+from . import dockerfile
 
 OPERATIONS = CHECKOUT / "docs/operations"
-KUBERNETES = sorted((OPERATIONS / "kubernetes").glob("*.yaml"))
+KUBERNETES = sorted(
+    set((OPERATIONS / "kubernetes").rglob("*.yaml")) - set((OPERATIONS / "kubernetes").rglob("kustomization.yaml"))
+)
 DOCKERFILES = [CHECKOUT / "Dockerfile", OPERATIONS / "pgbouncer/Dockerfile"]
 COMPOSE = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())
 ROLES = {"web", "worker", "beat", "prepare"}
@@ -41,7 +49,7 @@ def test_compose_is_valid_by_its_specification() -> None:
     checked("check-jsonschema", "--builtin-schema", "vendor.compose-spec", CHECKOUT / "compose.yaml")
 
 
-@pytest.mark.parametrize("file", KUBERNETES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", KUBERNETES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_kubernetes_takes_the_example(file: Path) -> None:
     assert "passed" in checked("kubernetes-validate", "--strict", file)
 
@@ -61,10 +69,160 @@ def test_the_image_carries_no_embedded_servers() -> None:
 
 def test_compose_runs_every_role_of_the_one_image() -> None:
     ours = {name: each for name, each in COMPOSE["services"].items() if each.get("image") == "codservice"}
-    commands = {name: each.get("command", ["python", "-m", "codservice.run.web"]) for name, each in ours.items()}
+    commands = {
+        name: each.get("command", ["python", "-m", "codservice.run.web"])
+        for name, each in ours.items()
+        if "profiles" not in each
+    }
     assert {command[-1] for command in commands.values()} == {f"codservice.run.{role}" for role in ROLES}
     for each in ours.values():
         assert (each["read_only"], each["cap_drop"], each["init"]) == (True, ["ALL"], True)
+
+
+def test_one_service_builds_the_image_that_all_take() -> None:
+    building = [name for name, each in COMPOSE["services"].items() if each["image"] == "codservice" and "build" in each]
+    assert building == ["web"]
+
+
+def test_every_part_that_stays_says_whether_it_is_well() -> None:
+    """A check that is switched off makes `up --wait` fail, and one that asks a name may ask where nobody listens."""
+    assert "HEALTHCHECK" not in (CHECKOUT / "Dockerfile").read_text()
+    for name, each in COMPOSE["services"].items():
+        if name == "migrate" or "profiles" in each:
+            assert "healthcheck" not in each
+            continue
+        check = each["healthcheck"]
+        assert check["test"][0] != "NONE", name
+        assert "disable" not in check, name
+        assert "localhost" not in str(check["test"]), name
+
+
+def test_no_container_may_more_than_it_needs_or_fills_the_disk() -> None:
+    added = {}
+    for name, each in COMPOSE["services"].items():
+        assert each["cap_drop"] == ["ALL"], name
+        assert each["security_opt"] == ["no-new-privileges:true"], name
+        assert each["read_only"] is True, name
+        assert each["logging"]["options"] == {"max-size": "10m", "max-file": "5"}, name
+        added |= {name: each["cap_add"]} if "cap_add" in each else {}
+    writes = ["DAC_OVERRIDE"]  # into a folder of whoever made it
+    assert added == {"proxy": ["NET_BIND_SERVICE"], "backup": writes, "restore": writes}
+
+
+def test_any_setting_may_stand_in_the_one_file() -> None:
+    ours = [each for each in COMPOSE["services"].values() if each["image"] == "codservice"]
+    assert all(each["env_file"] == [".env"] for each in ours)
+    # What is named in compose.yaml does not come from there: it is compose.yaml's own.
+    assert not {"API_RATE_LIMIT", "METRICS_TOKEN", "SENTRY_DSN", "EMAIL_URL"} & set(ours[0]["environment"])
+    assert COMPOSE["services"]["web"]["deploy"] == {"replicas": "${WEB_REPLICAS:-2}"}
+    assert COMPOSE["services"]["worker"]["deploy"] == {"replicas": "${WORKER_REPLICAS:-1}"}
+
+
+def test_backups_are_no_files_of_the_checkout() -> None:
+    for name in ("backup", "restore"):
+        (target,) = [each for each in COMPOSE["services"][name]["volumes"] if each.endswith(":/backups")]
+        assert target == "${BACKUPS:-../codservice-backups}:/backups"
+    assert not re.search(r"> \S*\.dump", OPERATORS)
+
+
+BELONGS = {
+    *("agents", "codservice", "docs", "image", "inventory", "orders", "templates", "webhooks"),
+    *("CHANGELOG.md", "SECURITY.md", "manage.py", "requirements.txt"),
+}
+SUFFIXES = {
+    *(
+        ".py",
+        ".sh",
+        ".txt",
+        ".html",
+        ".css",
+        ".js",
+        ".svg",
+        ".png",
+        ".md",
+        ".mo",
+        ".csv",
+        ".json",
+        ".sql",
+        ".yaml",
+        ".yml",
+    ),
+    *(".ini", ".go", ".mjs", ".php", ".woff2", ".gz"),
+}
+
+
+def test_the_image_holds_what_belongs_in_it_and_nothing_that_lies_about() -> None:
+    inside = dockerfile.in_context(CHECKOUT)
+
+    assert {name.partition("/")[0] for name in inside} == BELONGS
+    other = {name for name in inside if Path(name).suffix not in SUFFIXES}
+    assert {Path(name).name for name in other} <= {"Caddyfile", "Dockerfile", "client.ts", "py.typed"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "codservice.dump",
+            "docs/codservice.dump",
+            "docs/codservice.dump.part",
+            "backups/a",
+            "secrets/secret_key",
+            ".env",
+        ),
+        *("docs/operations/compose/.env", "docs/operations/kubernetes/secret.yaml", "a.pem", "docs/a.key", "root.crt"),
+        *("authorities/ours.pem", "secrets.env", "docs/secrets.env"),
+    ],
+)
+def test_secrets_and_backups_get_into_neither_image_nor_repository(name: str) -> None:
+    assert not dockerfile.lets_through(CHECKOUT, name)
+    command = ["git", "check-ignore", "--quiet", "--no-index", name]
+    assert subprocess.run(command, cwd=CHECKOUT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "codservice-copy/settings.py", "my-compose.yaml", "tests/x.py", "deploy/x"]
+)
+def test_the_image_is_built_from_a_list(name: str) -> None:
+    assert not dockerfile.lets_through(CHECKOUT, name)
+
+
+def test_images_of_others_are_held_to_digests_by_a_tool_alone(tmp_path: Path) -> None:
+    named = dict(re.findall(r"\$\{(\w+_IMAGE):-([\w./:-]+)\}", (CHECKOUT / "compose.yaml").read_text()))
+    named |= dict(re.findall(r"^ARG (\w+_IMAGE)=(\S+)", "".join(file.read_text() for file in DOCKERFILES), re.M))
+    (tmp_path / ".env").write_text("DOMAIN=cod.example.dz\nCADDY_IMAGE=caddy:1\n")
+    docker = tmp_path / "bin/docker"
+    docker.parent.mkdir()
+    docker.write_text('#!/bin/sh\necho sha256:$(printf %s "$6" | sha256sum | cut -c1-64)\n')
+    docker.chmod(0o755)
+    path = f"{docker.parent}:{os.environ['PATH']}"
+
+    for _ in range(2):
+        script = OPERATIONS / "compose/pin-images.sh"
+        subprocess.run(["sh", script], cwd=tmp_path, env=os.environ | {"PATH": path}, check=True, capture_output=True)
+
+    lines = (tmp_path / ".env").read_text().splitlines()
+    assert lines[0] == "DOMAIN=cod.example.dz"
+    pinned = dict(re.fullmatch(r"(\w+)=(\S+)@sha256:[0-9a-f]{64}", line).groups() for line in lines[1:])  # type: ignore[union-attr]
+    assert pinned == named
+    assert len(lines) == 1 + len(named) == 6
+
+
+def test_no_digest_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DOMAIN=cod.example.dz\n")
+    (tmp_path / "docker").write_text("#!/bin/sh\n")
+    (tmp_path / "docker").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    done = subprocess.run(
+        ["sh", OPERATIONS / "compose/pin-images.sh"],
+        cwd=tmp_path, env=os.environ | {"PATH": path}, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert "told no digest" in done.stderr
+    assert {file.name for file in tmp_path.iterdir()} == {".env", "docker"}
+    assert (tmp_path / ".env").read_text() == "DOMAIN=cod.example.dz\n"
 
 
 def test_only_the_proxy_can_be_reached_from_outside() -> None:
@@ -89,6 +247,64 @@ def test_what_compose_and_kubernetes_set_is_a_setting() -> None:
     assert {"SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS", "TRUSTED_PROXIES"} <= given
 
 
+@pytest.fixture(scope="module")
+def overlay(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What kubectl makes of the base under the manual's overlay."""
+    if not (kubectl := shutil.which("kubectl")):
+        pytest.skip("kubectl is not here; it renders the base")
+    folder = tmp_path_factory.mktemp("overlay")
+    shutil.copytree(OPERATIONS / "kubernetes", folder / "kubernetes")
+    (folder / "ours").mkdir()
+    (text,) = re.findall(r"```yaml\n(apiVersion: kustomize.*?)```", OPERATORS, re.S)
+    (folder / "ours/kustomization.yaml").write_text(text)
+    shutil.copy2(OPERATIONS / "kubernetes/secret.example.yaml", folder / "ours/secret.yaml")
+    done = subprocess.run([kubectl, "kustomize", folder / "ours"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (folder / "rendered.yaml").write_text(done.stdout)
+    assert "passed" in checked("kubernetes-validate", "--strict", folder / "rendered.yaml")
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def test_the_base_has_all_files_and_the_overlay_says_what_is_ours(overlay: list[dict[str, Any]]) -> None:
+    base = yaml.safe_load((OPERATIONS / "kubernetes/kustomization.yaml").read_text())
+    files = {file.name for file in (OPERATIONS / "kubernetes").glob("*.yaml")}
+    assert {*base["resources"], "kustomization.yaml", "secret.example.yaml"} == files
+
+    images = {
+        each["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each in overlay
+        if "template" in each.get("spec", {})
+    }
+    assert images == {"registry.shop.example/codservice:0.1.0"}
+    assert {each["metadata"]["namespace"] for each in overlay} == {"codservice"}
+    assert "cod.example.dz" not in json.dumps(overlay)
+    first = [
+        each
+        for each in overlay
+        if each["metadata"]["labels"].get("app.kubernetes.io/component") not in ("web", "worker", "beat")
+    ]
+    assert sorted(each["kind"] for each in first) == ["ConfigMap", "Job", "NetworkPolicy", "Secret"]
+
+
+def test_workers_are_as_many_as_deliveries_wait_for(overlay: list[dict[str, Any]]) -> None:
+    scaled = {each["metadata"]["name"]: each["spec"] for each in overlay if each["kind"] == "HorizontalPodAutoscaler"}
+    assert set(scaled) == {"codservice-web", "codservice-worker"}
+    (metric,) = scaled["codservice-worker"]["metrics"]
+    assert metric["external"]["metric"]["name"] == "codservice_oldest_due_seconds"
+    for each in overlay:
+        if each["kind"] == "Deployment":
+            assert ("replicas" in each["spec"]) == (each["metadata"]["name"] not in scaled)
+
+
+def test_every_pod_that_stays_has_probes_and_a_disruption_budget(overlay: list[dict[str, Any]]) -> None:
+    deployments = [each for each in overlay if each["kind"] == "Deployment"]
+    budgets = {each["metadata"]["name"] for each in overlay if each["kind"] == "PodDisruptionBudget"}
+    assert budgets == {each["metadata"]["name"] for each in deployments}
+    for each in deployments:
+        (container,) = each["spec"]["template"]["spec"]["containers"]
+        assert {"startupProbe", "livenessProbe"} <= set(container), each["metadata"]["name"]
+
+
 def test_pods_run_as_another_user_and_write_nowhere() -> None:
     assert len(pods()) == 4
     for pod in pods():
@@ -100,6 +316,22 @@ def test_pods_run_as_another_user_and_write_nowhere() -> None:
             "capabilities": {"drop": ["ALL"]},
         }
         assert container.get("command", ["codservice.run.web"])[-1].removeprefix("codservice.run.") in ROLES
+
+
+def test_workers_alone_leave_the_cluster_and_reach_nothing_private() -> None:
+    policies = {each["metadata"]["name"]: each["spec"] for each in resources() if each["kind"] == "NetworkPolicy"}
+    everybody = {"app.kubernetes.io/name": "codservice"}
+    assert policies["codservice"]["podSelector"] == {"matchLabels": everybody}
+    assert policies["codservice"]["policyTypes"] == ["Ingress", "Egress"]
+    assert "ingress" not in policies["codservice"], "what no policy allows is closed"
+    out = {
+        name: [to["ipBlock"] for rule in spec.get("egress", []) for to in rule["to"] if "ipBlock" in to]
+        for name, spec in policies.items()
+    }
+    assert [name for name, blocks in out.items() if blocks] == ["codservice-worker"]
+    closed = {block["cidr"]: set(block["except"]) for block in out["codservice-worker"]}
+    refused = {version: {str(each) for each in addresses._REFUSED if each.version == version} for version in (4, 6)}
+    assert closed == {"0.0.0.0/0": refused[4], str(addresses._GLOBAL_UNICAST): refused[6]}
 
 
 def test_the_secrets_of_compose_are_made_once_and_kept(tmp_path: Path) -> None:

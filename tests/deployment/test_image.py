@@ -24,6 +24,7 @@ from tests.harness.processes import CHECKOUT, free_port
 
 from . import backing
 from .dockerfile import Stage, build
+from .test_files import COMPOSE
 
 pytestmark = pytest.mark.hosts
 
@@ -32,7 +33,7 @@ class Container:
     """One role's process as a container of the image would run it: its user, its environment, its command."""
 
     def __init__(self, image: Stage, command: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
-        self.output = output
+        self.output, self.environment = output, environment
         with output.open("wb") as file:
             self.popen = subprocess.Popen(
                 command,
@@ -92,7 +93,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         running.append(backing.start(backing.pgbouncer(layout, "127.0.0.1", database_port)))
         running.append(backing.start(backing.redis(layout, "127.0.0.1", redis_port)))
         secrets = {
-            "SECRET_KEY": "k" * 50,
+            "SECRET_KEY": "abcde" * 10,
             "ENCRYPTION_KEYS": Fernet.generate_key().decode(),
             "DATABASE_URL": f"postgresql://codservice@127.0.0.1:{database_port}/codservice",
             "REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
@@ -108,6 +109,8 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
             "ALLOWED_HOSTS": "shop.example",
             "TRUSTED_PROXIES": "1",
             "PORT": str(free_port()),
+            # The receiver has a private address, which nobody may reach over a service with HTTPS.
+            "HTTPS": "false",
             "WEBHOOK_ALLOW_PRIVATE": "true",
         }
     finally:
@@ -124,16 +127,25 @@ def role(name: str) -> list[str]:
 def test_the_image_serves_as_another_user_and_stops_when_told(image, environment, tmp_path):
     assert image.user == "10001:10001"
     assert image.command == role("web")
+    pulses = tmp_path / "pulses"
+    pulses.mkdir()
+    pulses.chmod(0o777)
+    open_to_others(pulses)
 
     def started(name: str) -> Container:
-        return Container(image, role(name), environment, tmp_path / f"{name}.log")
+        # Each container has a /tmp of its own.
+        pulse = {"PULSE_FILE": str(pulses / name)}
+        return Container(image, role(name), environment | pulse, tmp_path / f"{name}.log")
 
     prepared = started("prepare")
     assert prepared.popen.wait(PATIENCE) == 0, prepared.output.read_text()
     containers = {name: started(name) for name in ("web", "worker", "beat")}
     try:
-        check = partial(Container, image, image.healthcheck, environment, tmp_path / "health.log")
-        eventually(lambda: check().popen.wait(PATIENCE) == 0)
+        for name, service in COMPOSE["services"].items():
+            if name in containers:
+                command = ["sh", "-c", service["healthcheck"]["test"]]
+                check = partial(Container, image, command, containers[name].environment, tmp_path / "health.log")
+                eventually(lambda check=check: check().popen.wait(PATIENCE) == 0)
         eventually(lambda: get(environment, "/readyz")[0] == 200)
         status, page = get(environment, "/account/login")
         assert status == 200, page
@@ -158,3 +170,20 @@ def get(environment: Mapping[str, str], path: str) -> tuple[int, str]:
         return 0, ""
     finally:
         connection.close()
+
+
+def test_the_image_refuses_to_start_without_its_settings(image, tmp_path):
+    for command in (role("web"), role("worker"), role("beat"), role("prepare"), ["python", "manage.py", "migrate"]):
+        refused = Container(image, command, {"DATA_DIR": str(tmp_path)}, tmp_path / "refused.log")
+
+        assert refused.popen.wait(PATIENCE) == 1
+        said = refused.output.read_text()
+        assert "SECRET_KEY, ENCRYPTION_KEYS, DATABASE_URL, REDIS_URL, ALLOWED_HOSTS must be set" in said
+        assert "Traceback" not in said
+
+
+def test_the_image_carries_the_client_programs_of_postgresql_18(image, tmp_path):
+    for program in ("pg_dump", "pg_restore"):
+        shown = Container(image, [program, "--version"], {}, tmp_path / "version.log")
+        assert shown.popen.wait(PATIENCE) == 0
+        assert " 18." in shown.output.read_text()

@@ -13,7 +13,8 @@ DESCRIPTION = {"paths": {"/api/v1/orders": {"get": {"responses": {"200": {}, "40
 
 
 def test_agreement_is_silent() -> None:
-    seen = {("GET", "/api/v1/orders", 200), ("GET", "/api/v1/orders", 401), ("PATCH", "/api/v1/orders", 405)}
+    seen = {("GET", "/api/v1/orders", 200), ("GET", "/api/v1/orders", 401)}
+    seen |= {("PATCH", "/api/v1/orders", 405), ("PATCH", "/api/v1/orders", 404)}
 
     assert drift(seen, DESCRIPTION) == []
 

@@ -27,8 +27,8 @@ EXAMPLES = DOCS / "examples"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "operations" not in path.parts)
 # What merchants read: each of these in English and in French.
 MERCHANTS = [
-    *("index", "quick-start", "authentication", "orders", "inventory", "webhooks", "errors", "limits", "idempotency"),
-    *("regions", "programs", "changes"),
+    *("index", "quick-start", "test-mode", "authentication", "orders", "products", "inventory", "webhooks", "events"),
+    *("errors", "limits", "idempotency", "pagination", "regions", "programs", "clients", "changes", "team"),
 ]
 MERCHANTS_PAGES = [*(DOCS / f"{name}.md" for name in MERCHANTS), *(DOCS / f"fr/{name}.md" for name in MERCHANTS)]
 
@@ -52,7 +52,7 @@ WITH_BASH = [path for path in MERCHANTS_PAGES if path.exists() and blocks(path, 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("page", WITH_BASH, ids=name_of)
 def test_commands_work_word_for_word(page: Path, live_server: Any, alice: Account, names: Any) -> None:
-    _, key = ApiKey.issue(alice, name="guide")
+    _, key = ApiKey.issue(alice, name="guide", is_test=page.stem in ("quick-start", "test-mode"))
     factories.ProductFactory(account=alice, sku="ROB-01")
     factories.ProductFactory(account=alice, sku="FOU-01", stock_quantity=9)
 
@@ -142,9 +142,9 @@ def test_the_variables_of_the_quick_start_are_those_that_its_commands_use(page: 
 
     printed = subprocess.run([program("bash"), "-euc", script], capture_output=True, text=True, check=True).stdout
 
-    assert printed == "https://orders.example.dz cod_live_…"
+    assert printed == "https://orders.example.dz cod_test_…"
     used = set(re.findall(r"\$([A-Z]+)", "".join(blocks(page, "bash"))))
-    assert used <= {"URL", "KEY", "ID", "WEBHOOK"}
+    assert used <= {"URL", "KEY", "ID", "WEBHOOK", "HOOK", "ORDER"}
 
 
 @pytest.mark.parametrize("page", [DOCS / "regions.md", DOCS / "fr/regions.md"], ids=name_of)

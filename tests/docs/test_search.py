@@ -101,6 +101,7 @@ def test_the_page_finds_in_both_languages_and_scripts(client: Client) -> None:
     assert first("/docs/search", "order_not_cancellable").startswith("/docs/")
     assert first("/docs/fr/search", "cle d'idempotence").startswith("/docs/fr/idempotency")
     assert first("/docs/fr/search", "الجزائر").startswith("/docs/fr/regions")
+    assert first("/docs/ar/search", "طلبيات التعديل").startswith("/docs/ar/agents#")
 
 
 def test_what_is_shown_is_escaped() -> None:

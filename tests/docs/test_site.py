@@ -1,7 +1,10 @@
-"""The pages of /docs/: whole, linked, safe, in two languages, and with nothing from outside."""
+"""The pages of /docs/: whole, linked, safe, in three languages, and with nothing from outside."""
 
 import re
+import shutil
+from fnmatch import fnmatch
 from html import unescape
+from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
@@ -9,7 +12,7 @@ from django.conf import settings
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from codservice.docs import library
+from codservice.docs import library, reference
 from codservice.docs.rendering import render
 
 pytestmark = pytest.mark.django_db
@@ -67,6 +70,16 @@ def test_the_way_between_the_languages(client: Client) -> None:
     assert '<a href="/docs/architecture" lang="en">' in read(client, "/docs/fr/")
 
 
+def test_arabic_pages_run_from_right_to_left(client: Client) -> None:
+    html = read(client, "/docs/ar/agents")
+    assert '<html lang="ar-dz" dir="rtl">' in html
+    assert '<a href="/docs/fr/agents" lang="fr" hreflang="fr">Français</a>' in html
+    assert '<a href="/docs/ar/agents" lang="ar-dz" hreflang="ar-dz">العربية</a>' in read(client, "/docs/agents")
+    # What is not in Arabic is listed in English, and leads back to the Arabic beginning.
+    assert '<a href="/docs/supervisors" lang="en">' in read(client, "/docs/ar/")
+    assert '<a href="/docs/ar/" lang="ar-dz" hreflang="ar-dz">العربية</a>' in read(client, "/docs/supervisors")
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -106,6 +119,42 @@ def test_files_beside_the_pages(name: str, kind: str, client: Client) -> None:
 )
 def test_nothing_else_has_an_address(path: str, client: Client) -> None:
     assert client.get(f"/docs/{path}").status_code == 404
+
+
+def test_what_operators_put_beside_the_examples_is_nobodys_to_read(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(library.FOLDER, tmp_path / "docs"))
+    put = ["operations/kubernetes/secret.yaml", "operations/compose/.env", "notes.md", "fr/notes.md", "key.png"]
+    for name in put:
+        (folder / name).write_text("SECRET_KEY: hunter2")
+    (folder / "images/order.svg").unlink()
+    (folder / "images/order.svg").symlink_to("/etc/passwd")
+    monkeypatch.setattr(library, "FOLDER", folder)
+
+    assert client.get("/docs/operations/kubernetes/secret.example.yaml").status_code == 200
+    for name in [*put, *(name.removesuffix(".md") for name in put), "images/order.svg"]:
+        assert client.get(f"/docs/{name}").status_code == 404, name
+    assert "hunter2" not in read(client, "/docs/search?q=SECRET_KEY")
+
+
+def test_every_file_of_the_docs_is_named_and_what_is_named_is_there() -> None:
+    site = library.site()
+    there = {path.relative_to(library.FOLDER).as_posix() for path in library.FOLDER.rglob("*") if path.is_file()}
+    written = [page for page in PAGES if page.name not in reference.NAMES]
+    pages = {f"{page.url.removeprefix('/docs/') or 'index'}.md".replace("/.md", "/index.md") for page in written}
+
+    assert set(library.FILES) == {name for name in there if not name.endswith(".md")}
+    assert pages == {name for name in there if name.endswith(".md")} | {f"{name}.md" for name in library.AT_THE_TOP}
+    assert set(library.FILES) <= site.files.keys()
+
+
+@pytest.mark.parametrize("file", [".gitignore", ".dockerignore"])
+@pytest.mark.parametrize("name", ["docs/operations/kubernetes/secret.yaml", "secrets/key", "x/.env", "a.pem", "a.dump"])
+def test_git_and_the_image_leave_out_what_operators_fill_in(file: str, name: str) -> None:
+    patterns = [line.strip("/") for line in (settings.BASE_DIR / file).read_text().splitlines() if line[:1] != "#"]
+
+    assert any(fnmatch(part, pattern.removeprefix("**/")) for pattern in patterns for part in name.split("/"))
 
 
 def test_a_reader_who_has_it_gets_a_304_and_no_query_unless_it_is_searched(

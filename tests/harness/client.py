@@ -19,6 +19,12 @@ class ApiClient(Client):
     def post(self, path: str, data: Any = None, content_type: str = "application/json", **kwargs: Any) -> Any:  # type: ignore[override]
         return super().post(path, data if data is not None else "", content_type=content_type, **kwargs)
 
+    def put(self, path: str, data: Any = "", content_type: str = "application/json", **kwargs: Any) -> Any:  # type: ignore[override]
+        return super().put(path, data, content_type=content_type, **kwargs)
+
+    def patch(self, path: str, data: Any = "", content_type: str = "application/json", **kwargs: Any) -> Any:  # type: ignore[override]
+        return super().patch(path, data, content_type=content_type, **kwargs)
+
 
 def new_key(account: Account | None = None, **kwargs: Any) -> str:
     return ApiKey.issue(account or AccountFactory(), name="Test", **kwargs)[1]

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +29,21 @@ def one(sql: str, *parameters: Any) -> Any:
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         return cursor.fetchone()[0]
+
+
+def contents(*but: str, tables: Iterable[str] = ()) -> dict[str, str | None]:
+    """A digest of the rows of each table, or of each of `tables`; without the tables and columns (`table.column`) of
+    `but`. None: there are no rows.
+    """
+    with connection.cursor() as cursor:
+        digests = []
+        for table in tables or connection.introspection.table_names(cursor):
+            if table not in but:
+                columns = [column.removeprefix(f"{table}.") for column in but if column.startswith(f"{table}.")]
+                row = f"(to_jsonb(t) - ARRAY{columns}::text[])::text"
+                digests.append(f"SELECT '{table}', md5(string_agg({row}, '|' ORDER BY {row})) FROM {table} t")
+        cursor.execute(" UNION ALL ".join(digests))
+        return dict(cursor.fetchall())
 
 
 def session() -> int:

@@ -18,8 +18,9 @@ Seen = tuple[str, str, int]
 """Method, path as the description writes it (`/api/v1/orders/{id}`), status."""
 
 SEEN: set[Seen] = set()
-# What the service may say of a method that a path does not have, before it looks at the path.
-_BEFORE_THE_ROUTE = {401, 405, 413, 429, 503}
+# What the service may say of a method that a path does not have: before it looks at the path, or to a live key that
+# there is no such path.
+_OF_NO_OPERATION = {401, 404, 405, 413, 429, 503}
 
 
 class Recorder:
@@ -70,7 +71,7 @@ def drift(seen: Iterable[Seen], description: dict[str, Any]) -> list[str]:
         for status in operation["responses"]
     }
     operations = {(method, path) for method, path, _ in described}
-    answered = {each for each in seen if each[:2] in operations or each[2] not in _BEFORE_THE_ROUTE}
+    answered = {each for each in seen if each[:2] in operations or each[2] not in _OF_NO_OPERATION}
     undescribed = [
         f"{verb} {path} answered {code}, which is not described" for verb, path, code in answered - described
     ]

@@ -99,7 +99,7 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_load_initial_conftests() -> Generator[None, object, object]:
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker:
-        os.environ["REDIS_URL"] = _with_database(os.environ["REDIS_URL"], int(worker.removeprefix("gw")) + 1)
+        os.environ["REDIS_URL"] = of_worker(os.environ["REDIS_URL"], int(worker.removeprefix("gw")) + 1)
     else:
         _services.start()
     return (yield)
@@ -109,7 +109,7 @@ def pytest_unconfigure() -> None:
     _services.stop()
 
 
-def _with_database(url: str, number: int) -> str:
+def of_worker(url: str, number: int) -> str:
     """The same Redis with a database of its own for each worker."""
     parts = urlsplit(url)
     if parts.scheme == "unix":  # written out: urlunsplit would drop the slashes before an empty host

@@ -24,11 +24,12 @@ class OneBox:
         self.port = environment.pop("PORT", "") or str(free_port())
         # Nothing of the test session's own databases.
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        self.environment = {**inherited, "DATA_DIR": str(data), "PORT": self.port, **environment}
         with self.output.open("wb") as file:
             self.popen = subprocess.Popen(
                 [*prefix, python, "-B", "-m", module],
                 cwd=CHECKOUT,
-                env={**inherited, "DATA_DIR": str(data), "PORT": self.port, **environment},
+                env=self.environment,
                 stdout=file,
                 stderr=subprocess.STDOUT,
             )

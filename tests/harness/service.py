@@ -74,15 +74,16 @@ class Service:
 
 
 @contextmanager
-def running_service(log: Path) -> Iterator[Service]:
-    """Two processes of two threads each, until the block ends."""
-    port = free_port()
+def running_service(log: Path, **environment: str) -> Iterator[Service]:
+    """Two processes of two threads each, until the block ends; on the port that PORT says, or one that is free."""
+    port = int(environment.get("PORT", 0)) or free_port()
     environ = os.environ | {
         "DATABASE_URL": database_url(),
         "HOST": "127.0.0.1",
         "PORT": str(port),
         "WEB_WORKERS": "2",
         "WEB_THREADS": "2",
+        **environment,
     }
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -96,7 +97,7 @@ def running_service(log: Path) -> Iterator[Service]:
     finally:
         process.terminate()
         try:
-            process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
+            process.wait(PATIENCE)  # and what does not end when it is told to is a fault
+        finally:
             process.kill()
             process.wait()

@@ -1,6 +1,7 @@
 """The smallest XLSX file that spreadsheets read: one sheet, its texts inline."""
 
 import zipfile
+from io import BytesIO
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -29,6 +30,14 @@ def write_xlsx(path: Path, rows: list[list[str | float | bool]]) -> None:
     with zipfile.ZipFile(path, "w") as file:
         for name, part in {**_PARTS, "xl/worksheets/sheet1.xml": sheet}.items():
             file.writestr(name, part)
+
+
+def text_of(data: bytes) -> str:
+    """What a page or a file says, a spreadsheet by all its parts."""
+    if not data.startswith(b"PK"):
+        return data.decode()
+    with zipfile.ZipFile(BytesIO(data)) as file:
+        return "".join(file.read(name).decode() for name in file.namelist())
 
 
 def _cell(value: str | float | bool) -> str:

@@ -38,7 +38,7 @@ class Deployment:
         self.receiver = switch.add("receiver", "internet")
         self.client = switch.add("client", "lan")
         self.layout = Layout(folder / "database")
-        self._secrets = {"SECRET_KEY": "k" * 50, "ENCRYPTION_KEYS": Fernet.generate_key().decode()}
+        self._secrets = {"SECRET_KEY": "abcde" * 10, "ENCRYPTION_KEYS": Fernet.generate_key().decode()}
 
     def __getitem__(self, name: str) -> Host:
         return self.switch.hosts[name]
@@ -94,6 +94,8 @@ class Deployment:
             "TRUSTED_PROXIES": "1",
             "WEB_WORKERS": "1",
             "WEB_THREADS": "4",
+            # The receiver has a private address, which nobody may reach over a service with HTTPS.
+            "HTTPS": "false",
             "WEBHOOK_ALLOW_PRIVATE": "true",
         }
 

@@ -1,6 +1,7 @@
 """What can be read back of a product's stock."""
 
 import json
+from collections import Counter
 
 from inventory.models import Product, StockMovement
 from webhooks.models import Event
@@ -22,6 +23,11 @@ def told(product: Product) -> list[tuple[int, int]]:
         for body in bodies
         if body["event"] == "inventory.updated" and body["data"]["product_id"] == str(product.id)
     ]
+
+
+def kinds_told() -> dict[str, int]:
+    """How many events there are of each kind."""
+    return dict(Counter(Event.objects.values_list("kind", flat=True)))
 
 
 def stock_of(product: Product) -> int:

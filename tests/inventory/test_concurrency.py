@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey
-from inventory import stock
+from inventory import catalog
 from inventory.models import Product
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import at_once
@@ -209,8 +209,8 @@ def test_imports_and_updates_at_once(shop: Account, deadlocks: Any) -> None:
         for round_ in range(6):
             chosen = chance.sample(names, 80)
             if number < 2:
-                drafts = [stock.Draft(sku, sku, Decimal(1), stock_quantity=chance.randint(0, 9)) for sku in chosen]
-                stock.import_products(shop.id, drafts, actor=Actor.of_command("test"))
+                drafts = [catalog.Draft(sku, sku, Decimal(1), stock_quantity=chance.randint(0, 9)) for sku in chosen]
+                catalog.save(shop.id, drafts, actor=Actor.of_command("test"), sets_stock=True)
             else:
                 assert put(client, [{"sku": sku, "quantity": round_} for sku in chosen]).status_code in (200, 207)
         return number
@@ -224,21 +224,22 @@ def test_imports_and_updates_at_once(shop: Account, deadlocks: Any) -> None:
 
 
 def test_two_imports_that_make_the_same_products_make_each_once(shop: Account, deadlocks: Any) -> None:
-    def use(number: int) -> stock.Imported:
+    def use(number: int) -> Counter[str]:
         order = range(300)[:: -1 if number % 2 else 1]
-        drafts = [stock.Draft(f"P{n}", "Robe", Decimal(1), stock_quantity=5) for n in order]
-        return stock.import_products(shop.id, drafts, actor=Actor.of_command("test"))
+        drafts = [catalog.Draft(f"P{n}", "Robe", Decimal(1), stock_quantity=5) for n in order]
+        saved = catalog.save(shop.id, drafts, actor=Actor.of_command("test"), sets_stock=True)
+        return Counter(each.done for each in saved)
 
     imported = at_once(4, use)
 
     assert deadlocks() == 0
-    assert sum(done.created for done in imported) == Product.objects.count() == 300
-    assert sum(done.unchanged for done in imported) == 900
+    assert sum(done["created"] for done in imported) == Product.objects.count() == 300
+    assert sum(done["unchanged"] for done in imported) == 900
 
 
 def test_products_that_somebody_else_makes_during_an_import_are_changed_like_others(shop: Account) -> None:
     """The back-office knows nothing of the imports' order: its product appears between look and insert."""
-    drafts = [stock.Draft(f"P{n}", "Import", Decimal(1), stock_quantity=5) for n in range(3)]
+    drafts = [catalog.Draft(f"P{n}", "Import", Decimal(1), stock_quantity=5) for n in range(3)]
     actor = Actor.of_command("test")
 
     with another_transaction() as other:
@@ -251,10 +252,65 @@ def test_products_that_somebody_else_makes_during_an_import_are_changed_like_oth
             [shop.id],
         )
         imported = at_once(
-            2, lambda n: commit_when_awaited(other) if n else stock.import_products(shop.id, drafts, actor=actor)
+            2,
+            lambda n: commit_when_awaited(other) if n else catalog.save(shop.id, drafts, actor=actor, sets_stock=True),
         )[0]
 
-    assert imported == stock.Imported(created=2, updated=1, unchanged=0)
+    assert Counter(each.done for each in imported) == {"created": 2, "updated": 1}
     product = Product.objects.get(sku="P1")
     assert (product.name, movements(product)) == ("Import", [(3, 5)])
     assert_chain(product, 3, 1)
+
+
+PRODUCTS = "/api/v1/products"
+
+
+def save(client: ApiClient, skus: list[str], **changes: Any) -> Any:
+    entries = [{"sku": sku, "name": sku, "price": 1, "stock_quantity": 5, **changes} for sku in skus]
+    return client.put(PRODUCTS, {"products": entries}, content_type="application/json")
+
+
+def test_of_several_who_make_the_same_products_one_makes_each(shop: Account, deadlocks: Any) -> None:
+    """In opposite orders, each with a price of its own; the stock is that of who made it."""
+    clients = [client_of(shop) for _ in range(4)]
+    skus = [f"P{number:02}" for number in range(100)]
+
+    def use(number: int) -> Any:
+        return save(clients[number], skus[:: -1 if number % 2 else 1], price=number + 1, stock_quantity=number)
+
+    answers = at_once(4, use)
+
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert deadlocks() == 0
+    created = [answer.json()["created"] for answer in answers]
+    assert sorted(len(each) for each in created) == [0, 0, 0, 100]
+    (maker,) = [number for number, each in enumerate(created) if each]
+    assert set(Product.objects.values_list("stock_quantity", flat=True)) == {maker}
+    assert Product.objects.values("price").distinct().count() == 1
+    assert Product.objects.count() == 100
+
+
+def test_products_are_made_changed_sold_and_ordered_at_once(shop: Account, deadlocks: Any) -> None:
+    there = [ProductFactory(account=shop, sku=f"P{number:02}") for number in range(0, 60, 2)]
+    skus = [f"P{number:02}" for number in range(60)]
+    client = client_of(shop)
+
+    def use(number: int) -> set[int]:
+        chance, statuses = random.Random(number), set[int]()
+        for round_ in range(8):
+            chosen = chance.sample(skus, 40)
+            if number < 2:
+                statuses.add(save(client, chosen, name=f"{number} {round_}").status_code)
+            elif number == 2:
+                statuses.add(put(client, [{"sku": sku, "quantity": round_} for sku in chosen]).status_code)
+            else:
+                make_order(shop, items=[order_line(quantity=1, product_id=p.id) for p in chance.sample(there, 20)])
+        return statuses
+
+    statuses = set().union(*at_once(4, use))
+
+    assert statuses <= {200, 207}
+    assert deadlocks() == 0
+    for product in Product.objects.filter(account=shop):
+        chain = movements(product)
+        assert_chain(product, 10 if product.sku in {p.sku for p in there} else 0, len(chain))

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-import yaml
 
 from codservice.accounts.models import Account
 from tests.api.test_openapi import Checker
 from tests.factories import ProductFactory
 from tests.harness.client import ApiClient
+from tests.harness.description import described
 from tests.inventory.stock import INVENTORY
 
 pytestmark = pytest.mark.django_db
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def description(stranger: ApiClient) -> dict[str, Any]:
-    return yaml.safe_load(stranger.get("/api/schema").content)
+    return described(stranger)
 
 
 def test_real_answers_are_as_described(

@@ -287,6 +287,22 @@ def test_another_account_is_neither_seen_nor_touched(robe: Product, charlies_api
     assert stock_of(robe) == 10
 
 
+def test_nothing_else_of_a_product_can_be_set(robe: Product, charlie: Account, api: ApiClient) -> None:
+    before = Product.objects.values().get()
+    forged = {
+        "name": "Forged", "price": "0.01", "is_active": False, "stock_quantity": 999, "account": str(charlie.id),
+        "account_id": str(charlie.id), "created_at": "2001-01-01T00:00:00Z", "old_quantity": 0, "actor": "Charlie",
+    }  # fmt: skip
+
+    body = {"updates": [{"sku": "ROBE", "quantity": 4, **forged}], **forged}
+    answer = api.put(INVENTORY, body, content_type="application/json")
+
+    assert answer.status_code == 200
+    after = Product.objects.values().get()
+    assert {name for name in before if before[name] != after[name]} <= {"stock_quantity", "updated_at"}
+    assert (after["stock_quantity"], StockMovement.objects.get().actor) == (4, "API key Test")
+
+
 def test_it_needs_the_scope(alice: Account, robe: Product, api_for: Any) -> None:
     reader = api_for(alice, scopes=["inventory:read", "orders:write"])
 

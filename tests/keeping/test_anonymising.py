@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 from io import StringIO
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
@@ -15,7 +16,17 @@ from tests import factories
 from tests.harness.background import at_once
 
 LONG = timedelta(days=731)
-PERSONAL = ("Nadia Cherif", "0661223344", "+213661223344", "7 rue Larbi", "WILAYA ALGER", "bab ezouar", "sonnette")
+PERSONAL = (
+    "Nadia Cherif",
+    "0661223344",
+    "+213661223344",
+    "0661 22 33 55",
+    "+213661223355",
+    "7 rue Larbi",
+    "WILAYA ALGER",
+    "bab ezouar",
+    "sonnette",
+)
 
 
 def prune(*, dry_run=False):
@@ -31,7 +42,12 @@ def agent(db):
 
 
 @pytest.fixture
-def order_in(alice, agent):
+def ring(alice):
+    return factories.ProductFactory(account=alice, name="Bague")
+
+
+@pytest.fixture
+def order_in(alice, agent, ring):
     """An order of Nadia's in a status, all of it `age` ago, with a call, an edit and reasons that name her."""
 
     def make(status=Status.DELIVERED, age=LONG, **changes):
@@ -39,10 +55,18 @@ def order_in(alice, agent):
             alice,
             customer_name="Nadia Cherif",
             phone="0661223344",
+            customer_phone_2="0661 22 33 55",
             customer_address="7 rue Larbi",
             customer_wilaya="WILAYA ALGER",
             customer_commune="bab ezouar",
             notes="sonnette Nadia Cherif",
+            external_id=f"Nadia Cherif {uuid4()}",
+            items=[
+                factories.order_line(
+                    product_name="Bague de Nadia Cherif", quantity=1, unit_price=900, attributes={"nom": "Nadia Cherif"}
+                ),
+                factories.order_line(product_name="Bague, Nadia Cherif", product_id=ring.id, quantity=2),
+            ],
             **changes,
         )
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED, note="Nadia Cherif dit oui")
@@ -55,6 +79,7 @@ def order_in(alice, agent):
         edit = {"order": order, "account": alice, "at": then, "actor": "Agent"}
         OrderEdit.objects.create(**edit, field="customer_address", old="7 rue Larbi", new="8 rue Larbi, Nadia Cherif")
         OrderEdit.objects.create(**edit, field="items.0.quantity", old="1", new="2")
+        OrderEdit.objects.create(**edit, field="items.1", old="", new="1 × Bague, Nadia Cherif, 900.00")
         return order
 
     return make
@@ -70,7 +95,7 @@ def everything():
 
 
 def test_nothing_personal_is_left_and_the_figures_are(api, order_in):
-    order = order_in(external_id="CMD-7")
+    order = order_in()
     before = api.get(f"/api/v1/orders/{order.id}").json()
     assert all(any(text in row for row in everything()) for text in PERSONAL)
 
@@ -79,14 +104,19 @@ def test_nothing_personal_is_left_and_the_figures_are(api, order_in):
 
     assert not [(text, row) for row in everything() for text in PERSONAL if text in row]
     after = api.get(f"/api/v1/orders/{order.id}").json()
-    assert after["customer"] == before["customer"] | {"name": "—", "phone": "", "address": ""}
+    assert after["customer"] == before["customer"] | {"name": "—", "phone": "", "phone_2": None, "address": ""}
     assert after["anonymised_at"] is not None
-    kept = ("id", "external_id", "status", "items", "total_amount", "shipping_fee", "created_at", "updated_at")
+    assert after["external_id"] is None
+    assert [(item["product_name"], item["attributes"]) for item in after["items"]] == [("—", {}), ("Bague", {})]
+    kept = ("id", "status", "total_amount", "shipping_fee", "created_at", "updated_at")
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    kept = ("id", "product_id", "sku", "quantity", "unit_price")
+    for item, was in zip(after["items"], before["items"], strict=True):
+        assert {name: item[name] for name in kept} == {name: was[name] for name in kept}
     (note,) = after["call_notes"]
     assert (note["outcome"], note["note"]) == ("answered", "")
     assert [(edit.field, edit.new) for edit in OrderEdit.objects.order_by("field")] == [
-        ("customer_address", ""), ("items.0.quantity", "2")
+        ("customer_address", ""), ("items.0.quantity", "2"), ("items.1", "")
     ]  # fmt: skip
     assert prune() == 0
 
@@ -185,6 +215,7 @@ def test_a_new_field_of_orders_is_thought_of():
         "customer_address", "customer_wilaya", "wilaya_code", "customer_commune", "commune_code", "total_amount",
         "shipping_fee", "notes", "cancel_reason", "call_state", "call_due_at", "call_attempts", "callback_agent",
         "created_at", "updated_at", "confirmed_at", "canceled_at", "anonymised_at",
+        "customer_phone_2", "phone_2_e164", "delivery_type", "source",
     }  # fmt: skip
 
     assert {field.name for field in Order._meta.concrete_fields} == known, "does orders.retention overwrite it?"

@@ -19,10 +19,11 @@ from django.utils import timezone
 from codservice import data_folder
 from codservice.accounts.actor import Actor
 from codservice.onebox.alone import database_of
+from codservice.operations import dumps
 from inventory import stock
 from orders import lifecycle
 from tests import factories
-from tests.harness.background import PATIENCE, eventually
+from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import environment
 from tests.harness.onebox import OneBox
 from tests.harness.processes import CHECKOUT
@@ -98,6 +99,25 @@ def backup(deliveries, tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"file": str(file), "bytes": file.stat().st_size}
     return file
+
+
+@pytest.mark.process
+def test_a_program_that_has_much_to_say_is_heard_to_its_end(tmp_path, monkeypatch):
+    """A pipe that nobody reads is full after 64 KiB, and who writes to it waits for ever."""
+    program = tmp_path / "pg_dump"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\n"
+        "for _ in range(10_000): print('pg_dump: warning: circular foreign keys', file=sys.stderr)\n"
+        "sys.exit('pg_dump: error: the dump has ended here')\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: program)
+    dumping = Background(lambda: dumps.dump(tmp_path / "a.dump", tell=lambda count: None))
+
+    with pytest.raises(dumps.Failed, match=r"^the dump has ended here"):
+        dumping.result()
+
+    assert list(tmp_path.iterdir()) == [program]
 
 
 def new_data_folder(path, *, keys=True):

@@ -1,6 +1,7 @@
 """`check_service`: each part that is out of order is named, with what to do about it."""
 
 import json
+import threading
 import time
 from datetime import timedelta
 from io import StringIO
@@ -8,7 +9,7 @@ from io import StringIO
 import pytest
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.test.utils import CaptureQueriesContext
@@ -16,13 +17,16 @@ from django.utils import timezone
 
 from codservice import health
 from codservice.accounts.actor import Actor
+from codservice.celery import app
 from codservice.operations import checks, duties, tasks
+from codservice.operations.models import Duty
 from inventory import ledger, stock
 from inventory.models import Product
 from orders import counts
 from orders.models import OrderCount
 from tests import factories
-from tests.harness.background import at_once
+from tests.harness.background import PATIENCE, Background, at_once
+from tests.harness.database import wait_for_lock
 from webhooks.models import Webhook
 
 COMMAND = Actor.of_command("test")
@@ -45,9 +49,7 @@ def run(*args):
 @pytest.fixture
 def all_is_well(db, monkeypatch):
     """A worker answers, as none does in the tests, and beat has sent its sign of life."""
-    from codservice.celery import app
-
-    monkeypatch.setattr(app.control, "ping", lambda timeout: [{"worker": {"ok": "pong"}}])
+    monkeypatch.setattr(app.control, "ping", lambda timeout, limit: [{"worker": {"ok": "pong"}}])
     tasks.note_beat()
 
 
@@ -90,6 +92,30 @@ def test_a_beat_that_never_lived_or_died_is_told(all_is_well):
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM operations_duty")
     assert problem("beat").startswith("has never sent anything: start beat")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_started_a_moment_ago_is_waited_for(all_is_well, monkeypatch):
+    """After a start `/readyz` is content before beat and a worker have said a word."""
+    Duty.objects.all().delete()
+    monkeypatch.setattr(app.control, "ping", lambda timeout, limit: [])
+    asked = threading.Event()
+    real = checks.beat
+
+    def asked_for_beat():
+        asked.set()
+        return real()
+
+    monkeypatch.setitem(health.SLOW_CHECKS, "beat", asked_for_beat)
+
+    def start():
+        asked.wait(PATIENCE)
+        tasks.note_beat()
+        monkeypatch.setattr(app.control, "ping", lambda timeout, limit: [{"worker": {"ok": "pong"}}])
+
+    starting = Background(start)
+    call_command("check_service", "--timeout", str(PATIENCE), stdout=StringIO(), stderr=StringIO())
+    starting.result()
 
 
 def test_beats_sign_of_life_is_no_key_of_redis(all_is_well):
@@ -224,6 +250,19 @@ def test_to_recount_beside_imports_makes_no_count_wrong(alice):
             counts.recount() if number == 0 else factories.make_order(alice)
 
     at_once(4, work)
+
+    assert counts.problem() == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_recounts_at_once_correct_it_once(alice):
+    factories.make_order(alice)
+    OrderCount.objects.create(account=alice, status="canceled", delta=9)
+    with transaction.atomic():
+        assert counts.recount() == 1
+        other = Background(counts.recount)
+        wait_for_lock()
+    assert other.result() == 0
 
     assert counts.problem() == ""
 

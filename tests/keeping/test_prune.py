@@ -12,9 +12,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from agents.models import Claim
+from codservice.accounts.models import SecurityEntry
 from codservice.api.models import IdempotencyRecord
 from codservice.operations import duties, tasks
-from codservice.retention import SWEEPS, sweep
+from codservice.retention import SWEEPS, SweepsFailed, sweep
 from inventory.models import StockMovement
 from tests import factories
 from tests.harness.background import PATIENCE, at_once
@@ -57,8 +58,10 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
         Claim.objects.create(phone_e164=phone, agent=agent, claimed_at=past, expires_at=expires_at)
     went = {
         "idempotency_keys": 1, "sessions": 1, "deliveries": 9, "attempts": 18, "events": 9, "webhooks": 1,
-        "previous_secrets": 0, "customers": 0, "claims": 1,
+        "previous_secrets": 0, "customers": 0, "test_orders": 0, "claims": 1,
+        "security_entries": 1, "upload_pieces": 0, "upload_blocks": 0, "refused_rows": 0,
     }  # fmt: skip
+    SecurityEntry.objects.filter(id=SecurityEntry.objects.first().id).update(created_at=timezone.now() - 4 * OLD)
 
     counted = json.loads(run("--dry-run", "--json"))
     # What the deliveries leave behind cannot be seen while they are there.
@@ -66,6 +69,7 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
     assert (Delivery.objects.count(), Session.objects.count()) == (13, 2)
     pruned = json.loads(run("--json"))
 
+    went["uploads"] = 0
     assert pruned == went | {"dry_run": False}
     left = {waiting.id, resent.id, fresh.id, in_log.id}
     assert set(Delivery.objects.values_list("id", flat=True)) == left
@@ -149,9 +153,16 @@ def test_secrets_that_have_stopped_signing_are_forgotten(alice, webhook):
     assert webhook.previous_secret is None
 
 
-def test_to_keep_nothing_at_all_is_refused(db):
-    with pytest.raises(CommandError):
-        run("--older-than", "0")
+@pytest.mark.parametrize("days", ["0", "10001", "20800"])
+def test_to_keep_nothing_at_all_or_from_before_there_are_ids_is_refused(db, days):
+    with pytest.raises(CommandError, match="from 1 to 10000 days"):
+        run("--older-than", days)
+
+
+def test_the_longest_time_that_may_be_set_is_gone_through(webhook, delivery_of):
+    delivery_of(webhook, "delivered", created_at=timezone.now() - OLD)
+
+    assert json.loads(run("--json", "--older-than", "10000"))["deliveries"] == 0
 
 
 def test_the_ledger_is_no_log_that_retention_ends(alice):
@@ -229,10 +240,25 @@ def test_a_task_that_fails_is_taken_up_again(seven_old, monkeypatch):
 
     with monkeypatch.context() as broken:
         broken.setitem(SWEEPS, "events", fail)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(SweepsFailed):
             tasks.prune()
 
     assert tasks.prune()["events"] == 7
+
+
+def test_a_sweep_that_fails_does_not_stop_those_after_it(seven_old, monkeypatch):
+    def fail(before, *, dry_run):
+        yield {"sessions": 0}
+        raise RuntimeError("a row that cannot be read")
+
+    assert list(SWEEPS).index("sessions") < list(SWEEPS).index("deliveries")
+    monkeypatch.setitem(SWEEPS, "sessions", fail)
+
+    with pytest.raises(CommandError, match="the sweep of sessions failed: a row that cannot be read"):
+        run("--json")
+
+    assert not Delivery.objects.exists()
+    assert not Event.objects.exists()
 
 
 def test_beat_sends_all_of_it(settings):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -12,17 +13,23 @@ from typing import Any
 import pytest
 import redis
 import yaml
+from celery.worker.control import Panel
 from django.conf import settings as django_settings
+from django.core.cache import cache
 from django.db import connection
 from django.utils import timezone
 
+from codservice import metrics
+from codservice.celery import app
 from codservice.operations import duties
+from codservice.run import worker
 from orders import metrics as orders_metrics
 from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.client import new_key
 from tests.harness.deliveries import write
+from tests.harness.disk import needs_root, small_disk
 from tests.harness.receivers import answer, hang
 from webhooks import queue
 from webhooks.models import Claim, Delivery, Webhook
@@ -85,6 +92,44 @@ def test_what_a_killed_process_leaves_half_written_is_passed_over(start, tmp_pat
     web = start("web")
     (tmp_path / "counters" / "counter_999999.db").touch()
     assert web.metrics()["codservice_database_up"] == 1
+
+
+COUNTING = """
+import os, sys
+from django.conf import settings
+settings.configure(STATIC_URL="/static/", METRICS_TOKEN="")
+from codservice import metrics
+def count(numbers):
+    for number in numbers:
+        metrics.count_request("GET", f"route/{number}", 200, 0.01)
+count(range(10))
+print("counted", flush=True)
+sys.stdin.readline()
+count(range(2000))
+if os.fork() == 0:
+    count(range(2000))
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@needs_root
+def test_a_full_disk_ends_no_process_that_counts(tmp_path, monkeypatch):
+    """Neither one that needs more room for its counters nor one that is started then."""
+    with small_disk(tmp_path / "disk", 2) as disk:
+        folder = disk.folder / "counters"
+        environ = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(folder)}
+        with subprocess.Popen(
+            [sys.executable, "-c", COUNTING], cwd=django_settings.BASE_DIR, env=environ, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as counting:  # fmt: skip
+            assert counting.stdout.readline() == "counted\n"
+            disk.fill()
+            assert counting.communicate("go\n", timeout=PATIENCE)[0] == "7\n"
+        assert counting.returncode == 0
+        monkeypatch.setattr(metrics, "_FOLDER", str(folder))
+        _, _, told = metrics._tell({"REMOTE_ADDR": "127.0.0.1"})
+    assert b'codservice_http_requests_total{method="GET",route="route/9",status="200"}' in told
 
 
 @pytest.mark.django_db(transaction=True)
@@ -174,7 +219,7 @@ def test_the_worker_tells_the_same_people_and_nothing_else(start):
 def test_it_asks_the_database_a_constant_number_of_questions(client, alice, webhook_to, django_assert_num_queries):
     for number in range(3):
         write(webhook_to(f"http://127.0.0.1:9/{number}"), 5)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         figures(client)
 
 
@@ -228,6 +273,34 @@ def test_without_redis_there_is_no_count_and_no_error(client, alice, monkeypatch
     told = figures(client)
     assert not [series for series in told if series.startswith("codservice_orders_pending")]
     assert told["codservice_database_up"] == 1
+
+
+class _Bomb:
+    def __reduce__(self):
+        return os.mkdir, (os.environ["BOMB"],)
+
+
+@pytest.mark.parametrize("kind", ["pickle", "text", "deep", "words", "more"])
+def test_who_writes_to_redis_runs_nothing_here(client, db, monkeypatch, tmp_path, kind):
+    monkeypatch.setenv("BOMB", str(tmp_path / "went-off"))
+    planted = {
+        "pickle": pickle.dumps(_Bomb()),
+        "text": b"\xff\x00",
+        "deep": b"[" * 100_000,
+        "words": b'["1","2","3","4"]',
+        "more": b"[1,2,3,4,5]",
+    }
+    key = cache.make_key(orders_metrics._KEY)
+    redis.Redis.from_url(django_settings.REDIS_URL).set(key, planted[kind])
+    assert not [series for series in figures(client) if series.startswith("codservice_orders_pending")]
+    assert not (tmp_path / "went-off").exists()
+
+
+def test_a_worker_takes_json_and_answers_a_ping_and_nothing_else():
+    worker.take_no_orders()
+    assert set(Panel.data) == {"ping"}
+    assert (app.conf.accept_content, app.conf.task_serializer) == (["json"], "json")
+    assert app.conf.result_accept_content in (None, ["json"])
 
 
 @pytest.mark.django_db(transaction=True)

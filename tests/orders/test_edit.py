@@ -7,7 +7,7 @@ import pytest
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.errors import Invalid
-from orders import lifecycle
+from orders import editing, lifecycle
 from orders.models import Order, OrderEdit
 from tests.factories import make_order, order_line
 from tests.harness.client import ApiClient
@@ -30,8 +30,8 @@ def edited(order: Order) -> dict[str, tuple[str, str]]:
 
 
 def test_the_customers_fields_are_changed_and_written_down(order: Order) -> None:
-    changes = lifecycle.Edit(customer_name="Amine Benali-Haddad", customer_address="14 rue Larbi Ben M'hidi")
-    changed = lifecycle.edit(order.id, changes, actor=SAMIRA, seen_version=1)
+    changes = editing.Edit(customer_name="Amine Benali-Haddad", customer_address="14 rue Larbi Ben M'hidi")
+    changed = editing.edit(order.id, changes, actor=SAMIRA, seen_version=1)
 
     assert (changed.customer_name, changed.version) == ("Amine Benali-Haddad", 2)
     assert edited(order) == {
@@ -44,8 +44,8 @@ def test_the_customers_fields_are_changed_and_written_down(order: Order) -> None
 
 
 def test_a_commune_does_not_stay_behind_in_another_wilaya(order: Order) -> None:
-    lifecycle.edit(order.id, lifecycle.Edit(customer_commune="Bab Ezzouar", commune_code="1621"), actor=SAMIRA)
-    lifecycle.edit(order.id, lifecycle.Edit(customer_wilaya="Oran", wilaya_code="31"), actor=SAMIRA)
+    editing.edit(order.id, editing.Edit(customer_commune="Bab Ezzouar", commune_code="1621"), actor=SAMIRA)
+    editing.edit(order.id, editing.Edit(customer_wilaya="Oran", wilaya_code="31"), actor=SAMIRA)
 
     order.refresh_from_db()
     assert (order.wilaya_code, order.commune_code, order.customer_commune) == ("31", None, "")
@@ -53,8 +53,8 @@ def test_a_commune_does_not_stay_behind_in_another_wilaya(order: Order) -> None:
 
 def test_the_total_follows_quantities_and_shipping_and_keeps_the_discount(order: Order) -> None:
     robe, scarf = order.items.order_by("position")
-    changes = lifecycle.Edit(shipping_fee=Decimal("600.00"), quantities={robe.id: 1, scarf.id: 3})
-    changed = lifecycle.edit(order.id, changes, actor=SAMIRA)
+    changes = editing.Edit(shipping_fee=Decimal("600.00"), quantities={robe.id: 1, scarf.id: 3})
+    changed = editing.edit(order.id, changes, actor=SAMIRA)
 
     assert changed.total_amount == Decimal("3000.00")
     assert edited(order) == {
@@ -67,11 +67,11 @@ def test_the_total_follows_quantities_and_shipping_and_keeps_the_discount(order:
 
 def test_a_line_can_be_removed_but_not_the_last(order: Order) -> None:
     robe, scarf = order.items.order_by("position")
-    lifecycle.edit(order.id, lifecycle.Edit(quantities={scarf.id: 0}), actor=SAMIRA)
+    editing.edit(order.id, editing.Edit(quantities={scarf.id: 0}), actor=SAMIRA)
     assert [item.product_name for item in order.items.all()] == ["Robe"]
 
     with pytest.raises(Invalid) as refused:
-        lifecycle.edit(order.id, lifecycle.Edit(quantities={robe.id: 0}), actor=SAMIRA)
+        editing.edit(order.id, editing.Edit(quantities={robe.id: 0}), actor=SAMIRA)
     assert list(refused.value.errors) == ["items"]
     assert order.items.get().quantity == 2
 
@@ -85,30 +85,30 @@ def test_a_total_out_of_bounds_changes_nothing(quantity: int, alice: Account) ->
     order = make_order(alice, items=items, total_amount=Decimal("500.00"))
 
     with pytest.raises(Invalid) as refused:
-        lifecycle.edit(order.id, lifecycle.Edit(quantities={order.items.get(position=0).id: quantity}), actor=SAMIRA)
+        editing.edit(order.id, editing.Edit(quantities={order.items.get(position=0).id: quantity}), actor=SAMIRA)
 
     assert list(refused.value.errors) == ["total_amount"]
     assert (order.items.count(), edited(order)) == (2, {})
 
 
 def test_nothing_different_is_no_change(order: Order) -> None:
-    changes = lifecycle.Edit(customer_name="Amine Benali", quantities={order.items.get(position=0).id: 2})
-    assert lifecycle.edit(order.id, changes, actor=SAMIRA).version == 1
+    changes = editing.Edit(customer_name="Amine Benali", quantities={order.items.get(position=0).id: 2})
+    assert editing.edit(order.id, changes, actor=SAMIRA).version == 1
     assert edited(order) == {}
 
 
 def test_an_edit_is_refused_on_a_decided_or_changed_order(order: Order) -> None:
-    changes = lifecycle.Edit(customer_name="Another")
+    changes = editing.Edit(customer_name="Another")
     with pytest.raises(lifecycle.Changed):
-        lifecycle.edit(order.id, changes, actor=SAMIRA, seen_version=7)
+        editing.edit(order.id, changes, actor=SAMIRA, seen_version=7)
     lifecycle.confirm(order.id, actor=SAMIRA)
     with pytest.raises(lifecycle.AlreadyDecided, match="Already confirmed by Samira"):
-        lifecycle.edit(order.id, changes, actor=SAMIRA)
+        editing.edit(order.id, changes, actor=SAMIRA)
     assert edited(order) == {}
 
 
 def test_the_merchant_reads_the_edits_in_the_detail(order: Order, api: ApiClient) -> None:
-    lifecycle.edit(order.id, lifecycle.Edit(customer_name="Amine Haddad"), actor=SAMIRA)
+    editing.edit(order.id, editing.Edit(customer_name="Amine Haddad"), actor=SAMIRA)
 
     body = api.get(f"/api/v1/orders/{order.id}").json()
 

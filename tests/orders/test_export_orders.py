@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from codservice.accounts.models import Account
 from codservice.files.tables import Table
-from orders.management.commands import export_orders
+from orders import export as exporting
 from orders.models import Order, OrderItem
 from tests.factories import make_order, order_line
 
@@ -42,6 +42,9 @@ def test_a_row_says_all_of_an_order(alice: Account) -> None:
         external_id="A-1",
         customer_commune="Bab Ezzouar",
         notes="Après 17 h",
+        customer_phone_2="021 55 66 77",
+        delivery_type="desk",
+        source="facebook",
         items=[
             order_line(
                 quantity=2, product_name="Robe", unit_price=Decimal(5), attributes={"taille": "M", "ton": "bleu"}
@@ -53,7 +56,7 @@ def test_a_row_says_all_of_an_order(alice: Account) -> None:
 
     (row,) = rows(export(alice))
 
-    assert tuple(row) == export_orders.COLUMNS
+    assert tuple(row) == tuple(exporting.COLUMNS)
     assert row["order_id"] == str(order.id)
     assert row["created_at"] == "2026-03-02 00:30:05", "Algiers is an hour ahead"
     expected = {
@@ -66,6 +69,9 @@ def test_a_row_says_all_of_an_order(alice: Account) -> None:
         "items": "2 × Robe (ton: bleu, taille: M); 1 × Sac",
         "total_amount": "4500.50",
         "notes": "Après 17 h",
+        "delivery_type": "desk",
+        "source": "facebook",
+        "customer_phone_2": "'+21321556677",
     }
     assert {name: row[name] for name in expected} == expected
 
@@ -97,7 +103,7 @@ def test_no_cell_is_a_formula_and_all_come_back_as_they_were(
 def test_each_order_comes_once_and_oldest_first_over_all_batches(
     alice: Account, charlie: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_orders, "BATCH", 4)
+    monkeypatch.setattr(exporting, "BATCH", 4)
     make_order(charlie, external_id="theirs")
     for number in range(10):
         make_order(alice, external_id=f"N{number}")
@@ -143,7 +149,7 @@ def test_json_is_an_object_per_line_as_it_is(alice: Account) -> None:
 
 
 def test_a_batch_costs_two_statements_and_no_transaction(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_orders, "BATCH", 10)
+    monkeypatch.setattr(exporting, "BATCH", 10)
     for _ in range(25):
         make_order(alice)
 

@@ -11,7 +11,7 @@ from orders.models import Order, OrderItem, StatusChange
 from tests.factories import ProductFactory, make_order, order_body
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient
-from webhooks.models import Event
+from webhooks.models import Delivery, Event
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -42,12 +42,15 @@ def test_the_answer_is_the_order_itself(api):
         "customer": {
             "name": "Amine Benali",
             "phone": "0550 12 34 56",
+            "phone_2": None,
             "address": "12 rue Didouche Mourad",
             "wilaya": "16",
             "commune": "1621",
         },
         "total_amount": Decimal("4500.50"),
         "shipping_fee": Decimal("400.00"),
+        "delivery_type": "home",
+        "source": None,
         "notes": "Sonnez",
         "items": [
             {
@@ -85,7 +88,10 @@ def test_the_least_that_is_needed(api):
     assert body["items"][0]["attributes"] == {}
 
 
-@pytest.mark.parametrize("field", ["customer_commune", "shipping_fee", "notes", "external_id"])
+@pytest.mark.parametrize(
+    "field",
+    ["customer_commune", "shipping_fee", "notes", "external_id", "customer_phone_2", "delivery_type", "source"],
+)
 def test_null_is_the_same_as_not_sent(api, field):
     assert api.post(ORDERS, order_body(**{field: None})).status_code == 201
 
@@ -93,6 +99,41 @@ def test_null_is_the_same_as_not_sent(api, field):
 @pytest.mark.parametrize("field", ["product_id", "attributes"])
 def test_null_in_a_line_is_the_same_as_not_sent(api, field):
     assert api.post(ORDERS, order_body(items=[{**ITEM, field: None}])).status_code == 201
+
+
+def test_a_second_phone_how_it_is_delivered_and_where_it_came_from_are_kept(api):
+    body = order_body(customer_phone_2=" 00213 21 55 66 77", delivery_type="desk", source=" été-2026 ")
+    answer = api.post(ORDERS, body).json()
+    assert answer["customer"]["phone_2"] == "00213 21 55 66 77"
+    assert (answer["delivery_type"], answer["source"]) == ("desk", "été-2026")
+    order = Order.objects.get()
+    assert (order.customer_phone, order.phone_2_e164) == ("0550 12 34 56", "+21321556677")
+    detail = api.get(f"{ORDERS}/{order.id}").json()
+    assert {name: detail[name] for name in ("delivery_type", "source")} == {
+        "delivery_type": "desk",
+        "source": "été-2026",
+    }
+    assert detail["customer"]["phone_2"] == "00213 21 55 66 77"
+
+
+@pytest.mark.parametrize("field", ["customer_phone_2", "source"])
+def test_a_blank_second_phone_or_source_is_none(api, field):
+    assert api.post(ORDERS, order_body(**{field: "  "})).status_code == 201
+    order = Order.objects.get()
+    assert (order.customer_phone_2, order.phone_2_e164, order.source) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("delivery_type", value) for value in ("", "Home", "home ", "door", 1, True, [], {}, ["home"])),
+        *(("customer_phone_2", value) for value in ("1", "0550", 550123456, True, [], "0550123456\0")),
+        *(("source", value) for value in ("x" * 65, "a\nb", "\0", 5, [], {})),
+    ],
+    ids=str,
+)
+def test_what_they_cannot_be(api, field, value):
+    assert errors(api.post(ORDERS, order_body(**{field: value}))).keys() == {field}
 
 
 @pytest.mark.parametrize("commune", ["", "  "])
@@ -195,12 +236,40 @@ def test_what_is_ours_to_decide_cannot_be_sent(api, charlie):
     assert (str(item.id) != forged["id"], item.sku, item.position) == (True, None, 0)
 
 
-def test_an_import_begins_the_history_and_tells_nobody(api, alice):
-    api.post(ORDERS, order_body())
+def test_an_import_begins_the_history_and_tells_of_it(api, alice, register):
+    webhook = register(alice, events=["order.created"])
+    register(alice)
+    name = 'سميرة "\\ \u2028 🎁'
+    answer = api.post(ORDERS, order_body(customer_name=name, external_id="1042", total_amount=12.5)).json()
     change = StatusChange.objects.get()
     assert (change.from_status, change.to_status, change.actor) == (None, "pending_confirmation", "API key Test")
     assert change.at == Order.objects.get().created_at
-    assert not Event.objects.exists()
+    event = Event.objects.get()
+    at = answer["created_at"]
+    assert (event.kind, event.account, event.created_at) == ("order.created", alice, change.at)
+    assert '"total_amount":12.50,' in event.body
+    assert json.loads(event.body) == {
+        "event": "order.created",
+        "timestamp": at,
+        "data": {
+            "id": answer["id"],
+            "status": "pending_confirmation",
+            "customer_name": name,
+            "customer_phone": "0550 12 34 56",
+            "total_amount": 12.5,
+            "updated_at": at,
+            "external_id": "1042",
+        },
+    }
+    delivery = Delivery.objects.get()
+    assert (delivery.webhook, delivery.event, delivery.status) == (webhook, event, "pending")
+
+
+def test_what_is_refused_is_not_told_of(api):
+    api.post(ORDERS, order_body(external_id="1"))
+    assert api.post(ORDERS, order_body(external_id="1")).status_code == 422
+    assert api.post(ORDERS, order_body(total_amount=-1)).status_code == 422
+    assert Event.objects.count() == 1
 
 
 # --- Regions ----------------------------------------------------------------------------------------------------------

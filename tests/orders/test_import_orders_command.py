@@ -28,7 +28,8 @@ from tests.harness.sheets import write_xlsx
 ROOT = Path(__file__).resolve().parents[2]
 
 COLUMNS = ("external_id", "customer_name", "customer_phone", "customer_address", "customer_wilaya", "total_amount",
-           "product_name", "quantity", "unit_price", "attributes", "product_id")  # fmt: skip
+           "product_name", "quantity", "unit_price", "attributes", "product_id", "customer_phone_2", "delivery_type",
+           "source")  # fmt: skip
 
 
 def row(**changes: str) -> dict[str, str]:
@@ -44,6 +45,9 @@ def row(**changes: str) -> dict[str, str]:
         "unit_price": "50.25",
         "attributes": "",
         "product_id": "",
+        "customer_phone_2": "",
+        "delivery_type": "",
+        "source": "",
         **changes,
     }
 
@@ -89,6 +93,16 @@ def test_rows_of_one_number_become_one_order(alice: Account, write: Any, delimit
     lines = list(first.items.order_by("position").values_list("product_name", "quantity", "attributes"))
     assert lines == [("Robe", 2, {"taille": "M"}), ("Foulard", 1, {})]
     assert Order.objects.get(external_id="A2").customer_name == "فاطمة"
+
+
+def test_an_order_may_say_how_it_is_delivered_where_it_came_from_and_a_second_phone(alice: Account, write: Any) -> None:
+    said = {"customer_phone_2": "021 55 66 77", "delivery_type": "desk", "source": "facebook"}
+    result, _ = run(write([row(**said), row(external_id="A2"), row(external_id="A3", delivery_type="x")]), alice)
+
+    assert (result["imported"], [set(each["errors"]) for each in result["errors"]]) == (2, [{"delivery_type"}])
+    assert Order.objects.filter(external_id="A1", phone_2_e164="+21321556677", **said).exists()
+    plain = Order.objects.get(external_id="A2")
+    assert (plain.delivery_type, plain.source, plain.customer_phone_2) == ("home", None, None)
 
 
 def test_rows_without_a_number_are_orders_of_their_own(alice: Account, write: Any) -> None:
@@ -195,7 +209,7 @@ def mended(report: Path, mend: Callable[[dict[str, str]], None]) -> None:
         writer.writerows(rows)
 
 
-@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+@pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
 def test_refused_rows_are_mended_and_fed_back(alice: Account, write: Any, tmp_path: Path, kind: str) -> None:
     second = dict.fromkeys(COLUMNS, "") | {"external_id": "A2", "product_name": "Sac", "quantity": "x"}
     second |= {"unit_price": "5"}

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from orders.models import Order, Status
-from tests.factories import make_order
+from tests.factories import make_order, make_orders
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -29,14 +29,14 @@ def created(order, at, **fields):
 @pytest.fixture
 def many(alice, charlie):
     """47 orders of Alice's, some made at the same time, in all statuses; and some of Charlie's."""
-    orders = [make_order(alice, external_id=str(number)) for number in range(47)]
+    orders = make_orders(alice, ({"external_id": str(number)} for number in range(47)))
     statuses = list(Status)
     for number, order in enumerate(orders):
-        at = NOON + timedelta(hours=number // 3)
-        changed = NOON + timedelta(hours=(number * 7) % 20)
-        created(order, at, updated_at=changed, status=statuses[number % 5])
-    for _ in range(3):
-        make_order(charlie)
+        order.created_at = NOON + timedelta(hours=number // 3)
+        order.updated_at = NOON + timedelta(hours=(number * 7) % 20)
+        order.status = statuses[number % 5]
+    Order.objects.bulk_update(orders, ["created_at", "updated_at", "status"])
+    make_orders(charlie, [{}] * 3)
     return list(Order.objects.filter(account=alice))
 
 

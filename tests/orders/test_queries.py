@@ -64,9 +64,16 @@ def test_a_list_costs_4(alice, api):
         "",
         "?per_page=100",
         "?status=confirmed,pending_confirmation",
-        "?q=a&phone=0550123456&sort=updated_at",
+        "?phone=0550123456&sort=updated_at",
     ):
         assert len(statements(lambda query=query: api.get(f"{ORDERS}{query}"), 200)) <= 4
+
+
+def test_a_search_is_a_transaction_with_a_turn_and_a_time_of_its_own(alice, api):
+    make_order(alice)
+    sent = statements(lambda: api.get(f"{ORDERS}?q=a&phone=0550123456&sort=updated_at"), 200)
+    assert len(sent) <= 6
+    assert (sent[0], sent[-1]) == ("BEGIN", "COMMIT")
 
 
 def test_a_detail_costs_the_same_however_much_has_happened(alice, api):

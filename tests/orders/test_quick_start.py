@@ -1,6 +1,9 @@
 """The quick start: its lines work as shown, in four languages, and it says what has arrived."""
 
+import hashlib
+import hmac
 import html
+import json
 import os
 import re
 import shutil
@@ -15,10 +18,12 @@ from django.utils import timezone
 
 from codservice.accounts.models import SCOPES, Account, ApiKey
 from orders import quick_start
-from orders.models import Order
+from orders.models import Order, Status
 from tests.factories import UserFactory, make_order
 from tests.harness.deliveries import write_delivery
+from tests.harness.receivers import Receiver
 from webhooks import registry
+from webhooks.engine import Engine
 from webhooks.models import Delivery, Webhook
 
 HOME = "/account/quick-start"
@@ -32,8 +37,15 @@ def browser(alice: Account) -> Client:
 
 
 @pytest.fixture
-def webhook(alice: Account) -> Webhook:
-    return registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.confirmed"])[0]
+def trying(twin: Account, browser: Client) -> Account:
+    """The twin, which Alice's browser shows."""
+    browser.post("/account/mode", {"to": "test"})
+    return twin
+
+
+@pytest.fixture
+def webhook(trying: Account) -> Webhook:
+    return registry.register(trying.id, url="https://203.0.114.1/hooks", events=["order.confirmed"])[0]
 
 
 def lines_in(text: str) -> dict[str, str]:
@@ -58,11 +70,24 @@ def program(name: str) -> str:
         ("javascript", ["node"], "order.js"),
     ],
 )
-def test_the_lines_import_an_order_as_they_stand(
-    language: str, command: list[str], file: str, alice: Account, browser: Client, live_server: Any, tmp_path: Path
+def test_from_a_key_to_a_verified_webhook_of_a_confirmed_order(
+    language: str,
+    command: list[str],
+    file: str,
+    alice: Account,
+    browser: Client,
+    live_server: Any,
+    receiver: Receiver,
+    engine: Engine,
+    settings: Any,
+    tmp_path: Path,
 ) -> None:
+    """By the lines as they stand, in the order of the page's steps."""
+    settings.WEBHOOK_ALLOW_PRIVATE = True
     answer = browser.post(HOME, headers={"Host": live_server.url.removeprefix("http://")})
     (tmp_path / file).write_text(lines_in(answer.content.decode())[language], encoding="utf-8")
+    registered = browser.post("/account/webhooks", {"url": receiver.url("/hooks"), "events": ["order.confirmed"]})
+    (secret,) = set(re.findall(r"whsec_[0-9A-Za-z+/]{43}=", html.unescape(registered.content.decode())))
 
     done = subprocess.run(
         [program(command[0]), *command[1:], str(tmp_path / file)],
@@ -71,36 +96,59 @@ def test_the_lines_import_an_order_as_they_stand(
     order = Order.objects.get()
     assert done.returncode == 0, done.stderr
     assert str(order.id) in done.stdout
-    assert (order.account_id, order.wilaya_code, order.commune_code) == (alice.id, "16", "1621")
-    assert (str(order.total_amount), order.items.get().product_name) == ("4900.00", "Robe kabyle")
+    assert (order.account.live, order.status) == (alice, Status.CONFIRMED)
+    assert (order.wilaya_code, order.commune_code, str(order.total_amount)) == ("16", "1621", "4900.00")
+    assert order.items.get().product_name == "Robe kabyle"
+    engine.drain()
+    (request,) = receiver.requests
+    signed = hmac.new(secret.encode(), request.body, hashlib.sha256).hexdigest()
+    assert request.headers["x-service-signature"] == f"sha256={signed}"
+    assert json.loads(request.body)["data"]["id"] == str(order.id)
+    assert request.headers["x-service-mode"] == "test"
+    page = browser.get(HOME).content.decode()
+    assert page.count('class="done"') == 2
+    assert str(order.id) in page
 
 
-def test_a_key_is_made_by_one_click_and_shown_once(alice: Account, browser: Client) -> None:
-    assert quick_start.PLACEHOLDER in browser.get(HOME).content.decode()
-    assert alice.api_keys.count() == 0, "looking makes none"
+def test_a_test_key_is_made_by_one_click_and_shown_once(alice: Account, browser: Client) -> None:
+    assert "cod_test_" not in browser.get(HOME).content.decode()
+    assert not hasattr(alice, "twin"), "looking makes none"
     answer = browser.post(HOME)
     text = answer.content.decode()
-    (key,) = set(re.findall(r"cod_live_[0-9A-Za-z]{49}", text))
+    (key,) = set(re.findall(r"cod_test_[0-9A-Za-z]{49}", text))
     assert answer.status_code == 201
+    assert 'data-mode="test"' in text
     assert {language for language, lines in lines_in(text).items() if key in lines} == set(quick_start.LANGUAGES)
     assert quick_start.PLACEHOLDER not in text
-    row = alice.api_keys.get()
+    row = ApiKey.objects.get(account__live=alice)
     assert (row.name, row.scopes, row.expires_at) == ("Quick start", list(SCOPES), None)
+    assert alice.api_keys.count() == 0
     assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 200
-    assert key not in browser.get(HOME).content.decode()
-    assert "You have a key already." in browser.get(HOME).content.decode()
+    again = browser.get(HOME).content.decode()
+    assert key not in again
+    assert quick_start.PLACEHOLDER in again
+    assert "You have a key already." in again
 
 
-def test_the_address_is_the_one_that_was_asked(browser: Client, settings: Any) -> None:
+def test_in_live_mode_it_offers_to_go_on_in_test_mode(alice: Account, twin: Account, browser: Client) -> None:
+    make_order(twin)
+    text = browser.get(HOME).content.decode()
+    assert "Switch to test mode" in text
+    assert lines_in(text) == {}
+    assert browser.post("/account/mode", {"to": "test"}).status_code == 302
+    assert set(lines_in(browser.get(HOME).content.decode())) == set(quick_start.LANGUAGES)
+
+
+def test_the_address_is_the_one_that_was_asked(browser: Client, trying: Account, settings: Any) -> None:
     settings.ALLOWED_HOSTS = ["shop.codservice.dz"]
     text = browser.get(HOME, headers={"Host": "shop.codservice.dz"}, secure=True).content.decode()
     for lines in lines_in(text).values():
-        assert "https://shop.codservice.dz/api/v1/orders" in lines
+        assert "https://shop.codservice.dz/api/v1" in lines
     assert browser.get(HOME, headers={"Host": "evil.example"}).status_code == 400
 
 
 def test_it_says_when_the_first_order_and_acknowledgement_arrived(
-    alice: Account, browser: Client, webhook: Webhook
+    trying: Account, browser: Client, webhook: Webhook
 ) -> None:
     def says(path: str = f"{HOME}/progress") -> tuple[int, bool]:
         text = browser.get(path).content.decode()
@@ -109,8 +157,8 @@ def test_it_says_when_the_first_order_and_acknowledgement_arrived(
     write_delivery(webhook, "failed", attempts=4)
     for path in (HOME, f"{HOME}/progress"):
         assert says(path) == (0, True)
-    order = make_order(alice)
-    make_order(alice)
+    order = make_order(trying)
+    make_order(trying)
     assert says() == (1, True)
     assert f"/account/orders/{order.id}" in browser.get(HOME).content.decode()
     first = write_delivery(webhook, "delivered", attempts=1)
@@ -120,7 +168,8 @@ def test_it_says_when_the_first_order_and_acknowledgement_arrived(
     assert f"/account/webhooks/deliveries/{first.id}" in browser.get(HOME).content.decode()
 
 
-def test_it_looks_at_ones_own_things_alone(charlie: Account, browser: Client) -> None:
+def test_it_looks_at_ones_own_things_alone(charlie: Account, browser: Client, trying: Account) -> None:
+    trying.api_keys.all().delete()
     make_order(charlie)
     theirs = registry.register(charlie.id, url="https://203.0.114.1/theirs", events=["order.confirmed"])[0]
     write_delivery(theirs, "delivered", attempts=1)
@@ -138,11 +187,11 @@ def test_a_deleted_webhook_counts_no_more(browser: Client, webhook: Webhook) -> 
 
 
 def test_it_costs_the_same_whatever_there_is(
-    alice: Account, browser: Client, webhook: Webhook, django_assert_num_queries: Any
+    trying: Account, browser: Client, webhook: Webhook, django_assert_num_queries: Any
 ) -> None:
     for count in (1, 7):
         for _ in range(count):
-            make_order(alice)
+            make_order(trying)
             write_delivery(webhook, "delivered", attempts=1)
         with django_assert_num_queries(7):  # session, person, account, keys, webhooks, acknowledged, first order
             browser.get(HOME)

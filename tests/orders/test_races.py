@@ -1,17 +1,21 @@
 """Many decide at the same moment: each order has one winner, and everyone else is told."""
 
 from collections import Counter
-from itertools import pairwise
+from datetime import timedelta
+from itertools import islice, pairwise
 
 import pytest
+from django.db import transaction
+from django.db.models import F
 
 from codservice.accounts.actor import Actor, Role
 from codservice.errors import Refused
 from orders import lifecycle
 from orders.models import Order, StatusChange
 from tests.factories import make_order, order_body
-from tests.harness.background import at_once
+from tests.harness.background import Background, at_once
 from tests.harness.client import ApiClient
+from tests.harness.database import one, wait_for_lock
 from webhooks.models import Event
 
 ORDERS = "/api/v1/orders"
@@ -45,7 +49,7 @@ def test_confirm_against_cancel_has_exactly_one_winner(alice):
         assert (first.to_status, decided.from_status, decided.to_status) == ("pending_confirmation",) * 2 + (
             order.status,
         )
-    assert Event.objects.count() == 12
+    assert Event.objects.exclude(kind="order.created").count() == 12
 
 
 def test_agents_and_the_shop_at_once_leave_legal_chains_and_an_event_for_each_move(alice, api_for):
@@ -70,7 +74,7 @@ def test_agents_and_the_shop_at_once_leave_legal_chains_and_an_event_for_each_mo
         assert (order.status, chain[-1].to_status) == ("canceled", "canceled")
         assert order.version == len(chain)
     moves = StatusChange.objects.exclude(from_status=None)
-    assert Counter(Event.objects.values_list("kind", flat=True)) == Counter(
+    assert Counter(Event.objects.exclude(kind="order.created").values_list("kind", flat=True)) == Counter(
         {"confirmed": "order.confirmed", "canceled": "order.cancelled"}[status]
         for status in moves.values_list("to_status", flat=True)
     )
@@ -88,7 +92,7 @@ def test_of_two_agents_with_the_same_form_one_confirms_and_the_other_hears_who(a
     said, confirmed = sorted(at_once(2, confirm))
     assert confirmed == "confirmed"
     assert said.startswith("Already confirmed by Agent ")
-    assert Event.objects.count() == 1
+    assert Event.objects.exclude(kind="order.created").count() == 1
 
 
 def test_imports_at_once_are_all_there_and_all_counted(alice, api_for):
@@ -98,3 +102,74 @@ def test_imports_at_once_are_all_there_and_all_counted(alice, api_for):
     assert len(ids) == 80
     assert {str(id_) for id_ in Order.objects.values_list("id", flat=True)} == ids
     assert ApiClient(key).get(ORDERS).json()["meta"]["total"] == 80
+
+
+# --- The time of a change --------------------------------------------------------------------------------------------
+
+
+def clock():
+    return one("SELECT clock_timestamp()")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_change_that_waited_for_a_lock_is_dated_after_it(alice, count):
+    """Who read the list in the meantime asks next for what has changed since."""
+    orders = sorted((make_order(alice) for _ in range(count)), key=lambda order: order.id)
+
+    def change():
+        with transaction.atomic():
+            locked = lifecycle.lock(Order.objects.filter(id__in=[order.id for order in orders]))
+            return [order.now for order in locked]
+
+    with transaction.atomic():
+        Order.objects.select_for_update().get(id=orders[-1].id)
+        changing = Background(change)
+        wait_for_lock()
+        read_at = clock()
+    assert min(changing.result()) > read_at
+    assert len(set(changing.result())) == 1
+
+
+def test_a_change_that_waited_for_another_is_dated_after_that_one_and_knows_it(alice):
+    order = make_order(alice)
+    with transaction.atomic():
+        first = lifecycle.confirm(order.id, actor=AGENTS[0])
+        second = Background(lambda: lifecycle.cancel(order.id, actor=Actor(Role.API, "API key")))
+        wait_for_lock()
+        read_at = clock()
+    assert first.updated_at < read_at < second.result().updated_at
+    assert second.result().version == 3
+
+
+def test_orders_of_a_long_transaction_are_dated_when_they_are_written(alice):
+    with transaction.atomic():
+        began_at = one("SELECT now()")
+        orders = [make_order(alice) for _ in range(2)]
+        assert began_at < orders[0].created_at == orders[0].updated_at < orders[1].created_at
+        assert orders[0].status_changes.get().at == orders[0].created_at
+
+
+def test_who_asks_for_changes_as_the_documentation_says_misses_none(alice, api):
+    """docs/orders.md, "What has changed": from the last page down, with an overlap, while orders change."""
+    waiting = iter([make_order(alice) for _ in range(50)])
+    Order.objects.update(
+        created_at=F("created_at") - timedelta(hours=1), updated_at=F("updated_at") - timedelta(hours=1)
+    )
+    copy: dict[str, str] = {}
+    since = clock() - timedelta(hours=2)
+    for _ in range(3):
+        until = clock()
+        query = {"updated_from": since.isoformat(), "updated_to": until.isoformat(), "sort": "updated_at"}
+        page = api.get(ORDERS, {**query, "per_page": 10}).json()["meta"]["last_page"]
+        while page:
+            for row in api.get(ORDERS, {**query, "per_page": 10, "page": page}).json()["data"]:
+                copy[row["id"]] = row["status"]
+            for order in islice(waiting, 3):
+                lifecycle.confirm(order.id, actor=AGENTS[0])
+            page -= 1
+        since = until - timedelta(minutes=5)
+    assert next(waiting, None) is not None, "until the last page something changed"
+    until = clock()
+    query = {"updated_from": since.isoformat(), "updated_to": until.isoformat(), "sort": "updated_at", "per_page": 100}
+    copy |= {row["id"]: row["status"] for row in api.get(ORDERS, query).json()["data"]}
+    assert copy == {str(id_): status for id_, status in Order.objects.values_list("id", "status")}

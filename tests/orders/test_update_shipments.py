@@ -170,12 +170,13 @@ def test_a_batch_costs_as_many_statements_as_an_order(
     bad = [(uuid4(), "", "livré", "") for _ in range(20)]
     path = write(*(("", f"N{number}", "livré", "") for number in range(60)), *bad)
 
-    with django_assert_num_queries(1 + 5):  # the account; lock, write, tell, and two for the savepoint
+    with django_assert_num_queries(1 + 6):  # the account; lock, write, history, tell, and two for the savepoint
         result, _ = run(path, "--account", alice.holder.email)
 
     assert counts(result) == (60, 0, 20)
 
 
+@pytest.mark.process  # what reads a spreadsheet
 def test_a_spreadsheet_and_a_file_without_a_status(alice: Account, tmp_path: Path, write: Any) -> None:
     order = make_order(alice, external_id="1042")
     Order.objects.update(status="confirmed")

@@ -9,89 +9,79 @@ Without any, the pages of PAGES are tried.
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
-import urllib.request
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.harness import npm
 from tests.harness.browser import SWITCHES, chromium_path
+from tests.harness.demo import MERCHANT, SUPERVISOR, URL, Demo, demonstration
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-PORT = 8790
-URL = f"http://localhost:{PORT}"
 CATEGORIES = ("accessibility", "best-practices")
-PEOPLE = {"/console/": ("/console/login/", "nadia1"), "/": ("/account/login", "demo1@example.dz")}
+PEOPLE = {"/console/": SUPERVISOR, "/": MERCHANT}
 # A path in braces is that of the first row's link on the page before the braces.
 PAGES = [
+    "{/console/desk/}",  # first: a call that nobody goes on with is over after ten minutes
     "/account/login",
+    "/account/",
     "/account/quick-start",
     "/account/orders",
     "{/account/orders}",
+    "/account/orders/new",
+    "/account/orders/upload",
+    "/account/products",
+    "{/account/products}",
+    "/account/products/upload",
+    "/account/fees",
+    "/account/calling",
+    "/account/script",
     "/account/webhooks",
     "{/account/webhooks}",
     "/account/keys",
+    "/account/team",
+    "/account/data",
+    "/account/security",
+    "/account/sessions",
+    "/account/codes",
     "/account/password",
+    "/docs/",
+    "/api/docs",
+    "/docs/fr/supervisors",
+    "/docs/ar/agents",
     "/console/",
     "/console/desk/",
-    "{/console/desk/}",
     "/console/orders/order/",
     "{/console/orders/order/}",
+    "/console/figures/",
+    "/console/review/",
+    "/console/claims/",
+    "/console/people/",
+    "{/console/people/}",
+    "/console/rules/",
+    "{/console/rules/}",
+    "/console/moves/",
 ]
 
 
-def start(folder: str) -> subprocess.Popen[bytes]:
-    """The service, once it is ready."""
-    environment = os.environ | {
-        "DATA_DIR": f"{folder}/data", "DEMO": "1", "PORT": str(PORT), "WEBHOOK_ALLOW_PRIVATE": "true"}  # fmt: skip
-    with Path(folder, "log").open("wb") as log:
-        command = [sys.executable, "-m", "codservice.onebox"]
-        service = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-    for _ in range(240):
-        try:
-            with urllib.request.urlopen(f"{URL}/readyz", timeout=5):
-                return service
-        except OSError:
-            if service.poll() is not None:
-                break
-            time.sleep(0.5)
-    stop(service)
-    sys.exit(f"The service did not start:\n{Path(folder, 'log').read_text(errors='replace')}")
-
-
-def stop(service: subprocess.Popen[bytes]) -> None:
-    service.terminate()
-    try:
-        service.wait(30)
-    except subprocess.TimeoutExpired:
-        service.kill()
-
-
-def sign_in(browser: Browser) -> dict[str, str]:
+def sign_in(browser: Browser, demo: Demo) -> dict[str, str]:
     """The cookies of each person, as a header, by the beginning of the paths that are theirs."""
     cookies = {}
-    for start_of_path, (door, username) in PEOPLE.items():
+    for start_of_path, username in PEOPLE.items():
         context = browser.new_context(base_url=URL)
         page = context.new_page()
-        page.goto(door)
-        page.locator("[name=username]").fill(username)
-        page.locator("[name=password]").fill("demo")
-        page.locator("[name=password]").press("Enter")
-        page.wait_for_url(lambda url: "login" not in url)
+        demo.sign_in(page, username)
         if start_of_path == "/":
             page.goto("/account/webhooks")
             page.locator("[name=url]").fill("http://localhost:9009/hooks")
             page.locator("[name=url]").press("Enter")
             page.locator("#secret").wait_for()
         else:
-            page.goto("/console/desk/")
-            page.locator("[data-key='0']").click()
+            page.goto("/console/orders/order/")  # not by the desk: at night nobody is due
+            page.locator(".order-list tbody th a").first.click()
+            page.locator("form[action*=take] button").click()
             page.locator("#outcome").wait_for()
         cookies[start_of_path] = "; ".join(f"{each['name']}={each['value']}" for each in context.cookies())
         context.close()
@@ -109,8 +99,8 @@ def resolve(path: str, cookie: str, browser: Browser) -> str:
     return found
 
 
-def scores_of(path: str, cookie: str, lighthouse: Path, folder: str) -> dict[str, float]:
-    headers, report = Path(folder, "headers.json"), Path(folder, "report.json")
+def scores_of(path: str, cookie: str, lighthouse: Path, folder: Path) -> dict[str, float]:
+    headers, report = folder / "headers.json", folder / "report.json"
     # Whoever is signed in is led away from the login.
     headers.write_text(json.dumps({} if "login" in path else {"Cookie": cookie}))
     subprocess.run(
@@ -130,23 +120,17 @@ def scores_of(path: str, cookie: str, lighthouse: Path, folder: str) -> dict[str
 
 def main(paths: list[str]) -> int:
     lighthouse = npm.installed(HERE / "lighthouse") / "node_modules" / "lighthouse" / "cli" / "index.js"
-    folder = tempfile.mkdtemp(prefix="codservice-lighthouse-")
-    service = start(folder)
     is_bad = False
-    try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium_path(), args=SWITCHES)
-            cookies = sign_in(browser)
-            for path in paths or PAGES:
-                begins = next(begins for begins in PEOPLE if path.strip("{").startswith(begins))
-                found = resolve(path, cookies[begins], browser)
-                scores = scores_of(found, cookies[begins], lighthouse, folder)
-                is_bad |= min(scores.values()) < 1
-                print(f"{found:70} " + "  ".join(f"{name} {score:.2f}" for name, score in scores.items()), flush=True)
-            browser.close()
-    finally:
-        stop(service)
-        shutil.rmtree(folder, ignore_errors=True)
+    with demonstration() as demo, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=SWITCHES)
+        cookies = sign_in(browser, demo)
+        for path in paths or PAGES:
+            begins = next(begins for begins in PEOPLE if path.strip("{").startswith(begins))
+            found = resolve(path, cookies[begins], browser)
+            scores = scores_of(found, cookies[begins], lighthouse, demo.folder)
+            is_bad |= min(scores.values()) < 1
+            print(f"{found:70} " + "  ".join(f"{name} {score:.2f}" for name, score in scores.items()), flush=True)
+        browser.close()
     return int(is_bad)
 
 

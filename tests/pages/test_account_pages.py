@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from codservice.accounts import team
 from codservice.accounts.actor import Actor, Role
-from codservice.accounts.models import Account, ApiKey, User
+from codservice.accounts.models import Account, ApiKey, Membership, User
 from orders import lifecycle
 from orders.models import CallNote, Order, OrderEdit
 from tests import factories
@@ -24,6 +25,7 @@ ANONYMOUS = [
     "/account/password/forgotten",
     "/account/password/sent",
     "/account/password/new/x/y",
+    "/account/invitation/x",
     "/no",
 ]
 PAYLOADS = [
@@ -68,17 +70,33 @@ def paths(alice: Account) -> list[str]:
     agent = factories.AgentFactory(first_name="Samira")
     order = order_of(alice, agent, "سميرة Aït Ahmed")
     pending = factories.make_order(alice)
+    product = factories.ProductFactory(account=alice, image_url="https://shop.example/robe.jpg")
     ApiKey.issue(alice, name="Shop")[0].revoke()
     ApiKey.issue(alice, name="WooCommerce")
     failed = write_delivery(webhook, "failed", attempts=4)
     waiting = write_delivery(webhook, attempts=1)
     key = ApiKey.objects.get(revoked_at=None)
+    member = Membership.objects.create(account=alice, user=factories.UserFactory(first_name="نادية"), role="manager")
+    team.invite(alice.id, email="karim@example.com", role="reader")
     home = f"/account/webhooks/{webhook.id}"
     return [
+        "/account/",
+        "/account/?by=product",
         "/account/quick-start",
         "/account/orders",
         "/account/orders?q=nobody&status=confirmed",
         "/account/orders?phone=12",
+        "/account/orders/new",
+        "/account/orders/upload",
+        f"/account/orders/{pending.id}/correct",
+        "/account/calling",
+        "/account/script",
+        "/account/products",
+        "/account/products/new",
+        "/account/products/upload",
+        f"/account/products/{product.id}",
+        "/account/fees",
+        f"/account/data?phone={order.phone_e164[1:]}",
         f"/account/orders/{order.id}",
         f"/account/orders/{pending.id}",
         f"/account/orders/{pending.id}/cancel",
@@ -91,6 +109,12 @@ def paths(alice: Account) -> list[str]:
         f"/account/webhooks/deliveries/{failed.id}",
         f"/account/webhooks/deliveries/{waiting.id}",
         "/account/keys",
+        "/account/security",
+        "/account/team",
+        f"/account/team/{member.id}",
+        f"/account/team/{member.id}/remove",
+        "/account/sessions",
+        "/account/codes",
         f"/account/keys/{key.id}/revoke",
         "/account/password",
     ]
@@ -114,15 +138,19 @@ def test_no_page_breaks_a_rule(
         assert page.evaluate("document.documentElement.dir") == direction
         axe(page)
     for path, submit in (
-        ("/account/quick-start", "form[action*=quick-start] button"),
         ("/account/keys", "form[action$=keys] button"),
         (next(path for path in paths if path.endswith("/rotate")), "button.dangerous"),
+        ("/account/quick-start", "form[action*=quick-start] button"),  # from here on in test mode
     ):
         page.goto(path)
         if page.locator("[name=name]").count():
             page.locator("[name=name]").fill("New")
         page.locator(submit).click()
         page.locator(".new-key code").wait_for()
+        axe(page)
+    for path in ("/account/orders", "/account/webhooks", "/account/keys"):
+        page.goto(path)
+        assert page.locator("html[data-mode=test]").count() == 1
         axe(page)
     page.locator(".menu summary").click()
     axe(page)
@@ -194,3 +222,12 @@ def test_pages_fit_a_phone_and_a_finger(
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         assert page.evaluate(small, pressed) == [], path
+
+
+@pytest.mark.parametrize("locale", ["en", "fr", "ar"])
+def test_on_a_notebook_the_header_is_one_row(locale: str, visit: Callable[..., Visit], alice: Account) -> None:
+    person = visit(viewport={"width": 1366, "height": 768}, locale=locale)
+    page = person.sign_in(alice.holder.email, "/account/login")
+    assert page.locator("header.site").bounding_box()["height"] <= 60
+    page.locator(".menu summary").click()
+    page.locator(".languages button[aria-current]").wait_for()

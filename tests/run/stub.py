@@ -11,17 +11,19 @@ from codservice.onebox.__main__ import main
 from codservice.onebox.postgres import postgres
 from codservice.onebox.process import Process
 from codservice.onebox.valkey import valkey
-from codservice.run import gateway
+from codservice.run import gateway, web
 from codservice.run.web import Web, serve
 
 
 def application(environ, start_response):
-    """Says what it got; /big and /bigger are answers of 8 and 16 MiB in pieces, /broken one that fails.
+    """Says what it got; /big, /bigger and /stuck/reader are answers of 8 and 16 MiB in pieces, /broken one that fails.
 
-    /file is this file, /slow takes half a second and /stuck six.
+    /file is this file, /slow takes half a second and /stuck six. /account/login says how many it answers at once.
     """
+    if environ["PATH_INFO"] == "/account/login":
+        return at_door(start_response)
     time.sleep({"/slow": 0.5, "/stuck": 6}.get(environ["PATH_INFO"], 0))
-    if environ["PATH_INFO"] in ("/big", "/bigger"):
+    if environ["PATH_INFO"] in ("/big", "/bigger", "/stuck/reader"):
         start_response("200 OK", [("Content-Type", "application/octet-stream")])
         return iter([b"x" * (1 << 16)] * (128 if environ["PATH_INFO"] == "/big" else 256))
     if environ["PATH_INFO"].startswith("/broken"):
@@ -34,6 +36,18 @@ def application(environ, start_response):
     names = ("CONTENT_LENGTH", "CONTENT_TYPE", "PATH_INFO", "REMOTE_ADDR", "HTTP_X_NAME", "HTTP_X_FORWARDED_FOR")
     got = {name: environ[name] for name in names if name in environ}
     got["read"] = len(environ["wsgi.input"].read())
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps(got).encode()]
+
+
+_at_door: list[None] = []
+
+
+def at_door(start_response):
+    _at_door.append(None)
+    time.sleep(0.3)
+    got = {"at_once": len(_at_door)}
+    _at_door.pop()
     start_response("200 OK", [("Content-Type", "application/json")])
     return [json.dumps(got).encode()]
 
@@ -58,7 +72,9 @@ def stubbed(layout: Layout, web: Web) -> list[Process]:
 if __name__ == "__main__":
     if "web" in sys.argv:
         gateway.BODY_SECONDS, gateway.REQUEST_SECONDS = 2.0, 4.0
-        gateway.MAX_HELD_BYTES, gateway.MAX_STREAMS = 8 << 20, 20
+        gateway.MAX_HELD_BYTES, gateway.MAX_STREAMS, gateway.SLICE_SECONDS = 8 << 20, 40, 4.0
+        gateway.MOST_AT_DOOR = 5
+        web.LAST_SECONDS = float(os.environ.get("LAST_SECONDS", web.LAST_SECONDS))
         serve(Web.from_environ(), "tests.run.stub:application")
     elif "worker" in sys.argv:
         time.sleep(3600)

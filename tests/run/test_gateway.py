@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -9,25 +10,38 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from codservice.accounts.key_form import make_key
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, descendants, free_port
 
+# Of a page that somebody is signed in to, up to 1 MiB is taken.
+SIGNED_IN = "Cookie: sessionid=" + "a" * 32
 
-@pytest.fixture(scope="module")
-def web() -> Iterator[tuple[int, int]]:
-    """Its port and its process."""
+
+@contextmanager
+def running_web(**environ: str) -> Iterator[tuple[int, int]]:
+    """Its port and its process; ended in good order."""
     number = free_port()
     web = subprocess.Popen(
-        [sys.executable, "-m", "tests.run.stub", "web"], cwd=CHECKOUT, env={**os.environ, "PORT": str(number)}
+        [sys.executable, "-m", "tests.run.stub", "web"],
+        cwd=CHECKOUT,
+        env={**os.environ, "PORT": str(number), **environ},
     )
     eventually(lambda: socket.socket().connect_ex(("127.0.0.1", number)) == 0)
     yield number, web.pid
     web.terminate()
     assert web.wait(PATIENCE) == 0
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[tuple[int, int]]:
+    with running_web() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +88,9 @@ def chunked(body: bytes, size: int) -> bytes:
 def test_bodies_arrive_whole_however_they_are_sent(port, size):
     body = b"x" * size
     expected = (200, {"CONTENT_LENGTH": str(size), "PATH_INFO": "/", "REMOTE_ADDR": "127.0.0.1", "read": size})
-    assert ask(port, f"POST / HTTP/1.1\r\nContent-Length: {size}", body) == expected
-    assert ask(port, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked", chunked(body, 4096)) == expected
+    assert ask(port, f"POST / HTTP/1.1\r\n{SIGNED_IN}\r\nContent-Length: {size}", body) == expected
+    chunks = chunked(body, 4096)
+    assert ask(port, f"POST / HTTP/1.1\r\n{SIGNED_IN}\r\nTransfer-Encoding: chunked", chunks) == expected
 
 
 def test_no_body(port):
@@ -89,7 +104,7 @@ def test_too_large_a_body_is_cut_one_byte_above_the_limit(port, size):
         (f"Content-Length: {size}", b"x" * size),
         ("Transfer-Encoding: chunked", chunked(b"x" * size, 65536)),
     ):
-        status, got = ask(port, f"POST / HTTP/1.1\r\n{framing}", body)
+        status, got = ask(port, f"POST / HTTP/1.1\r\n{SIGNED_IN}\r\n{framing}", body)
         assert (status, got["read"], got["CONTENT_LENGTH"]) == (200, (1 << 20) + 1, str((1 << 20) + 1))
 
 
@@ -129,11 +144,12 @@ def test_slow_clients_hold_no_thread(port):
 
 
 def test_large_bodies_that_wait_for_a_thread_are_bounded(port):
-    """8 MiB a process: a quarter of it is kept for small bodies with a key."""
+    """8 MiB a process: half of it for anybody, and another quarter for small bodies with a key."""
     body = b"x" * (1 << 20)
     head = (
-        f"POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\nX-Request-Id: abc\r\n\r\n".encode()
-    )
+        f"POST /slow HTTP/1.1\r\nHost: localhost\r\n{SIGNED_IN}\r\nContent-Length: {len(body)}\r\n"
+        "X-Request-Id: abc\r\n\r\n"
+    ).encode()
     with ThreadPoolExecutor(40) as clients:
 
         def send() -> tuple[int, bytes]:
@@ -143,14 +159,15 @@ def test_large_bodies_that_wait_for_a_thread_are_bounded(port):
 
         sent = [clients.submit(send) for _ in range(40)]
         time.sleep(0.5)
-        assert ask(port, "POST / HTTP/1.1\r\nAuthorization: Bearer cod_live_x\r\nContent-Length: 3", b"abc")[0] == 200
+        small = f"POST /api/ HTTP/1.1\r\nAuthorization: Bearer {make_key()}\r\nContent-Length: 3"
+        assert ask(port, small, b"abc")[0] == 200
         answers = [one.result() for one in sent]
     refused = [head.lower() for status, head in answers if status == 503]
     assert {status for status, _ in answers} == {200, 503}
-    assert 20 <= len(refused) <= 34
+    assert 20 <= len(refused) <= 36
     assert all(b"retry-after: 1" in head and b"x-request-id: abc" in head for head in refused)
     # What was held is given back.
-    assert ask(port, f"POST / HTTP/1.1\r\nContent-Length: {len(body)}", body)[0] == 200
+    assert ask(port, f"POST / HTTP/1.1\r\n{SIGNED_IN}\r\nContent-Length: {len(body)}", body)[0] == 200
 
 
 def test_request_that_takes_too_long_is_ended(port):
@@ -180,6 +197,60 @@ def test_readers_that_do_not_read_hold_no_thread_and_little_memory(web):
     for connection in readers:
         connection.close()
     eventually(lambda: ask_bigger(port) == 200)
+
+
+def test_who_does_not_read_for_long_is_disconnected(port):
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(b"GET /stuck/reader HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(12)[9:] == b"200"
+        eventually(lambda: has_no_connection_from(connection.getsockname()[1]))
+
+
+def has_no_connection_from(port: int) -> bool:
+    """The kernel keeps no connection of the service's side with this port of ours that is still open."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return not any(line.split()[2].endswith(f":{port:04X}") and line.split()[3] == "01" for line in lines)
+
+
+def test_long_addresses_and_headers_are_refused_in_json(port):
+    """granian itself refuses what is longer still, without a body."""
+    for head, code in (
+        (f"GET /{'a' * (42 << 10)} HTTP/1.1", (414, "uri_too_long")),
+        (f"GET / HTTP/1.1\r\nX-Name: {'a' * (50 << 10)}", (431, "headers_too_large")),
+    ):
+        status, got = ask(port, head)
+        assert (status, got["error"]) == code
+        assert got["message"].endswith(".")
+
+
+@pytest.mark.parametrize("mode", ["live", "test"])
+def test_what_is_refused_here_names_the_mode_of_a_test_key_too(port, mode):
+    with connect(port) as connection:
+        head = (
+            f"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {make_key(mode)}\r\nX-Name: {'a' * (50 << 10)}"
+        )
+        connection.sendall(f"{head}\r\nConnection: close\r\n\r\n".encode())
+        received = b""
+        while data := connection.recv(65536):
+            received += data
+    assert b" 431 " in received
+    assert (b"x-service-mode: test" in received.lower()) == (mode == "test")
+
+
+def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out():
+    with running_web(LAST_SECONDS="5") as (port, pid), ExitStack() as stack:
+        connections = [stack.enter_context(connect(port)) for _ in range(8)]
+        os.kill(pid, signal.SIGTERM)
+        time.sleep(0.1)
+        for connection in connections:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for connection in connections:
+            status, data = whole_answer(connection)
+            assert status == 200
+            assert b"\r\nconnection: close\r\n" in data.lower()
 
 
 def ask_bigger(port: int) -> int:
@@ -227,3 +298,16 @@ def test_headers(port):
     got = ask(port, "GET / HTTP/1.1\r\nX-Name: a\r\nX-Name: b\r\nX_Forwarded_For: 1.2.3.4")[1]
     assert got["HTTP_X_NAME"] == "a,b"
     assert "HTTP_X_FORWARDED_FOR" not in got
+
+
+def test_one_person_at_a_time_signs_in_and_the_others_hold_no_thread(port):
+    """In each of two processes of two threads. As many wait as may; who comes then is refused at once."""
+    login = "POST /account/login HTTP/1.1\r\nContent-Length: 1"
+    with ThreadPoolExecutor(60) as people:
+        logins = [people.submit(ask, port, login, b"x") for _ in range(60)]
+        others = [ask(port, "GET / HTTP/1.1")[0] for _ in range(20)]
+        answers = [login.result() for login in logins]
+    assert set(others) == {200}
+    assert {got["at_once"] for status, got in answers if status == 200} == {1}
+    assert {got["error"] for status, got in answers if status != 200} == {"unavailable"}
+    assert ask(port, login, b"x") == (200, {"at_once": 1})

@@ -5,6 +5,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -18,7 +19,10 @@ import pytest
 import redis
 
 from codservice import data_folder
+from codservice.data_folder import Layout
+from codservice.onebox.postgres import _give, _nobody
 from tests.harness.background import eventually
+from tests.harness.disk import needs_root, small_disk
 from tests.harness.processes import CHECKOUT, descendants, free_port, is_alive
 
 PACKAGES = sysconfig.get_paths()["platlib"]
@@ -140,6 +144,27 @@ def test_data_folder_of_any_name(run, tmp_path, name):
     assert service.stop() == 0
 
 
+@needs_root
+def test_a_disk_that_was_full_and_is_freed_brings_the_database_back(run, tmp_path):
+    with small_disk(tmp_path / "disk", 320) as disk:
+        service = run(disk.folder / "data").wait_until_up()
+        service.query("CREATE TABLE kept AS SELECT 7 AS number")
+        disk.fill()
+        os.kill(service.find("bin/postgres"), signal.SIGKILL)
+        eventually(lambda: service.said().count("MB free") > 2)
+        assert service.find("stub web")
+        disk.free()
+
+        def is_back() -> bool:
+            try:
+                return service.query("SELECT number FROM kept") == 7
+            except psycopg.OperationalError:
+                return False
+
+        eventually(is_back)
+        assert service.stop() == 0
+
+
 @pytest.fixture
 def nobody():
     """An ordinary user: how to become it, and a Python that it may run."""
@@ -169,10 +194,45 @@ def test_runs_as_an_ordinary_user(run, nobody):
         shutil.rmtree(folder)
 
 
+def may_enter(path: Path, uid: int) -> bool:
+    """Whether a process of this user can connect to the socket."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setuid(uid)
+            socket.socket(socket.AF_UNIX).connect(str(path))
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
-def test_as_root_the_servers_run_as_another_user_below_a_closed_folder(run, tmp_path):
+def test_as_root_the_servers_run_as_a_user_of_their_own_below_a_closed_folder(run, tmp_path):
     tmp_path.chmod(0o700)
     service = run().wait_until_up()
-    for words in ("bin/postgres", "valkey-server"):
-        assert Path(f"/proc/{service.find(words)}").stat().st_uid != 0
+    owners = {Path(f"/proc/{service.find(words)}").stat().st_uid for words in ("bin/postgres", "valkey-server")}
+    assert len(owners) == 1
+    with pytest.raises(KeyError):  # else whatever runs as that user could enter
+        pwd.getpwuid(owners.pop())
+    layout = Layout(service.data)
+    for path in (layout.postgres_socket, layout.valkey_socket):
+        assert may_enter(path, os.geteuid())
+        assert not may_enter(path, _nobody().uid)
+    assert service.stop() == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
+def test_as_root_a_cluster_that_nobody_owned_is_taken_from_them(run):
+    service = run().wait_until_up()
+    service.query("CREATE TABLE kept AS SELECT 7 AS number")
+    assert service.stop() == 0
+    _give(Layout(service.data).cluster, _nobody())
+
+    service = run().wait_until_up()
+    assert service.query("SELECT number FROM kept") == 7
+    cluster = Layout(service.data).cluster
+    owners = {path.stat().st_uid for path in (cluster, *cluster.rglob("*"))}
+    assert len(owners) == 1
+    assert owners.isdisjoint({0, _nobody().uid})
     assert service.stop() == 0

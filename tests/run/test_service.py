@@ -59,7 +59,9 @@ def test_service_from_nothing_to_its_second_start(run):
 
 def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run):
     key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
-    service = run(module="codservice.onebox", SECRET_KEY="x" * 50, ENCRYPTION_KEYS=key, HTTPS="false").wait_until_up()
+    service = run(
+        module="codservice.onebox", SECRET_KEY="abcde" * 10, ENCRYPTION_KEYS=key, HTTPS="false"
+    ).wait_until_up()
 
     with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/console/login/", timeout=PATIENCE) as answer:
         styles = re.findall(r'href="(/static/[^"]+\.css)"', answer.read().decode())

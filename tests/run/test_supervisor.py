@@ -7,6 +7,8 @@ import sys
 import textwrap
 import time
 
+import pytest
+
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, descendants
 
@@ -22,13 +24,13 @@ while True: time.sleep(60)
 """
 
 
-def supervise(tmp_path, processes: str, stop_order: str = "()") -> subprocess.Popen[str]:
+def supervise(tmp_path, processes: str, stop_order: str = "()", before: str = "") -> subprocess.Popen[str]:
     code = f"""
         import os, signal, sys
         from codservice.onebox import supervisor
         from codservice.onebox.process import Process
         from codservice.errors import CannotStart
-        supervisor.FAILED_STARTS = 3
+        supervisor.FAILED_STARTS, supervisor.LONGEST_BACKOFF = 3, 0.4
         python = sys.executable
         notes = {str(tmp_path / "notes")!r}
         def noted(name, before_exit="pass"):
@@ -36,9 +38,13 @@ def supervise(tmp_path, processes: str, stop_order: str = "()") -> subprocess.Po
             return [python, "-c", script]
         def seen(name):
             return os.path.exists(notes + "." + name)
+        def up():
+            open(notes + ".up", "w").close()
+            return True
+        {before.strip()}
         processes = {processes}
         try:
-            sys.exit(supervisor.Supervisor(processes, stop_order={stop_order}, say=print).run())
+            sys.exit(supervisor.Supervisor(processes, stop_order={stop_order}, is_up=up, say=print).run())
         except CannotStart as error:
             print(error)
             sys.exit(1)
@@ -102,6 +108,63 @@ def test_many_accidents_after_good_starts_are_not_a_crash_loop(tmp_path):
     )
     eventually(lambda: (tmp_path / "starts").exists() and len((tmp_path / "starts").read_text()) >= 5)
     assert running.poll() is None
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 0
+
+
+FALTERING = """
+import os, sys, time
+open({notes!r} + ".starts", "a").write("x")
+if os.path.exists({notes!r} + ".broken"): os._exit({status})
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("status", [1, os.EX_CONFIG])
+def test_what_fails_when_all_were_up_is_tried_until_it_works_again(tmp_path, status):
+    """As a worker does whose Redis refuses, or a PostgreSQL whose disk is full; the others stay."""
+    script = FALTERING.format(notes=str(tmp_path / "notes"), status=status)
+    running = supervise(
+        tmp_path,
+        f"""[Process("web", noted("web"), is_ready=lambda: seen("web")),
+             Process("worker", [python, "-c", {script!r}], is_ready=lambda: seen("starts"))]""",
+    )
+    eventually((tmp_path / "notes.up").exists)
+    (worker,) = (pid for pid, line in descendants(running.pid).items() if ".starts" in line)
+    (web,) = descendants(running.pid).keys() - {worker}
+    (tmp_path / "notes.broken").touch()
+    os.kill(worker, signal.SIGKILL)
+    starts = tmp_path / "notes.starts"
+    eventually(lambda: len(starts.read_text()) > 6)
+    (tmp_path / "notes.broken").unlink()
+    tried = len(starts.read_text())
+    eventually(lambda: len(starts.read_text()) > tried and len(descendants(running.pid)) == 2)
+    assert web in descendants(running.pid)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 0
+
+
+def test_what_cannot_even_be_started_when_all_were_up_is_tried_again(tmp_path):
+    """As a database on a full disk; a start of the whole service says so and ends."""
+    refusing = f"""
+        def before_start():
+            if os.path.exists({str(tmp_path / "notes.broken")!r}):
+                open({str(tmp_path / "notes.refused")!r}, "a").write("x")
+                raise CannotStart("The disk is full.")
+    """
+    running = supervise(
+        tmp_path,
+        """[Process("database", noted("database"), is_ready=lambda: seen("database"), before_start=before_start)]""",
+        before=refusing,
+    )
+    eventually((tmp_path / "notes.up").exists)
+    (tmp_path / "notes.broken").touch()
+    (database,) = descendants(running.pid)
+    os.kill(database, signal.SIGKILL)
+    refused = tmp_path / "notes.refused"
+    eventually(lambda: refused.exists() and len(refused.read_text()) > 6)
+    (tmp_path / "notes.broken").unlink()
+    eventually(lambda: descendants(running.pid))
     running.send_signal(signal.SIGTERM)
     assert running.wait(PATIENCE) == 0
 

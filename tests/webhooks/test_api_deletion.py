@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from tests.harness.background import PATIENCE
+from tests.harness.background import PATIENCE, Background
 from tests.harness.receivers import Receiver, answer, hang
 from webhooks import delivery, events, registry, tasks
 from webhooks.models import Attempt, Claim, Delivery, Event
@@ -164,3 +164,36 @@ def test_a_claim_that_is_being_made_meanwhile_is_waited_for(alice, register, del
         thread.join(PATIENCE)
         assert not thread.is_alive()
     assert Claim.objects.exists()
+
+
+def test_while_nobody_can_be_kept_from_claiming_nothing_is_deleted_and_the_next_try_does_it(
+    api, alice, register, delivery_of
+):
+    webhook = register(alice)
+    row = delivery_of(webhook)
+    path = f"/api/v1/webhooks/{webhook.id}"
+    with transaction.atomic():
+        delivery.hold_off_claims()
+        assert Background(lambda: api.delete(path).status_code).result() == 503
+    assert api.get(path).status_code == 200
+    row.refresh_from_db()
+    assert row.status == "pending"
+
+    assert api.delete(path).status_code == 204
+
+    row.refresh_from_db()
+    assert row.status == "dropped"
+
+
+@pytest.mark.parametrize("table", ["webhooks_delivery", "webhooks_claim"])
+def test_what_is_deleted_is_answered_so_when_the_rest_of_the_work_fails(api, alice, register, delivery_of, table):
+    webhook = register(alice)
+    row = delivery_of(webhook)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        assert Background(lambda: api.delete(f"/api/v1/webhooks/{webhook.id}").status_code).result() == 204
+
+    assert api.get(f"/api/v1/webhooks/{webhook.id}").status_code == 404
+    tasks.drop_left_over()
+    row.refresh_from_db()
+    assert row.status == "dropped"

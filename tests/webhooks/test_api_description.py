@@ -1,35 +1,48 @@
 """The OpenAPI description has the calls about webhooks, and the deliveries themselves as `webhooks`."""
 
 import json
+from decimal import Decimal
 
 import jsonschema_rs
 import pytest
-import yaml
 from django.db import transaction
 from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
-from inventory import stock
-from orders import lifecycle
+from inventory import catalog, stock
+from orders import editing, lifecycle
+from orders.models import CallNote, CallState
 from tests.factories import ProductFactory, make_order
+from tests.harness.description import described
 from webhooks import events, posts
 from webhooks.models import Event
+from webhooks.openapi import example_of
 
 
 @pytest.fixture
 def description(client, db):
-    return yaml.safe_load(client.get("/api/schema").content)
+    return described(client)
 
 
 def test_every_event_that_is_written_fits_its_description(description, alice, register):
     webhook = register(alice)
     actor = Actor(Role.API, "API key test")
-    lifecycle.confirm(make_order(alice).id, actor=Actor.of_user(alice.holder))
+    supervisor = Actor(Role.SUPERVISOR, "Karim")
+    for end in (lifecycle.deliver, lifecycle.return_order):
+        order = make_order(alice, external_id=end.__name__)
+        editing.edit(order.id, editing.Edit(customer_name="Amine"), actor=supervisor)
+        plan = lifecycle.CallPlan(CallState.RETRY, timezone.now(), attempts=1)
+        lifecycle.add_call_note(order.id, plan=plan, agent=alice.holder, outcome=CallNote.Outcome.BUSY)
+        for move in (lifecycle.confirm, lifecycle.ship, end):
+            move(order.id, actor=supervisor)
     lifecycle.cancel(make_order(alice).id, actor=actor)
+    catalog.save(alice.id, [catalog.Draft("NEW", "New", Decimal(10))], actor=actor, sets_stock=True)
     product = ProductFactory(account=alice)
     stock.set_quantities(alice.id, [stock.Update(quantity=7, sku=product.sku)], actor=actor)
     with transaction.atomic():
         events.ping(alice.id, webhook.id, at=timezone.now())
+        for kind in Event.Kind.values:
+            events.ping(alice.id, webhook.id, at=timezone.now(), kind=kind, example=example_of(kind))
 
     assert set(description["webhooks"]) == {*Event.Kind.values, "ping"}
     written = Event.objects.all()
@@ -43,7 +56,15 @@ def test_every_event_that_is_written_fits_its_description(description, alice, re
 
 def test_every_header_that_is_sent_is_described(description, delivery_of, alice, register):
     delivery = delivery_of(register(alice))
-    post = posts.Post(delivery.id, "https://shop.example/", "ping", b"{}", ["whsec_YQ==", "whsec_Yg=="], 1)
+    post = posts.Post(
+        delivery.id,
+        "https://shop.example/",
+        "ping",
+        b"{}",
+        ["whsec_YQ==", "whsec_Yg=="],
+        1,
+        event_id=delivery.event_id,
+    )
     sent = {line.partition(":")[0] for line in posts.headers(post, 0)} - {
         "Content-Type",
         "User-Agent",
@@ -64,6 +85,7 @@ def test_the_calls_are_described(description):
     }
     assert said == {
         ("webhooks", "get"), ("webhooks", "post"), ("webhooks/{id}", "get"), ("webhooks/{id}", "delete"),
+        ("webhooks/{id}", "patch"), ("webhooks/{id}/recover", "post"),
         ("webhooks/{id}/ping", "post"), ("webhooks/{id}/rotate-secret", "post"), ("webhooks/{id}/deliveries", "get"),
         ("deliveries/{id}/resend", "post"),
     }  # fmt: skip

@@ -11,9 +11,10 @@ from urllib.request import Request, urlopen
 import pytest
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
+from codservice.operations import duties
 from tests.harness.background import PATIENCE, at_once
 from webhooks import posts, queue, registry, secrets
 from webhooks.management.commands import resend_deliveries
@@ -75,7 +76,7 @@ def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, del
 
 @pytest.mark.parametrize(
     "args",
-    [("--status", "lost"), ("--event", "order.shipped"), ("--account", "nobody@example.com"), ("--from", "yesterday")],
+    [("--status", "lost"), ("--event", "order.eaten"), ("--account", "nobody@example.com"), ("--from", "yesterday")],
 )
 def test_filters_that_cannot_be_used_are_refused(db, args):
     with pytest.raises(CommandError):
@@ -200,6 +201,7 @@ def test_a_due_delivery_that_nobody_takes_is_told(client, webhook, delivery_of):
 
 
 def test_what_is_not_due_or_waits_for_its_receiver_is_no_problem(alice, register, delivery_of):
+    duties.note("worker")
     late = timezone.now() - timedelta(hours=1)
     failing, deleted, patient, busy = (register(alice) for _ in range(4))
     for webhook in (failing, deleted, busy):
@@ -214,6 +216,19 @@ def test_what_is_not_due_or_waits_for_its_receiver_is_no_problem(alice, register
 
     assert queue.oldest_due() == 0
     Claim.objects.update(until=late)
+    assert queue.oldest_due() > 3500
+
+
+def test_when_no_worker_lives_what_waits_for_a_failing_receiver_waits_for_a_worker(client, webhook, delivery_of):
+    delivery_of(webhook, created_at=timezone.now() - timedelta(hours=1))
+    Webhook.objects.update(is_failing=True)
+    assert queue.oldest_due() > 3500
+    assert client.get("/readyz").status_code == 503
+
+    duties.note("worker")
+    assert queue.oldest_due() == 0
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE operations_duty SET done_at = now() - interval '61 s'")
     assert queue.oldest_due() > 3500
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from codservice.accounts.models import Account
+from codservice.days import ALGIERS
 from tests.harness.deliveries import write_delivery
 from webhooks import account_pages, delivery, registry, secrets
 from webhooks.models import Attempt, Delivery, Event, Webhook
@@ -205,7 +206,7 @@ def test_the_reasons_are_those_of_the_sender() -> None:
     from webhooks import posts
 
     known = {posts.TIMEOUT, posts.UNREACHABLE, posts.BLOCKED, posts.TLS, posts.BAD_ANSWER, posts.STATUS,
-             posts.NO_SECRET}  # fmt: skip
+             posts.NO_SECRET, posts.UNRECORDED}  # fmt: skip
     assert set(REASONS) == known
 
 
@@ -352,3 +353,55 @@ def test_the_list_costs_the_same_whatever_is_in_it(
 def test_subscriptions_name_every_kind(browser: Client, names: dict[str, Any]) -> None:
     text = page(browser, HOME)
     assert re.findall(r'name="events" value="([\w.]+)"', text) == Event.Kind.values
+
+
+# --- Mending ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_webhook_is_changed_and_keeps_its_secret(browser: Client, webhook: Webhook) -> None:
+    text = page(browser, at(webhook, "/change"))
+    assert re.findall(r'name="events" value="([\w.]+)"', text) == Event.Kind.values
+    data = {"url": "https://Shop.example/new", "events": ["order.created"], "description": "Orders <b>"}
+
+    answer = browser.post(at(webhook, "/change"), data | {"is_active": "on"})
+
+    assert (answer.status_code, answer.url) == (302, at(webhook))
+    secret = bytes(webhook.secret)
+    webhook.refresh_from_db()
+    assert (webhook.url, webhook.events, webhook.is_active) == ("https://shop.example/new", ["order.created"], True)
+    assert bytes(webhook.secret) == secret
+    assert escape("Orders <b>") in page(browser, at(webhook))
+    assert browser.post(at(webhook, "/change"), data).status_code == 302
+    webhook.refresh_from_db()
+    assert webhook.is_active is False
+    refused = browser.post(at(webhook, "/change"), data | {"url": "http://shop.example/"})
+    assert refused.status_code == 422
+    assert "Must start with https://." in refused.content.decode()
+
+
+def test_an_example_of_a_kind_is_sent(browser: Client, webhook: Webhook) -> None:
+    answer = browser.post(at(webhook, "/ping"), {"event": "order.shipped"})
+
+    sent = Delivery.objects.get()
+    assert (answer.url, sent.event.kind) == (page_of(sent), "order.shipped")
+    assert '"example":true' in sent.event.body
+    assert browser.post(at(webhook, "/ping"), {"event": "order.eaten"}).url == at(webhook)
+    Webhook.objects.update(is_active=False)
+    assert browser.post(at(webhook, "/ping")).url == at(webhook)
+    assert Delivery.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_missed_is_sent_by_a_button(browser: Client, webhook: Webhook) -> None:
+    write_delivery(webhook, "failed", attempts=4)
+    today = timezone.now().astimezone(ALGIERS).date()
+    assert "Send what was missed" in page(browser, at(webhook, "/recover"))
+
+    answer = browser.post(
+        at(webhook, "/recover"), {"since": today.isoformat(), "until": today.isoformat()}, follow=True
+    )
+
+    assert "1 delivery is sent." in answer.content.decode()
+    assert Delivery.objects.get().status == "pending"
+    for since, until in (("2020-01-01", ""), (today.isoformat(), "2020-01-01"), ("x", ""), ("", "")):
+        assert browser.post(at(webhook, "/recover"), {"since": since, "until": until}).status_code == 422

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.background import eventually
 from webhooks import receivers
+from webhooks.names import Names
 
 pytestmark = pytest.mark.usefixtures("names")
 
@@ -145,6 +147,28 @@ def test_a_name_that_may_be_public_or_does_not_resolve_is_accepted(names, addres
     names["shop.example"] = addresses
 
     assert receivers.normalise("https://shop.example/") == "https://shop.example/"
+
+
+@pytest.mark.parametrize("host", ["db", "db.", "DB", "unknown", "ｄｂ"])
+def test_a_machine_beside_us_is_not_told_from_none(names, host):
+    """A name without a dot is refused in the same words whether it leads anywhere, and nobody is asked."""
+    names["db"] = lambda: pytest.fail("it was looked up")
+
+    with pytest.raises(receivers.Unusable, match=r"^The host must be a public one\.$"):
+        receivers.normalise(f"https://{host}/")
+
+
+def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch):
+    """`grafana.monitoring` would lead to a service of our cluster where that is a domain to search."""
+    asked = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_, **__: asked.append(name) or [])
+    known = Names(lambda: None, local_names=False)
+
+    receivers.normalise("https://grafana.monitoring/")
+    known.ask("grafana.monitoring")
+    eventually(known.answers)
+
+    assert asked == ["grafana.monitoring."] * 2
 
 
 def test_a_resolver_that_hangs_holds_nothing_up(names):

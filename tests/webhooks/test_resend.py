@@ -1,5 +1,6 @@
 """`POST /deliveries/{id}/resend`, and `delivery.resend` for the command and the console."""
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -9,7 +10,7 @@ import pytest
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from tests.harness.background import at_once
+from tests.harness.background import PATIENCE, at_once
 from webhooks import delivery as engine
 from webhooks import registry
 from webhooks.models import Delivery, Event, Webhook
@@ -128,7 +129,7 @@ def other_session():
 
 @pytest.mark.django_db(transaction=True)
 def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhile(
-    alice, register, delivery_of, other_session
+    alice, register, delivery_of, other_session, monkeypatch
 ):
     """The deletion passes over deliveries that are locked: a resend that it has overtaken must not keep one from it."""
     deleted, kept = register(alice), register(alice)
@@ -136,7 +137,10 @@ def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhil
     (gate, gate_session), (hold, hold_session) = other_session(), other_session()
     gate.execute("SELECT FROM webhooks_webhook WHERE id = %s FOR UPDATE", [deleted.id])
     hold.execute("UPDATE webhooks_delivery SET attempt_count = 1 WHERE id = %s", [second.id])
-    hold.execute("SELECT pg_advisory_lock(%s)", [engine.CLAIMING])
+    may_drop, drop = threading.Event(), registry._drop_pending
+    monkeypatch.setattr(
+        registry, "_drop_pending", lambda *args, **more: may_drop.wait(PATIENCE) and drop(*args, **more)
+    )
 
     with ThreadPoolExecutor(2) as pool:
         deleting = pool.submit(closing, registry.delete, alice.id, deleted.id)
@@ -145,8 +149,8 @@ def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhil
         waiting_for(deletion, 1)
         gate.connection.rollback()
         # Deleted, and about to drop what waits; the resend has heard of it, and waits for its other delivery.
-        waiting_for(hold_session, 2)
-        hold.execute("SELECT pg_advisory_unlock(%s)", [engine.CLAIMING])
+        waiting_for(hold_session, 1)
+        may_drop.set()
         deleting.result()
         first.refresh_from_db()
         hold.connection.commit()

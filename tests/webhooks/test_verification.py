@@ -30,6 +30,7 @@ JAVASCRIPT = Path(__file__).with_name("javascript")
 
 SECRET = secrets.make_secret()
 OLD_SECRET = secrets.make_secret()
+EVENT_ID = UUID("01954f6e-5b6c-7a1b-9c2d-3e4f5a6b7c8d")  # as the guide has it
 BODIES = [
     body.encode()
     for body in (
@@ -45,6 +46,7 @@ BODIES = [
 def headers_of(body: bytes, *used: str, now: float | None = None, delivery_id: UUID | None = None) -> dict[str, str]:
     """The headers of a delivery as it is sent, signed with the secrets in `used`."""
     post = posts.Post(delivery_id or uuid4(), "https://shop.example/", "order.confirmed", body, used or (SECRET,), 1)
+    post.event_id = EVENT_ID
     lines = posts.headers(post, time.time() if now is None else now)
     return dict(line.split(": ", 1) for line in lines if ": " in line)
 

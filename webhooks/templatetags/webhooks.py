@@ -15,8 +15,15 @@ STATUSES = {
     Delivery.Status.DROPPED: _("Dropped"),
 }
 KINDS = {
+    Event.Kind.ORDER_CREATED: _("an order came in"),
+    Event.Kind.ORDER_UPDATED: _("an order was corrected"),
+    Event.Kind.ORDER_CALL_ATTEMPTED: _("a call decided nothing"),
     Event.Kind.ORDER_CONFIRMED: _("an order was confirmed"),
     Event.Kind.ORDER_CANCELLED: _("an order was canceled"),
+    Event.Kind.ORDER_SHIPPED: _("an order was shipped"),
+    Event.Kind.ORDER_DELIVERED: _("an order was delivered"),
+    Event.Kind.ORDER_RETURNED: _("an order came back"),
+    Event.Kind.PRODUCT_UPDATED: _("a product was made or changed"),
     Event.Kind.INVENTORY_UPDATED: _("stock changed"),
     Event.PING: _("test event"),
 }
@@ -29,6 +36,7 @@ REASONS = {
     "bad_answer": _("What came back was no HTTP answer."),
     "status": _("Only a status from 200 to 299 is an acknowledgement."),
     "unreadable_secret": _("The signing secret cannot be read any more. Rotate it."),
+    "unrecorded": _("An error of ours: how this attempt went could not be written down."),
 }
 
 

@@ -1,3 +1,4 @@
+import secrets
 from argparse import ArgumentParser
 from datetime import timedelta
 from decimal import Decimal
@@ -6,20 +7,20 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.management.base import CommandError
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
+from agents.backdating import spread_over_time
 from agents.desk import claims, decisions
-from agents.desk.decisions import CancelReason
 from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
-from inventory import stock
-from orders import demo, importing, lifecycle
+from inventory import catalog
+from orders import demo, editing, fees, importing, lifecycle
+from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
-PASSWORD = "demo"  # noqa: S105  (of the demonstration alone, and it is printed)
 BATCH = 200
 # How often an order ends where it ends, as call centers tell it: most wait or are confirmed, a fifth is canceled.
 FATES = {
@@ -57,7 +58,8 @@ class Command(commands.Command):
             return
         chance = Random(seed)  # noqa: S311  (no secret is made of it)
         with transaction.atomic():
-            account, agents = self.make_people(email, seed)
+            password = secrets.token_urlsafe(12)
+            account, agents = self.make_people(email, seed, password)
             bodies = [demo.order(chance, f"DEMO-{seed}-{number + 1}") for number in range(orders)]
             twins = self.pair(bodies)
             products = dict(account.products.values_list("name", "id"))
@@ -71,24 +73,27 @@ class Command(commands.Command):
                     self.live(order, chance, agents)
             for agent in agents:
                 claims.release_all(agent)
-            self.spread_over_time(account)
+            spread_over_time(account, chance)
         users = [user.username for user in agents]
         if options["json"]:
-            self.print_json({"account": email, "agents": users, "password": PASSWORD, "orders": orders})
+            self.print_json({"account": email, "agents": users, "password": password, "orders": orders})
         else:
-            self.stdout.write(f"Account {email}, agents {', '.join(users)}; the password of each is “{PASSWORD}”.")
+            people = f"Account {email}, agents {', '.join(users)}"
+            self.stdout.write(f"{people}; the password of each is {password} (shown only now)")
 
-    def make_people(self, email: str, seed: int) -> tuple[Account, list[User]]:
-        holder = User.objects.create_user(email, email, PASSWORD, first_name="Yasmine", last_name="Demo")
+    def make_people(self, email: str, seed: int, password: str) -> tuple[Account, list[User]]:
+        """They sign in wherever the service can be reached, so their password is nobody's to guess."""
+        holder = User.objects.create_user(email, email, password, first_name="Yasmine", last_name="Demo")
         account = Account.objects.create(name=f"Boutique Demo {seed}", holder=holder)
         products = [
-            stock.Draft(sku=sku, name=name, price=Decimal(price), stock_quantity=20 + 7 * number)
+            catalog.Draft(sku=sku, name=name, price=Decimal(price), stock_quantity=20 + 7 * number)
             for number, (sku, name, price) in enumerate(demo.CATALOG)
         ]
-        stock.import_products(account.id, products, actor=Actor.of_command("seed_demo"))
+        catalog.save(account.id, products, actor=Actor.of_command("seed_demo"), sets_stock=True)
+        fees.set_fees(account.id, demo.fees())
         agents = []
         for name, group in (("samira", "Agents"), ("farid", "Agents"), ("nadia", "Supervisors")):
-            user = User.objects.create_user(f"{name}{seed}", password=PASSWORD, first_name=name.title(), is_staff=True)
+            user = User.objects.create_user(f"{name}{seed}", password=password, first_name=name.title(), is_staff=True)
             user.groups.add(Group.objects.get(name=group))
             agents.append(user)
         return account, agents
@@ -114,9 +119,11 @@ class Command(commands.Command):
                 self.call(order, chance.choice(SILENT), agent, chance)
         if fate == "silent":
             return
+        if fate != "promised" and chance.random() < 0.15:
+            self.call(order, Outcome.CALLBACK, agent, chance)
         if chance.random() < 0.2:
             claim_id = claims.take(order.id, agent=agent)
-            address = lifecycle.Edit(customer_address=f"{order.customer_address}, 2e étage")
+            address = editing.Edit(customer_address=f"{order.customer_address}, 2e étage")
             order = decisions.edit(claim_id, order.id, address, agent=agent, seen_version=order.version)
         if fate == "promised":
             self.call(order, Outcome.CALLBACK, agent, chance)
@@ -146,22 +153,3 @@ class Command(commands.Command):
             lifecycle.deliver(order.id, actor=supervisor)
         if fate == "returned":
             lifecycle.return_order(order.id, actor=supervisor)
-
-    def spread_over_time(self, account: Account) -> None:
-        """Move each order with all that belongs to it into the last two weeks: those that wait, into the last day."""
-        ago = (
-            "o.ago * CASE WHEN o.status = 'pending_confirmation' THEN interval '5 minutes' ELSE interval '2 hours' END"
-        )
-        moved = "SELECT id, status, row_number() OVER (ORDER BY id DESC) AS ago FROM orders_order WHERE account_id = %s"
-        with connection.cursor() as cursor:
-            for table, times, key in (
-                ("orders_statuschange", ["at"], "order_id"),
-                ("orders_callnote", ["created_at", "callback_at"], "order_id"),
-                ("orders_orderedit", ["at"], "order_id"),
-                ("orders_order", ["created_at", "updated_at", "confirmed_at", "canceled_at", "call_due_at"], "id"),
-            ):
-                changes = ", ".join(f"{time} = t.{time} - {ago}" for time in times)
-                cursor.execute(
-                    f"UPDATE {table} t SET {changes} FROM ({moved}) o WHERE t.{key} = o.id",  # noqa: S608
-                    [account.id],
-                )

@@ -25,6 +25,9 @@
     next.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
+  // On a wide screen there is a column for it; on others it is folded until it is wanted.
+  if (matchMedia("(min-width: 1500px)").matches) document.querySelectorAll("details.script").forEach((script) => { script.open = true; });
+
   document.querySelectorAll("[data-copy]").forEach((button) => {
     button.hidden = !navigator.clipboard;
     const label = button.textContent;

@@ -13,15 +13,15 @@
   }
 
   function show() {
-    const fee = centimes(form.elements.shipping_fee.value);
-    if (fee === null) return;
-    let sum = centimes(form.dataset.total) + fee - centimes(form.dataset.fee);
+    const [fee, discount] = [form.elements.shipping_fee, form.elements.discount].map((field) => centimes(field.value));
+    if (fee === null || discount === null) return;
+    let sum = centimes(form.dataset.total) + fee - centimes(form.dataset.fee) - discount + centimes(form.dataset.discount);
     for (const row of form.querySelectorAll("tr[data-price]")) {
-      const [quantity, remove] = row.querySelectorAll("input");
+      const [quantity, remove] = ["quantity", "remove"].map((kind) => row.querySelector(`[name^="${kind}-"]`));
       const now = remove.checked ? 0 : Number(quantity.value || 0);
       quantity.readOnly = remove.checked;
       row.classList.toggle("removed", now === 0);
-      sum += (now - Number(row.dataset.quantity)) * centimes(row.dataset.price);
+      sum += now * centimes(row.dataset.price) - centimes(row.dataset.was);
     }
     const dinars = String(Math.trunc(Math.abs(sum) / 100)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
     const rest = Math.abs(sum) % 100;
@@ -30,6 +30,56 @@
 
   form.addEventListener("input", show);
   show();
+
+  // --- What the other buttons do: the page as it would come back, of which parts are taken over ---
+
+  let asked = 0;
+  async function rewrite(name, value, parts) {
+    const number = ++asked;
+    const body = new URLSearchParams(new FormData(form));
+    body.set(name, value);
+    const answer = await fetch(location.pathname, { method: "POST", body, redirect: "manual" }).catch(() => null);
+    if (!answer?.ok || number !== asked) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (number !== asked) return;
+    for (const id of parts) {
+      const [now, next] = [document.getElementById(id), page.getElementById(id)];
+      if (!now || !next) continue;
+      if (now.matches("input")) now.value = next.value;
+      else now.replaceChildren(...next.childNodes);
+    }
+    show();
+    if (name === "choose") form.querySelector("#lines tr:last-child [name^=quantity]").focus();
+  }
+
+  const FEE = ["fee", "edit-shipping_fee", "edit-fee_for"];
+  form.addEventListener("click", (event) => {
+    const button = event.target.closest("button[name]");
+    if (!button || pressing.isDead(button)) return;
+    event.preventDefault();
+    rewrite(button.name, button.value, { search: ["found"], choose: ["lines", "found"], propose: FEE }[button.name]);
+  });
+
+  let typing;
+  form.elements.q.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => rewrite("search", "1", ["found"]), 250);
+  });
+  form.elements.q.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    rewrite("search", "1", ["found"]);
+  });
+
+  let wilaya = form.elements.wilaya.value;
+  form.addEventListener("change", (event) => {
+    if (event.target === form.elements.wilaya && event.target.value !== wilaya) {
+      wilaya = event.target.value;
+      form.elements.commune.value = "";
+      rewrite("propose", "1", FEE);
+    }
+    if (event.target.name === "delivery_type") rewrite("propose", "1", FEE);
+  });
 
   // --- Places: a combobox after the ARIA Authoring Practices ---
 

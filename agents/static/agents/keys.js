@@ -30,27 +30,55 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  const pressed = document.querySelector(`[data-key="${CSS.escape(keyOf(event))}"]`);
+  if (document.documentElement.dataset.keys === "off") return;
+  const key = keyOf(event);
+  const bearers = [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]${ifNoPanel()}`)];
+  const pressed = inOpenPanel(key) ?? bearers.find((each) => each.checkVisibility({ visibilityProperty: true }));
   if (!pressed || pressed.closest("fieldset:disabled") || !pressed.checkVisibility()) return;
   event.preventDefault();
   if (pressed.matches("textarea")) pressed.focus();
-  else if (pressed.matches("summary")) turn(pressed.parentElement);
+  else if (pressing.isDead(pressed) || isSecondOfTwo(pressed, key)) return;
+  else if (pressed.matches("summary")) turn(pressed.parentElement, key);
   else pressed.click();
 });
 
+/** The second of two keys: what it presses in the panel that the first one opened. */
+function inOpenPanel(key) {
+  return document.querySelector(`details[name][open] [data-then="${CSS.escape(key)}"]`);
+}
+
+/** While a panel is open, no key decides anything beside it. */
+function ifNoPanel() {
+  return document.querySelector("details[name][open]") ? ":not([name=outcome])" : "";
+}
+
+/** The key that opened the panel, pressed again by a hand that trembles, is no choice in it. */
+let opened = { key: null, at: 0 };
+function isSecondOfTwo(pressed, key) {
+  return pressed.dataset.then && key === opened.key && performance.now() - opened.at < 1000;
+}
+
 /** At once: the next key may already be meant for the panel. The event `toggle` comes later. */
-function turn(panel) {
+function turn(panel, key) {
   panel.open = !panel.open;
+  if (panel.open) opened = { key, at: performance.now() };
   if (panel.open) enter(panel);
   else panel.querySelector("summary").focus();
 }
 
-/** What opens is typed into. */
+/** The first choice; what is typed is reached by its key, or by Tab. */
 function enter(panel) {
-  if (!panel.querySelector(".panel").contains(document.activeElement)) {
-    panel.querySelector(".panel :is(select, button, input)").focus();
-  }
+  if (!panel.querySelector(".panel").contains(document.activeElement)) panel.querySelector(".panel button").focus();
 }
+
+// What cannot be done without words asks for them.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-asks]");
+  const words = button && document.getElementById(button.dataset.asks);
+  if (!words || words.value) return;
+  event.preventDefault();
+  words.focus();
+});
 
 document.addEventListener("toggle", (event) => {
   if (event.target.matches("details[name]") && event.target.open) enter(event.target);

@@ -10,8 +10,6 @@
   let state = { held: true, changed: [], says: [] };
   let leaseEnds = Date.now() + said.lease * 1000;
   let lastKept = Date.now();
-  let failures = 0;
-  let isSent = false;
 
   // --- What the agent is told, and which buttons still hold ---
 
@@ -20,9 +18,9 @@
   }
 
   function show() {
-    for (const part of form.querySelectorAll("fieldset[data-needs]")) {
+    for (const part of document.querySelectorAll("fieldset[data-needs]")) {
       const changed = part.dataset.needs === "order" ? state.changed.includes(chosen()) : state.changed.length > 0;
-      part.disabled = !state.held || changed;
+      part.disabled = !state.held || changed || pressing.isShut();
     }
     document.querySelectorAll("[data-order]").forEach((card) => {
       card.classList.toggle("changed", !state.held || state.changed.includes(card.dataset.order));
@@ -52,23 +50,21 @@
         return null;
       }
       if (!answer.ok) throw new Error(answer.status);
-      failures = 0;
       return await answer.json();
     } catch {
-      failures += 1;
-      if (failures === 3) state = { ...state, says: [said.away] };
+      if (!pressing.isSent()) pressing.check();
       return null;
     }
   }
 
   let asking = false;
   async function look() {
-    if (asking || isSent) return;
+    if (asking || pressing.isSent()) return;
     asking = true;
     const seen = new URLSearchParams(new FormData(form).getAll("seen").map((value) => ["seen", value]));
     const answer = await ask(`${said.state}?${seen}`);
     asking = false;
-    if (isSent) return;
+    if (pressing.isSent()) return;
     if (answer) {
       state = answer;
       leaseEnds = Date.now() + answer.lease * 1000;
@@ -78,7 +74,7 @@
   }
 
   async function keep() {
-    if (!state.held || isSent || Date.now() - lastKept < said.keptEvery * 1000) return;
+    if (!state.held || pressing.isSent() || Date.now() - lastKept < said.keptEvery * 1000) return;
     lastKept = Date.now();
     const answer = await ask(said.keep, { method: "POST", headers: { "X-CSRFToken": form.elements.csrfmiddlewaretoken.value } });
     if (answer?.held) {
@@ -94,10 +90,7 @@
   document.addEventListener("visibilitychange", () => document.hidden || look());
   for (const activity of ["keydown", "pointerdown", "pointermove"]) document.addEventListener(activity, keep, { passive: true });
 
-  form.addEventListener("submit", (event) => {
-    if (isSent) event.preventDefault();
-    isSent = true;
-  });
-  addEventListener("pageshow", () => { isSent = false; });
+  document.addEventListener("pressing", show);
+  show();
   document.addEventListener("change", (event) => event.target.matches("[name=order]") && show());
 })();

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Makes the files of ./secrets that compose.yaml names, those that are missing; keep a copy with your backups. Without
-# encryption_keys the webhooks' signing secrets cannot be read.
+# encryption_keys the webhooks' signing secrets cannot be read. The folder ./authorities is for WEBHOOK_CA_FILE.
 set -eu
 umask 022 # the containers' users read them; the folder is closed to others
-mkdir -p secrets
+mkdir -p secrets authorities
 chmod 700 secrets
 cd secrets
 

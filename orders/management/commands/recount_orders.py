@@ -2,14 +2,15 @@ from argparse import ArgumentParser
 from typing import Any
 
 from codservice import commands
-from orders import counts
+from orders import counts, daily
 
 
 class Command(commands.Command):
     help = """Set the counts right from which lists of orders have their totals, beside the running service.
 
 Triggers keep them; `check_service` says when they are wrong, as after a change of the orders' table with triggers
-switched off. Safe to run again."""
+switched off. The figures of merchants' home pages and of the call center are summed up anew too, within minutes.
+Safe to run again."""
     examples = "recount_orders\nrecount_orders --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -17,6 +18,7 @@ switched off. Safe to run again."""
 
     def handle(self, **options: Any) -> None:
         corrected = counts.recount()
+        daily.begin_anew()
         if options["json"]:
             self.print_json({"corrected": corrected})
         else:

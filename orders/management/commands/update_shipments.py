@@ -6,7 +6,8 @@ from typing import Any
 from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
-from codservice.files.file_command import Entry, Errors, FileCommand, Taken
+from codservice.files.file_command import FileCommand
+from codservice.files.intake import Entry, Errors, Taken
 from orders import shipments
 from orders.shipments import COLUMNS, WORDS
 

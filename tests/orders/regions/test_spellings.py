@@ -140,6 +140,31 @@ def test_exact_getters_take_the_canonical_code_only():
             regions.find_commune("Alger", wrong)
 
 
+@pytest.mark.parametrize(
+    ("official", "code"),
+    [
+        ("الاغواط", "03"),
+        ("أم البواقى", "04"),
+        ("تامنغست", "11"),
+        ("تيزى وزو", "15"),
+        ("سيدى بلعباس", "22"),
+        ("الوادى", "39"),
+    ],
+)
+def test_the_spellings_of_the_official_lists_are_taken_as_before(official, code):
+    assert regions.find_wilaya(official).code == code
+    assert regions.wilaya(code).name_ar != official
+
+
+def test_the_final_ya_of_arabic_names_has_its_dots():
+    """But for the names that end with an a: Aïssa, Moussa, Yahia, Mostefa, Marsa…"""
+    ends = {word for one in regions.COMMUNES for word in one.name_ar.split() if word.endswith("ى")}
+    assert ends == {
+        *("عيسى", "موسى", "يحيى", "بويحيى", "مصطفى", "سلمى", "يبقى"),
+        *("المرسى", "مرسى", "الوسطى", "الروى", "الدفلى", "ونسى", "الوسرى"),
+    }
+
+
 def test_the_tables_are_whole():
     communes = {one.code: one for wilaya in regions.WILAYAS for one in regions.communes_of(wilaya.code)}
     assert [one.code for one in regions.WILAYAS] == [f"{i:02}" for i in range(1, 70)]

@@ -178,6 +178,12 @@ def main() -> None:
             (outcome.post.url.split("/")[2], outcome.failure, outcome.milliseconds) for outcome in sender.finished(1.0)
         ]
 
+    # A name with public and private addresses, again and again by one sender.
+    again = []
+    for _ in range(3):
+        sender.start(Post(uuid4(), "https://mixed-public-first.test/hook", "order.confirmed", b"{}", [SECRET], 1))
+        again += [outcome.failure for outcome in sender.finished(5.0)]
+
     # The canaries are tried, so that a silent one means something.
     before = list(canaries.hits)
     for address in ("127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00:ec2::254", "64:ff9b::a9fe:a9fe"):
@@ -186,8 +192,8 @@ def main() -> None:
     time.sleep(0.1)
     tried = len(canaries.hits) - len(before)
     json.dump(
-        {"outcomes": outcomes, "crowd": crowd, "hits": before, "requests": canaries.requests, "canaries_tried": tried,
-         "environment": {name: os.environ.get(name) for name in given["environment"]}},
+        {"outcomes": outcomes, "crowd": crowd, "again": again, "hits": before, "requests": canaries.requests,
+         "canaries_tried": tried, "environment": {name: os.environ.get(name) for name in given["environment"]}},
         sys.stdout,
     )  # fmt: skip
 

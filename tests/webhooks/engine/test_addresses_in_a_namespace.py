@@ -117,6 +117,10 @@ def test_a_name_with_any_address_that_is_not_public_is_blocked(went, host):
     assert [outcome["failure"] for outcome in outcomes(went, [host])] == ["blocked_address"] * 2
 
 
+def test_it_is_blocked_at_every_attempt(went):
+    assert went["again"] == ["blocked_address"] * 3
+
+
 @pytest.mark.parametrize("host", BAD_HOSTS)
 def test_an_address_in_any_spelling_is_blocked_or_is_no_host(went, host):
     for outcome in outcomes(went, [host]):

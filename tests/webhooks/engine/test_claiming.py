@@ -2,13 +2,15 @@
 
 import asyncio
 import os
+import re
+import tempfile
 import threading
 import time
 from collections import Counter
 from uuid import uuid4
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from tests.harness.background import PATIENCE, Background, at_once
@@ -102,6 +104,21 @@ def test_retries_count_into_the_share(webhook_to):
     assert Claim.objects.filter(delivery__attempt_count=0).count() == 40
 
 
+def test_the_commit_of_a_claim_is_sent_with_it(receiver, webhook_to, tmp_path):
+    """A worker that stalled in between, or whose host vanished, would keep all others from claiming."""
+    write(webhook_to(receiver.url("/")))
+    connection.ensure_connection()
+    with (tmp_path / "trace").open("w+b") as file:
+        connection.connection.pgconn.trace(file.fileno())
+        (post,) = delivery.claim(uuid4(), 10)
+        connection.connection.pgconn.untrace()
+        file.seek(0)
+        said = re.findall(r"^[^\t]*\t([FB])\t\d+\t(\w+)", file.read().decode(), re.M)
+    heard = [who for who, _ in said].index("B")
+    assert ("F", "Sync") in said[:heard]
+    assert post.attempt == 1
+
+
 def test_a_batch_is_never_larger_than_asked_for(webhook_to):
     for _ in range(4):
         write(webhook_to("http://127.0.0.1:9/"), 20)
@@ -180,7 +197,10 @@ def test_who_takes_over_and_who_settles_late_do_not_wait_for_each_other(webhook_
     assert Claim.objects.get().delivery_id == free
 
 
-def test_what_a_killed_worker_had_taken_is_taken_over_when_its_lease_ends(engine, receiver, webhook_to, make_workers):
+@pytest.mark.parametrize("where", ["on its machine", "elsewhere"])
+def test_what_a_killed_worker_had_taken_is_taken_over_at_once_on_its_machine_and_elsewhere_when_its_lease_ends(
+    engine, receiver, webhook_to, make_workers, monkeypatch, tmp_path, where
+):
     receiver.default = answer(after=0.4)
     written = write(webhook_to(receiver.url()), 80)
     (worker,) = make_workers(1)
@@ -189,9 +209,11 @@ def test_what_a_killed_worker_had_taken_is_taken_over_when_its_lease_ends(engine
     worker.kill()
     in_flight = Claim.objects.count()
     assert 0 < in_flight <= delivery.AT_ONCE
-    engine.drain()
-    assert statuses()["pending"] == in_flight
-    pass_time(seconds=31)
+    if where == "elsewhere":
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        engine.drain()
+        assert statuses()["pending"] == in_flight
+        pass_time(seconds=delivery.LEASE.total_seconds() + 1)
     engine.drain()
     assert statuses() == {"delivered": 80}
     seen = Counter(request.delivery for request in receiver.requests)

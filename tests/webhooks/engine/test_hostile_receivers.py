@@ -6,11 +6,14 @@ import gzip
 import socket
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.harness.receivers import Behaviour, Connection, Receiver, answer, hang
 from tests.webhooks.engine.posting import post_all
+from webhooks.posts import Post
+from webhooks.sender import Sender
 
 LATEST = 3.3  # seconds
 MEGABYTES = 20.0
@@ -177,11 +180,26 @@ def test_what_counts_is_a_2xx_status_line_in_time_and_nothing_else(went, name, e
     assert (outcome["failure"], outcome["status"]) == expected
 
 
-def test_no_connection_is_told_from_no_answer_by_its_time_alone(went):
-    assert went["outcomes"]["refused"] | {"seconds": 0, "noted_seconds": 0} == {
-        "failure": "unreachable", "status": None, "kept": 0, "seconds": 0, "noted_seconds": 0,
+@pytest.mark.parametrize("name", ["refused", "not-accepted"])
+def test_a_port_that_refuses_is_not_told_from_one_that_is_filtered(went, name):
+    outcome = went["outcomes"][name]
+    assert outcome["seconds"] >= 3.0, "told of when the attempt's time is over"
+    assert outcome | {"seconds": 0} == {
+        "failure": "unreachable", "status": None, "kept": 0, "seconds": 0, "noted_seconds": 3.0,
     }  # fmt: skip
-    assert went["outcomes"]["not-accepted"]["failure"] == "timeout"
+
+
+def test_silence_on_a_connection_that_was_kept_is_told_from_no_connection():
+    with Receiver() as receiver:
+        receiver.behaviours["/hang"] = hang
+        sender = Sender(width=10, allow_private=True)
+        failures = []
+        for path in ("/", "/hang"):
+            sender.start(Post(uuid4(), receiver.url(path), "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+            failures += [outcome.failure for outcome in sender.finished(10)]
+        sender.close()
+        assert receiver.connections == 1
+    assert failures == ["", "timeout"]
 
 
 @pytest.mark.parametrize("status", OK_STATUSES)
@@ -239,6 +257,7 @@ def test_a_flood_is_left_at_once(went):
 def test_requests_carry_nothing_that_earlier_answers_set(went):
     names = {name for request in went["receiver"].requests for name in request.headers}
     assert names == {
-        "host", "content-type", "content-length", "user-agent", "accept", "x-service-event", "x-service-delivery",
+        "host", "content-type", "content-length", "user-agent", "accept", "x-service-event", "x-service-event-id",
+        "x-service-delivery",
         "x-service-attempt", "x-service-signature", "webhook-id", "webhook-timestamp", "webhook-signature",
     }  # fmt: skip

@@ -2,10 +2,16 @@
 
 import hashlib
 import hmac
-from datetime import timedelta
+import json
+from datetime import datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
+from codservice import values
+from codservice.accounts.actor import Actor, Role
+from orders import lifecycle
+from tests.factories import make_order
 from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer, hang
 from webhooks import delivery, retries, secrets
@@ -147,3 +153,59 @@ def test_what_is_not_due_yet_is_left_alone(engine, receiver, webhook):
     assert engine.drain() == 0
     pass_time(seconds=1.5)
     assert engine.drain() == 1
+
+
+def test_a_retry_tells_of_the_event_as_it_was_whatever_has_become_of_the_order(engine, receiver, webhook_to, alice):
+    """P21: a confirmation that arrives after the cancellation still says confirmed, at the time at which it was."""
+    webhook_to(receiver.url(), events=["order.confirmed"])
+    webhook_to(receiver.url("/cancelled"), events=["order.cancelled"])
+    order = make_order(alice)
+    receiver.behaviours["/"] = FAILURE
+    lifecycle.confirm(order.id, actor=Actor.of_user(alice.holder))
+    engine.drain()
+    lifecycle.cancel(order.id, actor=Actor(Role.API, "API key"))
+    pass_time(minutes=11)
+    receiver.behaviours["/"] = answer()
+    engine.drain()
+    first, retry = receiver.of("/")
+    assert first.body == retry.body
+    told = json.loads(retry.body)
+    order.refresh_from_db()
+    assert (told["event"], told["data"]["status"]) == ("order.confirmed", "confirmed")
+    assert datetime.fromisoformat(told["timestamp"]) == order.confirmed_at < order.canceled_at
+    (cancelled,) = receiver.of("/cancelled")
+    assert json.loads(cancelled.body)["data"]["status"] == "canceled"
+
+
+NAMES = [
+    "سميرة بن علي",
+    "👩‍👩‍👧 🇩🇿",
+    "a\u2028b\u2029\ufeff\u200f",
+    "\\u0000 %00 ${x} `id`",
+    "<script>",
+    "é é",
+    "\u202ecba",
+    "'\"\\",
+]
+
+
+def test_what_arrives_is_to_the_byte_what_was_signed(engine, receiver, webhook, alice):
+    """P20: length and signature fit the bytes that come in, whatever a customer is called."""
+    for name in NAMES:
+        make_and_confirm(alice, customer_name=name, total_amount=Decimal("12.50"))
+    engine.drain()
+    secret = secrets.decrypt(bytes(webhook.secret)).encode()
+    bodies = [request.body for request in receiver.requests]
+    assert sorted(json.loads(body)["data"]["customer_name"] for body in bodies) == sorted(
+        values.text(name, max_length=255) for name in NAMES
+    )
+    for request in receiver.requests:
+        assert request.headers["content-length"] == str(len(request.body))
+        assert request.headers["x-service-signature"] == (
+            "sha256=" + hmac.new(secret, request.body, hashlib.sha256).hexdigest()
+        )
+        assert b'"total_amount":12.50' in request.body
+
+
+def make_and_confirm(account, **fields):
+    lifecycle.confirm(make_order(account, **fields).id, actor=Actor.of_user(account.holder))

@@ -7,13 +7,16 @@ import time
 from collections import Counter
 
 import pytest
+import redis
+from django.conf import settings
 from django.db import connection, transaction
 
-from tests.harness.background import Background
+from tests.harness.background import Background, eventually
 from tests.harness.database import environment, wait_for_lock
 from tests.harness.deliveries import write
 from tests.harness.processes import CHECKOUT
 from tests.harness.receivers import answer, hang
+from webhooks import wakeup
 from webhooks.models import Attempt, Claim, Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -64,13 +67,17 @@ def test_what_a_claim_brings_after_a_stop_is_given_back(engine, receiver, webhoo
     assert make_engine().drain() == 10
 
 
-def test_a_celery_worker_that_is_told_to_stop_leaves_nothing_half_done(receiver, webhook_to):
-    receiver.default = answer(after=0.6)
-    write(webhook_to(receiver.url()), 300)
+@pytest.mark.parametrize("is_woken", [False, True], ids=["by its own clock", "by the bell"])
+def test_a_celery_worker_that_is_told_to_stop_leaves_nothing_half_done(receiver, webhook_to, is_woken):
+    receiver.default = answer(after=1.5 if is_woken else 0.6)
+    webhook, broker = webhook_to(receiver.url()), redis.Redis.from_url(settings.REDIS_URL)
+    if not is_woken:
+        write(webhook, 300)
     worker = subprocess.Popen([sys.executable, "-m", "codservice.run.worker"], cwd=CHECKOUT, env=environment())
     try:
-        from webhooks import wakeup
-
+        if is_woken:
+            eventually(lambda: broker.pubsub_numsub(wakeup._CHANNEL)[0][1])
+            write(webhook, 300)
         wakeup.ring()
         receiver.wait_for(50)
         before = time.monotonic()

@@ -6,6 +6,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -18,6 +19,7 @@ from codservice.celery import app
 from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import environment
 from tests.harness.deliveries import write
+from tests.harness.embedded_services import REDIS_DATABASES, of_worker
 from tests.harness.processes import CHECKOUT
 from tests.harness.receivers import answer, hang
 from webhooks import events, tasks, wakeup
@@ -128,6 +130,50 @@ def test_a_commit_after_the_bell_was_heard_rings_again(webhook_to, receiver, ali
     wakeup.hear()
     publish(alice)
     assert messages() == 2
+
+
+@pytest.fixture
+def heard():
+    """Grows by one whenever somebody who listens has heard the bell."""
+    heard, stopping = [], threading.Event()
+    listening = Background(lambda: wakeup.listen(lambda: heard.append(wakeup.hear()), stopping))
+    eventually(lambda: heard)
+    yield heard
+    stopping.set()
+    listening.result()
+
+
+def test_who_listens_is_woken_without_a_task(webhook_to, receiver, alice, heard):
+    webhook_to(receiver.url())
+    for count in (2, 3):
+        publish(alice)
+        eventually(lambda count=count: len(heard) >= count)
+    assert messages() == 0
+
+
+def test_a_bell_is_heard_in_its_own_database_of_redis_alone(webhook_to, receiver, alice, heard):
+    webhook_to(receiver.url())
+    url = of_worker(settings.REDIS_URL, REDIS_DATABASES - 1)
+    ring = [sys.executable, "-c", "import django; django.setup(); from webhooks import wakeup; wakeup.ring()"]
+    before = len(heard)
+    with redis.Redis.from_url(url) as others:
+        others.flushdb()
+        subprocess.run(ring, cwd=CHECKOUT, env={**environment(), "REDIS_URL": url}, check=True)
+        assert others.llen("celery") == 1
+        others.flushdb()
+    assert len(heard) == before
+
+
+def test_who_could_not_listen_for_a_while_looks_for_what_was_missed(webhook_to, receiver, alice, heard, monkeypatch):
+    monkeypatch.setattr(wakeup, "_PAUSE", 0.2)
+    webhook_to(receiver.url())
+    assert redis.Redis.from_url(settings.REDIS_URL).client_kill_filter(_type="pubsub")
+    publish(alice)
+    eventually(lambda: len(heard) >= 2)
+    wakeup.hear()
+    before = len(heard)
+    publish(alice)
+    eventually(lambda: len(heard) > before)
 
 
 def test_nobody_is_woken_for_what_nobody_hears_or_what_is_rolled_back(webhook_to, receiver, alice, charlie):

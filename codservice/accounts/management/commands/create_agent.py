@@ -16,7 +16,7 @@ class Command(commands.Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username", help="the name to sign in with")
         parser.add_argument("--supervisor", action="store_true", help="make a supervisor instead of an agent")
-        parser.add_argument("--password", help="the password; without it one is made and printed, this once")
+        parser.add_argument("--password", help="the password; without it a one-time one is made and printed")
         parser.add_argument("--json", action="store_true", help="print a JSON object")
 
     def handle(self, *, username: str, supervisor: bool, password: str | None, **options: Any) -> None:
@@ -33,5 +33,5 @@ class Command(commands.Command):
             return
         self.stdout.write(f"{role.capitalize()} {user.username}")
         if made:
-            self.stdout.write(f"Password: {made}")
+            self.stdout.write(f"One-time password: {made}")
         self.say(f"Next: sign in at {reverse('admin:login')}")

@@ -6,13 +6,14 @@ from django.utils import timezone
 
 from codservice import commands, values
 from codservice.accounts.account_argument import add_account_argument, find_account
-from codservice.accounts.models import SCOPES, ApiKey
+from codservice.accounts.models import SCOPES, ApiKey, TooManyKeys
 
 
 class Command(commands.Command):
     help = "Make an API key. Only the key is printed on stdout, and only now: it is stored nowhere."
     examples = (
         "create_api_key --account yasmine@example.dz\n"
+        "create_api_key --account yasmine@example.dz --test\n"
         'create_api_key --account yasmine@example.dz --name "Stock sync" '
         "--scopes inventory:read inventory:write --expires 2027-12-31"
     )
@@ -21,9 +22,14 @@ class Command(commands.Command):
         add_account_argument(parser)
         parser.add_argument("--name", default="API key", help="what it is for")
         parser.add_argument("--scopes", nargs="+", choices=SCOPES, metavar="SCOPE", help="; ".join(SCOPES))
+        parser.add_argument(
+            "--test", action="store_true", help="a key of the account's twin for tests (docs/test-mode.md)"
+        )
         parser.add_argument("--expires", metavar="DATE", help="the last day, in Algeria's time, on which it works")
 
-    def handle(self, *, account: str, name: str, scopes: list[str] | None, expires: str | None, **options: Any) -> None:
+    def handle(
+        self, *, account: str, name: str, scopes: list[str] | None, expires: str | None, test: bool, **options: Any
+    ) -> None:
         try:
             name = values.text(name, max_length=100)
         except ValueError as error:
@@ -31,5 +37,9 @@ class Command(commands.Command):
         expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
         if expires_at is not None and expires_at <= timezone.now():
             raise CommandError(f"--expires: {expires} is over already.")
-        _, key = ApiKey.issue(find_account(account), name=name, scopes=scopes, expires_at=expires_at)
+        try:
+            found = find_account(account)
+            _, key = ApiKey.issue(found, name=name, scopes=scopes, expires_at=expires_at, is_test=test)
+        except TooManyKeys as refused:
+            raise CommandError(refused.message) from None
         self.stdout.write(key)

@@ -6,7 +6,9 @@ from django.core.management.base import CommandError
 from django.db import IntegrityError, transaction
 
 from codservice import commands
+from codservice.accounts import security_log
 from codservice.accounts.models import User
+from codservice.accounts.security_log import Action
 
 
 class Command(commands.Command):
@@ -22,7 +24,10 @@ class Command(commands.Command):
         password = secrets.token_urlsafe(12)
         try:
             with transaction.atomic():
-                User.objects.create_superuser(username=username, password=password)
+                operator = User.objects.create_superuser(
+                    username=username, password=password, has_one_time_password=True
+                )
+                security_log.note_person(Action.PERSON_MADE, operator)
         except IntegrityError:
             if User.objects.filter(is_superuser=True).exists():
                 return  # a start at the same moment was faster

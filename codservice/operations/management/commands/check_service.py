@@ -1,5 +1,7 @@
+import time
 from argparse import ArgumentParser
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -7,6 +9,8 @@ from django.db import DatabaseError
 
 from codservice import commands, health
 from codservice.celery import app
+
+PING_SECONDS = 1.0  # a worker that has only begun to listen has not heard the question before it
 
 
 class Command(commands.Command):
@@ -20,11 +24,15 @@ seconds when there are millions. Exit status 1 when something is wrong, for cron
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print an object with what is wrong, by part")
-        parser.add_argument("--timeout", type=float, default=2.0, help="seconds that a worker may take to answer (2)")
+        parser.add_argument(
+            "--timeout", type=float, default=15.0, metavar="SECONDS",
+            help="how long to wait for a worker's answer and for beat's sign of life, as after a start (15)",
+        )  # fmt: skip
 
     def handle(self, *, timeout: float, **options: Any) -> None:
         checks = health.CHECKS | health.SLOW_CHECKS
-        checks["worker"] = lambda: _ask_worker(timeout)
+        checks["beat"] = partial(_wait_for, checks["beat"], timeout)
+        checks["worker"] = partial(_wait_for, partial(_ask_worker, min(timeout, PING_SECONDS)), timeout)
         problems: dict[str, str] = {}
         for name, check in self.progress(checks.items(), total=len(checks), unit="checks"):
             problems[name] = _ask(check)
@@ -43,6 +51,14 @@ seconds when there are millions. Exit status 1 when something is wrong, for cron
             raise CommandError(f"Something is wrong: {', '.join(wrong).replace('_', ' ')}.")
 
 
+def _wait_for(check: Callable[[], str], seconds: float) -> str:
+    """What it says of somebody who may have been started a moment ago."""
+    deadline = time.monotonic() + seconds
+    while (problem := check()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return problem
+
+
 def _ask(check: Callable[[], str]) -> str:
     try:
         return check()
@@ -59,7 +75,7 @@ def _measured(measure: Callable[[], float]) -> float | None:
 
 def _ask_worker(timeout: float) -> str:
     try:
-        answers = app.control.ping(timeout=timeout)
+        answers = app.control.ping(timeout=timeout, limit=1)
     except Exception:  # whatever the broker's library raises
         return "cannot be asked: see to the broker first"
     return "" if answers else "none answers: start one (`python -m codservice.run.worker`)"

@@ -1,5 +1,6 @@
 from argparse import ArgumentParser
 from collections import Counter
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -30,20 +31,34 @@ Customers of orders that ended over CUSTOMER_RETENTION_DAYS ago are anonymised. 
         parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
     def handle(self, *, older_than: int, dry_run: bool, **options: Any) -> None:
-        if not 1 <= older_than <= 36_500:
-            raise CommandError("--older-than must be from 1 to 36500 days.")
+        if not 1 <= older_than <= settings.MOST_RETENTION_DAYS:
+            raise CommandError(f"--older-than must be from 1 to {settings.MOST_RETENTION_DAYS} days.")
         kept = timedelta(days=older_than)
+        counts: Counter[str] = Counter()
+        failed = None
         batches = retention.sweep(kept, dry_run=dry_run)
         if not dry_run:
-            total = sum(1 for _ in retention.sweep(kept, dry_run=True))
-            batches = self.progress(batches, total=total, unit="batches")
-        counts: Counter[str] = Counter()
-        for _, batch in batches:
-            counts.update(batch)
+            batches = self.progress(batches, total=_batches(kept), unit="batches")
+        try:
+            for _, batch in batches:
+                counts.update(batch)
+        except retention.SweepsFailed as error:
+            failed = error
         if options["json"]:
             self.print_json({**counts, "dry_run": dry_run})
-            return
-        for name, count in counts.items():
-            self.stdout.write(f"{name.replace('_', ' ')}: {count}")
-        if dry_run:
-            self.say("Nothing was changed.")
+        else:
+            for name, count in counts.items():
+                self.stdout.write(f"{name.replace('_', ' ')}: {count}")
+            if dry_run:
+                self.say("Nothing was changed.")
+        if failed:
+            raise CommandError(str(failed)) from failed
+
+
+def _batches(kept: timedelta) -> int:
+    """How many there will be, as far as it can be told."""
+    count = 0
+    with suppress(retention.SweepsFailed):  # the run itself will say so
+        for _ in retention.sweep(kept, dry_run=True):
+            count += 1
+    return count

@@ -1,0 +1,34 @@
+"""How old orders are, in a few spans: for the figures of what waits, and to find them in the list."""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+# Hours: the first span is under the first, the next from there to the next, the last from the last on.
+BOUNDS = (4, 24, 48, 72, 168)
+
+
+def names() -> list[str]:
+    """Of the spans, the youngest first."""
+    said = [_said(hours) for hours in BOUNDS]
+    between = [_("%(least)s to %(most)s") % {"least": a, "most": b} for a, b in pairwise(said)]
+    return [_("under %(time)s") % {"time": said[0]}, *between, _("%(time)s or more") % {"time": said[-1]}]
+
+
+def _said(hours: int) -> str:
+    if hours < 24:
+        return _("%(count)d h") % {"count": hours}
+    return ngettext("%(count)d day", "%(count)d days", hours // 24) % {"count": hours // 24}
+
+
+def between(span: int, now: datetime) -> Q:
+    """The orders of a span; `now` is when it is asked."""
+    found = Q()
+    if span > 0:
+        found &= Q(created_at__lte=now - timedelta(hours=BOUNDS[span - 1]))
+    if span < len(BOUNDS):
+        found &= Q(created_at__gt=now - timedelta(hours=BOUNDS[span]))
+    return found

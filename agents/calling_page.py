@@ -1,0 +1,81 @@
+"""The account's page of its calling rules: when and how often its customers are called, within the bounds of the
+settings, and in words what comes of it."""
+
+from datetime import time
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from agents.desk import hours
+from agents.models import CallingRules
+from agents.supervision.rules import DAYS, HoursForm
+from codservice.accounts import security_log
+from codservice.accounts.account_page import account_page
+from codservice.accounts.models import Account
+
+SHOWN = 7  # days
+
+
+class MerchantsRulesForm(HoursForm):
+    """As supervisors have it, between what operators allow a merchant."""
+
+    def _clock(self, name: str) -> time:
+        at: time = self.cleaned_data[name]
+        if not settings.CALLING_EARLIEST <= at <= settings.CALLING_LATEST:
+            said = _("Choose a time from %(first)s to %(last)s.")
+            raise forms.ValidationError(said % {"first": f"{settings.CALLING_EARLIEST:%H:%M}",
+                                                "last": f"{settings.CALLING_LATEST:%H:%M}"})  # fmt: skip
+        return at
+
+    def clean_opens_at(self) -> time:
+        return self._clock("opens_at")
+
+    def clean_closes_at(self) -> time:
+        return self._clock("closes_at")
+
+    def clean_retry_minutes(self) -> int:
+        minutes: int = self.cleaned_data["retry_minutes"]
+        if minutes < settings.CALLING_LEAST_MINUTES:
+            said = _("Leave at least %(least)s minutes between two tries.")
+            raise forms.ValidationError(said % {"least": settings.CALLING_LEAST_MINUTES})
+        return minutes
+
+    def clean_most_attempts(self) -> int:
+        tries: int = self.cleaned_data["most_attempts"]
+        if tries > settings.CALLING_MOST_TRIES:
+            said = _("At most %(most)s tries are made.")
+            raise forms.ValidationError(said % {"most": settings.CALLING_MOST_TRIES})
+        return tries
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
+    kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
+    said = {"rules": kept, "days_off": [name for day, name in DAYS if day in kept.days_off]}
+    form: Any
+    if request.method == "POST":
+        form = MerchantsRulesForm(request.POST, instance=CallingRules(account=account))
+        if form.is_valid():
+            with transaction.atomic():
+                CallingRules.objects.update_or_create(account=account, defaults=form.cleaned_data)
+                security_log.note(security_log.Action.RULES, target=account.name, account_id=account.id)
+            messages.success(request, _("Your calling rules are saved."))
+            return redirect("account-calling")
+    else:
+        form = MerchantsRulesForm(instance=kept)
+    context = said | {"form": form, "windows": hours.of_account(account.id, SHOWN)}
+    return render(request, "agents/calling.html", context, status=422 if form.errors else 200)
+
+
+urlpatterns = [
+    path("calling", calling_rules, name="account-calling"),
+]

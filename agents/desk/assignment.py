@@ -1,0 +1,144 @@
+"""Which agents serve whom: by merchant, and by the languages in which merchants' customers are called. Supervisors set
+it; statements that serve, count and tell the next call take its SQL in.
+
+No order says what its customer speaks. What is known is the script: whoever wrote one in some languages wants their
+customers called in these, and is served by agents who speak one of them; without a script a merchant is served by all.
+
+A promise is kept by who made it and by whom a supervisor gives it to, whoever's merchant it is; and a call is about all
+that waits of a customer, of whatever merchant.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.utils.translation import gettext as _
+
+from agents.models import Assignment
+from codservice.accounts import security_log
+from codservice.accounts.models import Account, User
+from codservice.accounts.security_log import Action
+from codservice.accounts.staff import AGENTS
+from codservice.errors import Refused
+
+MOST_UNSERVED = 20  # merchants that are named
+COUNTED_TO = 1000  # orders of one of them
+
+
+class NotServed(Refused):
+    """The agent does not serve this merchant, and no supervisor says that they do all the same."""
+
+    code, status = "merchant_not_served", 409
+
+
+# Whether the agent of an Assignment `g`, or of none, serves the account `a`.
+_SERVES = """(
+    g.agent_id IS NULL OR (cardinality(g.merchants) = 0 OR a.id = ANY(g.merchants))
+        AND (cardinality(g.languages) = 0 OR NOT EXISTS (
+            SELECT FROM agents_callingrules r WHERE r.account_id = a.id AND (r.script_fr <> '' OR r.script_ar <> '')
+                AND NOT (r.script_fr <> '' AND 'fr' = ANY(g.languages) OR r.script_ar <> '' AND 'ar' = ANY(g.languages))
+        ))
+)"""
+_OF_AGENT = "FROM accounts_account a LEFT JOIN agents_assignment g ON g.agent_id = %(agent)s"
+_UNSERVED = f"SELECT a.name {_OF_AGENT} WHERE a.id = ANY(%(accounts)s) AND NOT {_SERVES} ORDER BY a.name, a.id"
+# Steps of a statement: the accounts that the agent serves, and after `hours.OPEN` those that may be called now.
+MINE = f"mine AS MATERIALIZED (SELECT a.id AS account_id {_OF_AGENT} WHERE {_SERVES})"
+SERVED = "served AS MATERIALIZED (SELECT account_id FROM open WHERE account_id IN (SELECT account_id FROM mine))"
+SOMEBODY_IS_SERVED = "EXISTS (SELECT FROM served)"
+# Of an order `o`. No joins, as `hours.IS_OPEN`.
+IS_SERVED = "(o.account_id IN (SELECT account_id FROM served)) IS TRUE"
+IS_MINE = "(o.account_id IN (SELECT account_id FROM mine)) IS TRUE"
+IS_THEIRS = "(o.callback_agent_id = %(agent)s OR o.account_id IN (SELECT account_id FROM mine)) IS TRUE"
+
+
+def unserved(agent: User, account_ids: Iterable[UUID]) -> list[str]:
+    """The names of those merchants whom the agent does not serve."""
+    with connection.cursor() as cursor:
+        cursor.execute(_UNSERVED, {"agent": agent.pk, "accounts": list(account_ids)})
+        return [name for (name,) in cursor.fetchall()]
+
+
+def check(agent: User, account_ids: Iterable[UUID], *, by: User) -> None:
+    """Raises NotServed when somebody who is no supervisor gives the agent a customer whose merchant they do not serve.
+
+    A supervisor may; `warning` is what they are told.
+    """
+    if not by.has_perm("orders.supervise_order") and (said := warning(agent, account_ids)):
+        raise NotServed(said)
+
+
+def warning(agent: User, account_ids: Iterable[UUID]) -> str:
+    """A sentence that says which of these merchants the agent does not serve; empty when they serve all."""
+    names = unserved(agent, account_ids)
+    said = {"name": agent.display_name, "merchants": ", ".join(names)}
+    return _("By the rules %(name)s does not serve %(merchants)s.") % said if names else ""
+
+
+# Asked only where there are rules. An agent who serves all is soon found, and then nothing more is looked for.
+_NOBODYS = f"""
+WITH agents AS MATERIALIZED (
+    SELECT u.id FROM accounts_user u
+    WHERE u.is_active AND u.is_staff AND EXISTS (
+        SELECT FROM accounts_user_groups m JOIN auth_group n ON n.id = m.group_id
+        WHERE m.user_id = u.id AND n.name = %(group)s
+    )
+), unserved AS MATERIALIZED (
+    SELECT a.id, a.name FROM accounts_account a
+    WHERE a.live_id IS NULL AND EXISTS (SELECT FROM agents_assignment) AND NOT EXISTS (
+        SELECT FROM agents LEFT JOIN agents_assignment g ON g.agent_id = agents.id WHERE {_SERVES}
+    )
+)
+SELECT unserved.id, unserved.name, waiting.count FROM unserved CROSS JOIN LATERAL (
+    SELECT count(*) FROM (
+        SELECT FROM orders_order o
+        WHERE o.account_id = unserved.id AND o.status = 'pending_confirmation'
+            AND o.call_state IN ('new', 'retry', 'callback')
+        LIMIT %(counted_to)s
+    ) AS counted
+) AS waiting
+WHERE waiting.count > 0 ORDER BY unserved.name, unserved.id LIMIT %(most)s
+"""  # noqa: S608  (our own condition)
+
+
+class Nobodys(NamedTuple):
+    """A merchant whom no agent serves, with so many orders, up to COUNTED_TO, that wait for a call."""
+
+    account_id: UUID
+    name: str
+    waiting: int
+
+
+def nobodys() -> list[Nobodys]:
+    """The merchants for whose orders no agent may be served: supervisors are, and are told. By one statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NOBODYS, {"group": AGENTS, "counted_to": COUNTED_TO, "most": MOST_UNSERVED})
+        return [Nobodys(*row) for row in cursor.fetchall()]
+
+
+def of(agent: User) -> Assignment:
+    """The agent's, or one that says all."""
+    return Assignment.objects.filter(agent=agent).first() or Assignment(agent=agent)
+
+
+def assign(agent: User, *, merchants: Collection[UUID], languages: Collection[str]) -> None:
+    """From now on the agent serves these merchants, and in these languages; none of either means all.
+
+    What changes stands in the security log. Who is being called stays in their hands.
+    """
+    with transaction.atomic():
+        row, _is_new = Assignment.objects.select_for_update().get_or_create(agent=agent)
+        changed = set(row.merchants) ^ set(merchants)
+        names = dict(Account.objects.filter(id__in=changed).values_list("id", "name"))
+        changes = [f"{'+' if id_ in merchants else '-'}{names.get(id_, id_)}" for id_ in sorted(changed)]
+        changes += [
+            f"{'+' if code in languages else '-'}{code}" for code in sorted(set(row.languages) ^ set(languages))
+        ]
+        row.merchants, row.languages = sorted(merchants), sorted(languages)
+        if row.merchants or row.languages:
+            row.save()
+        else:
+            row.delete()
+        if changes:
+            target = f"{agent.username}: {', '.join(changes)}"
+            security_log.note(Action.ASSIGNED, target=target, target_id=agent.pk)

@@ -1,0 +1,369 @@
+"""The form in which an order is edited during the call, and what it offers of the merchant's catalog and fees."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from codservice.form_fields import AmountField, FreeText, QuantityField, Words
+from inventory.models import Product
+from orders import editing, fees, phones, regions
+from orders.forms import PhoneField
+from orders.models import DeliveryType, Order, OrderItem
+
+MOST_FOUND = 8  # products that a search offers
+MOST_ADDED = 10  # lines that one edit adds
+MOST_DETAILS = 20  # of a line (contract, section 5)
+MORE_DETAILS = 2  # that a line may get at once
+MOST_DETAILED = 20  # lines whose details can be changed, so that the page stays small
+
+NOT_SOLD = _("This product is not sold any more.")
+LEFT_TO_RIGHT = {"inputmode": "decimal", "dir": "ltr"}
+
+
+@dataclass
+class Line:
+    """A line on the form: one of the order's, or one that is added; its fields' names end on `key`.
+
+    `product` is what it is to be, `None` when that is not in the catalog.
+    """
+
+    form: "EditForm"
+    key: str
+    item: OrderItem | None
+    product: Product | None
+    is_detailed: bool = True
+
+    @property
+    def is_other(self) -> bool:
+        """It is to be another product than it was."""
+        return self.product is not None and (self.item is None or self.product.id != self.item.product_id)
+
+    @property
+    def name(self) -> str:
+        if self.product and self.is_other:
+            return self.product.name
+        return self.item.product_name if self.item else ""
+
+    @property
+    def price(self) -> Decimal:
+        if self.product and self.is_other:
+            return self.product.price
+        return self.item.unit_price if self.item else Decimal()
+
+    @property
+    def was(self) -> Decimal:
+        """What the order has of it in its total."""
+        return self.item.quantity * self.item.unit_price if self.item else Decimal()
+
+    @property
+    def attributes(self) -> list[str]:
+        return list(self.item.attributes) if self.item and self.is_detailed else []
+
+    @property
+    def most_more(self) -> int:
+        return MORE_DETAILS if self.is_detailed else 0
+
+    def field(self, kind: str) -> forms.BoundField:
+        return self.form[f"{kind}-{self.key}"]
+
+    @property
+    def chosen(self) -> forms.BoundField:
+        return self.field("product")
+
+    @property
+    def quantity(self) -> forms.BoundField:
+        return self.field("quantity")
+
+    @property
+    def remove(self) -> forms.BoundField:
+        return self.field("remove")
+
+    @property
+    def details(self) -> list[forms.BoundField]:
+        return [self.field(f"detail{number}") for number in range(len(self.attributes))]
+
+    @property
+    def more(self) -> list[tuple[forms.BoundField, forms.BoundField]]:
+        return [(self.field(f"name{number}"), self.field(f"value{number}")) for number in range(self.most_more)]
+
+
+class EditForm(forms.Form):
+    """What may be changed in a pending order, at the version that the agent saw.
+
+    `data` is checked; what was `written` so far is only shown again. What is not sent stays as it is.
+    """
+
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    customer_name = Words(label=_("Name"), max_length=255)
+    customer_phone_2 = PhoneField(label=_("Second phone"), max_length=phones.MAX_LENGTH, required=False)
+    customer_address = FreeText(label=_("Address"), max_length=500, widget=forms.Textarea(attrs={"rows": 2}))
+    wilaya = Words(label=_("Wilaya"), max_length=255)
+    commune = Words(label=_("Commune"), max_length=255, required=False)
+    delivery_type = forms.ChoiceField(
+        label=_("Delivery"), choices=DeliveryType.choices, required=False, widget=forms.RadioSelect
+    )
+    shipping_fee = AmountField(label=_("Shipping fee"), max_length=20)
+    fee_for = forms.CharField(required=False, max_length=20, widget=forms.HiddenInput)  # where it was looked at for
+    discount = AmountField(label=_("Discount"), max_length=20, required=False)
+    q = Words(label=_("Find a product"), max_length=100, required=False)
+
+    def __init__(
+        self, data: Any = None, *, order: Order, items: Sequence[OrderItem], written: Mapping[str, str] | None = None
+    ) -> None:
+        self.order = order
+        below = sum((item.quantity * item.unit_price for item in items), order.shipping_fee) - order.total_amount
+        self.discount_before = max(below, Decimal())
+        initial = {
+            "version": order.version,
+            "customer_name": order.customer_name,
+            "customer_phone_2": order.customer_phone_2 or "",
+            "customer_address": order.customer_address,
+            "wilaya": regions.wilaya(order.wilaya_code).name,
+            "commune": regions.commune(order.commune_code).name if order.commune_code else order.customer_commune,
+            "delivery_type": order.delivery_type,
+            "shipping_fee": _amount(order.shipping_fee),
+            "fee_for": f"{order.wilaya_code}-{order.delivery_type}",
+            "discount": _amount(self.discount_before) if self.discount_before else "",
+        }
+        self.before = initial
+        super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s", label_suffix="")
+        for name in ("customer_name", "customer_address", "wilaya", "commune", "q"):
+            self.fields[name].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
+        for name in ("customer_phone_2", "shipping_fee", "discount"):
+            self.fields[name].widget.attrs["autocomplete"] = "off"
+        for name in ("shipping_fee", "discount"):
+            self.fields[name].widget.attrs |= LEFT_TO_RIGHT
+        self.lines = self._lines(items)
+
+    # --- Lines -------------------------------------------------------------------------------------------------------
+
+    def _lines(self, items: Sequence[OrderItem]) -> list[Line]:
+        said = self.data or self.initial
+        keys: dict[str, OrderItem | None] = {str(item.id): item for item in items}
+        keys |= {key: None for number in range(MOST_ADDED) if f"product-{(key := f'new{number}')}" in said}
+        chosen = {key: _uuid(said.get(f"product-{key}")) for key in keys}
+        wanted = {*chosen.values(), *(item.product_id for item in items)} - {None}
+        catalog = Product.objects.filter(account=self.order.account_id).in_bulk(wanted) if wanted else {}
+        lines, self.is_one_gone = [], False
+        for key, item in keys.items():
+            product = catalog.get(chosen[key])
+            if product is None or not product.is_active:
+                product = catalog.get(item.product_id) if item else None
+            line = Line(self, key, item, product, is_detailed=item is None or len(lines) < MOST_DETAILED)
+            if item or product:
+                lines.append(line)
+                self._add_fields(line)
+            else:
+                self.is_one_gone = True
+        return lines
+
+    def _add_fields(self, line: Line) -> None:
+        key, said = line.key, {"product": line.name}
+        fields = {
+            "product": forms.UUIDField(widget=forms.HiddenInput, required=False),
+            "quantity": QuantityField(
+                label=_("Quantity of %(product)s") % said,
+                min_value=0,
+                max_value=10_000,
+                initial=line.item.quantity if line.item else 1,
+            ),
+            "remove": forms.BooleanField(label=_("Remove %(product)s") % said, required=False),
+        }
+        for number, name in enumerate(line.attributes):
+            value = line.item.attributes[name] if line.item else ""
+            fields[f"detail{number}"] = Words(label=name, max_length=255, required=False, initial=value)
+        for number in range(line.most_more):
+            fields[f"name{number}"] = Words(label=_("Detail, such as the size"), max_length=64, required=False)
+            fields[f"value{number}"] = Words(label=_("What it is"), max_length=255, required=False)
+        for kind, field in fields.items():
+            if isinstance(field, Words):
+                field.widget.attrs |= {"dir": "auto", "autocomplete": "off"}
+            if kind.startswith("name"):
+                field.widget.attrs["placeholder"] = _("Size")
+            self.fields[f"{kind}-{key}"] = field
+
+    # --- What is offered ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def found(self) -> list[Product]:
+        """Products that the merchant sells, of which each word that was typed is in the name or the SKU."""
+        products = Product.objects.filter(account=self.order.account_id, is_active=True)
+        for word in str(self["q"].value() or "")[:100].replace("\0", "").split():
+            products = products.filter(Q(name__icontains=word) | Q(sku__icontains=word))
+        return list(products.order_by("name", "sku")[:MOST_FOUND])
+
+    @cached_property
+    def place(self) -> tuple[str, str] | None:
+        """The codes of the wilaya and the delivery type that are written; None when they cannot be read."""
+        kind = self["delivery_type"].value() or self.order.delivery_type
+        try:
+            wilaya = regions.find_wilaya(str(self["wilaya"].value() or "")[:255])
+        except regions.NotFound:
+            return None
+        return (wilaya.code, kind) if kind in DeliveryType.values else None
+
+    @cached_property
+    def proposed_fee(self) -> Decimal | None:
+        """What the merchant takes for this place; None when they have not said."""
+        return fees.fee(self.order.account_id, *self.place) if self.place else None
+
+    def take_fee(self) -> None:
+        """Write the proposed fee where there is one."""
+        if self.proposed_fee is not None and self.place:
+            self.initial |= {"shipping_fee": _amount(self.proposed_fee), "fee_for": "-".join(self.place)}
+
+    @property
+    def total(self) -> Decimal:
+        """What the customer would pay; as it was while that cannot be said."""
+        try:
+            lines = sum(
+                (
+                    (0 if line.remove.value() else int(line.quantity.value() or 0)) * line.price - line.was
+                    for line in self.lines
+                ),
+                Decimal(),
+            )
+            fee = AmountField().clean(self["shipping_fee"].value()) or Decimal()
+            discount = AmountField(required=False).clean(self["discount"].value()) or Decimal()
+        except (ValueError, forms.ValidationError):
+            return self.order.total_amount
+        return self.order.total_amount + lines + fee - self.order.shipping_fee - discount + self.discount_before
+
+    # --- What was written --------------------------------------------------------------------------------------------
+
+    def clean(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        self._clean_place(data)
+        if self.is_one_gone:
+            self.add_error(None, NOT_SOLD)
+        for line in self.lines:
+            self._clean_details(line, data)
+            if line.item is None or data.get(chosen := f"product-{line.key}") is None:
+                continue
+            if line.product is None or data[chosen] != line.product.id:
+                self.add_error(f"quantity-{line.key}", NOT_SOLD)
+        return data
+
+    def _clean_place(self, data: dict[str, Any]) -> None:
+        """Both regions, of which one depends on the other; a commune that was left from another wilaya goes."""
+        if "wilaya" not in data:
+            return
+        try:
+            wilaya = regions.find_wilaya(data["wilaya"])
+        except regions.NotFound as error:
+            self.add_error("wilaya", _place_not_found("wilaya", data["wilaya"], error.suggestions))
+            return
+        data["wilaya"] = wilaya
+        if not data.get("commune"):
+            return
+        try:
+            data["commune"] = regions.find_commune(data["commune"], wilaya.code)
+        except regions.NotFound as error:
+            if wilaya.code != self.order.wilaya_code and data["commune"] == self.before["commune"]:
+                data["commune"] = ""
+            else:
+                self.add_error("commune", _place_not_found("commune", data["commune"], error.suggestions))
+
+    def _clean_details(self, line: Line, data: dict[str, Any]) -> None:
+        """Put the line's attributes into `attributes-…`: an empty one goes."""
+        attributes = {} if line.is_detailed or line.item is None else {**line.item.attributes}
+        for number, name in enumerate(line.attributes):
+            field = f"detail{number}-{line.key}"
+            value = data.get(field, "") if field in self.data else line.item and line.item.attributes[name]
+            if value:
+                attributes[name] = value
+        for number in range(line.most_more):
+            name, value = data.get(f"name{number}-{line.key}"), data.get(f"value{number}-{line.key}")
+            if value and name:
+                attributes[name] = value
+            elif value:
+                self.add_error(f"name{number}-{line.key}", _("Say what this is: the size, the colour."))
+        if len(attributes) > MOST_DETAILS:
+            self.add_error(f"name0-{line.key}", _("A line has at most %(most)d details.") % {"most": MOST_DETAILS})
+        data[f"attributes-{line.key}"] = attributes
+
+    @property
+    def needs_fee(self) -> bool:
+        """It goes elsewhere, the merchant takes another fee there, and nobody has looked at the fee."""
+        data = self.cleaned_data
+        is_same = data["shipping_fee"] == self.order.shipping_fee
+        is_seen = self.place is None or "-".join(self.place) == (data["fee_for"] or self.before["fee_for"])
+        return is_same and not is_seen and self.proposed_fee not in (None, self.order.shipping_fee)
+
+    def changes(self) -> editing.Edit:
+        """What is different from the order. A place that is the same in other words is no change."""
+        data, order = self.cleaned_data, self.order
+        wilaya, commune = data["wilaya"], data["commune"]
+        edit = editing.Edit(
+            customer_name=data["customer_name"],
+            customer_address=data["customer_address"],
+            delivery_type=data["delivery_type"] or None,
+            shipping_fee=data["shipping_fee"],
+        )
+        if "customer_phone_2" in self.data:
+            phone = data["customer_phone_2"]
+            edit.customer_phone_2, edit.phone_2_e164 = phone, phones.to_e164(phone) if phone else ""
+        if "discount" in self.data:
+            edit.discounted = (data["discount"] or Decimal()) - self.discount_before
+        if wilaya.code != order.wilaya_code:
+            edit.customer_wilaya, edit.wilaya_code = str(wilaya), wilaya.code
+        if wilaya.code != order.wilaya_code or (commune.code if commune else None) != order.commune_code:
+            edit.customer_commune, edit.commune_code = str(commune), commune.code if commune else None
+        for line in self.lines:
+            quantity = 0 if data[f"remove-{line.key}"] else data[f"quantity-{line.key}"]
+            columns: dict[str, Any] = {"attributes": data[f"attributes-{line.key}"]}
+            if line.product and line.is_other:
+                columns |= {"product_id": line.product.id, "product_name": line.product.name}
+                columns |= {"sku": line.product.sku, "unit_price": line.product.price}
+            if line.item:
+                edit.quantities[line.item.id] = quantity
+                edit.line_changes[line.item.id] = columns
+            elif quantity:
+                edit.added.append(columns | {"quantity": quantity})
+        return edit
+
+    def blame(self, errors: Mapping[str, Sequence[str]]) -> None:
+        """Show what the rules refused, the total beside what makes it."""
+        beside = "discount" if "discount" in self.changed_data else "shipping_fee"
+        for name, sentences in errors.items():
+            self.add_error(beside if name == "total_amount" else None, list(sentences))
+
+
+def chosen(said: Mapping[str, str]) -> dict[str, str]:
+    """What was written, with the product that was chosen in place of the line that was named, or behind all."""
+    written = dict(said)
+    product, key = written.pop("choose"), written.pop("instead", "")
+    if not key:
+        free = (f"new{number}" for number in range(MOST_ADDED) if f"product-new{number}" not in written)
+        key = next(free, "")
+        written[f"quantity-{key}"] = "1"
+    return written | {f"product-{key}": product}
+
+
+def _amount(value: Decimal) -> str:
+    return f"{value:f}".removesuffix(".00")
+
+
+def _uuid(text: str | None) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        return None
+
+
+def _place_not_found(name: str, text: str, suggestions: tuple[str, ...]) -> str:
+    said = {"text": text, "names": ", ".join(suggestions)}
+    if name == "wilaya":
+        if suggestions:
+            return _("“%(text)s” is no wilaya. Did you mean one of these: %(names)s?") % said
+        return _("“%(text)s” is no wilaya.") % said
+    if suggestions:
+        return _("“%(text)s” is no commune of this wilaya. Did you mean one of these: %(names)s?") % said
+    return _("“%(text)s” is no commune of this wilaya.") % said

@@ -1,0 +1,102 @@
+"""When a merchant's customers may be called: rules, seasons, holidays and windows opened by hand, put together here and
+nowhere else.
+
+One piece of SQL says it. Statements that serve, count and tell the next call take it in; Python gets windows as times.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from agents.models import CallingRules
+
+# One row for each account and day on which its customers are called: from when until when. `{accounts}` and `{days}`
+# say which; a merchant without rules has the defaults of CallingRules.
+WINDOWS = """
+    SELECT a.id AS account_id,
+        (d.day + COALESCE(p.opens_at, r.opens_at, %(opens_at)s)) AT TIME ZONE 'Africa/Algiers' AS opens_at,
+        (d.day + COALESCE(p.closes_at, r.closes_at, %(closes_at)s)) AT TIME ZONE 'Africa/Algiers' AS closes_at
+    FROM accounts_account a
+    CROSS JOIN (
+        SELECT (statement_timestamp() AT TIME ZONE 'Africa/Algiers')::date + n AS day
+        FROM generate_series(0, {days}) AS n
+    ) d
+    LEFT JOIN agents_callingrules r ON r.account_id = a.id
+    LEFT JOIN LATERAL (
+        SELECT p.opens_at, p.closes_at, p.is_opening FROM agents_callingperiod p
+        WHERE d.day BETWEEN p.first_day AND p.last_day AND (p.account_id = a.id OR p.account_id IS NULL)
+        ORDER BY p.is_opening DESC, p.account_id IS NULL, p.id DESC LIMIT 1
+    ) p ON TRUE
+    WHERE {accounts} AND (p.is_opening IS TRUE OR NOT (
+        extract(isodow FROM d.day)::integer = ANY(COALESCE(r.days_off, %(days_off)s))
+        OR r.keeps_holidays IS TRUE AND EXISTS (SELECT FROM agents_publicholiday h WHERE h.day = d.day)
+    ))
+"""
+_NOW = "opens_at <= statement_timestamp() AND statement_timestamp() < closes_at"
+# Steps of a statement: today's windows, and the accounts whose customers may be called now.
+TODAY = f"today AS MATERIALIZED ({WINDOWS.format(accounts='TRUE', days=0)})"
+OPEN = f"{TODAY}, open AS MATERIALIZED (SELECT account_id FROM today WHERE {_NOW})"  # noqa: S608  (our own)
+# Of an order `o`. No join: its own index gives the orders in their order, and this is looked up in a hash for each.
+IS_OPEN = "(o.account_id IN (SELECT account_id FROM open)) IS TRUE"
+_OF_ORDERS = WINDOWS.format(
+    accounts="a.id IN (SELECT account_id FROM orders_order WHERE id = ANY(%(orders)s))", days="%(days)s"
+)
+_OF_ACCOUNT = WINDOWS.format(accounts="a.id = %(account)s", days="%(days)s")
+AHEAD = 28  # days: further than any row of days off
+
+
+class Window(NamedTuple):
+    """From when until when; a time at the end is outside."""
+
+    opens_at: datetime
+    closes_at: datetime
+
+    def __contains__(self, at: object) -> bool:
+        return isinstance(at, datetime) and self.opens_at <= at < self.closes_at
+
+
+Windows = list[Window]
+
+
+def defaults() -> dict[str, Any]:
+    """The parameters of WINDOWS."""
+    rules = CallingRules()
+    return {"opens_at": rules.opens_at, "closes_at": rules.closes_at, "days_off": rules.days_off}
+
+
+def by_account(order_ids: Collection[UUID], days: int = AHEAD) -> dict[UUID, Windows]:
+    """The windows of the orders' merchants from today on, in their order."""
+    windows: dict[UUID, Windows] = {}
+    with connection.cursor() as cursor:
+        values = {**defaults(), "orders": list(order_ids), "days": days}
+        cursor.execute(f"{_OF_ORDERS} ORDER BY opens_at", values)
+        for account_id, *times in cursor.fetchall():
+            windows.setdefault(account_id, []).append(Window(*times))
+    return windows
+
+
+def of_account(account_id: UUID, days: int) -> Windows:
+    """The merchant's windows from today on, over so many days after it."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"{_OF_ACCOUNT} ORDER BY opens_at", {**defaults(), "account": account_id, "days": days})
+        return [Window(opens_at, closes_at) for _account_id, opens_at, closes_at in cursor.fetchall()]
+
+
+def of_customer(order_ids: Collection[UUID], days: int = AHEAD) -> Windows:
+    """When one call may be about all these orders; where their merchants have no hour in common, about some."""
+    every = list(by_account(order_ids, days).values())
+    common = every[0] if every else []
+    for windows in every[1:]:
+        common = list(_common(common, windows))
+    return common or sorted(window for windows in every for window in windows)
+
+
+def _common(some: Windows, others: Windows) -> Iterable[Window]:
+    for one in some:
+        for other in others:
+            both = Window(max(one.opens_at, other.opens_at), min(one.closes_at, other.closes_at))
+            if both.opens_at < both.closes_at:
+                yield both

@@ -1,0 +1,73 @@
+"""What agents say on the phone: texts that merchants gave, in which an order's words stand for placeholders."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.utils.translation import get_language, override
+from django.utils.translation import gettext_lazy as _
+
+from orders.models import Order, OrderItem
+from orders.templatetags.orders import dinars, wilaya
+
+# What a text may name, in English, French and Arabic; anything else in braces is left as it is.
+PLACEHOLDERS = {
+    "name": ("name", "nom", "الاسم"),
+    "product": ("product", "produit", "المنتج"),
+    "sum": ("sum", "somme", "المبلغ"),
+    "shop": ("shop", "boutique", "المتجر"),
+    "wilaya": ("wilaya", "wilaya", "الولاية"),
+}
+_MEANING = {word: meaning for meaning, words in PLACEHOLDERS.items() for word in words}
+_PLACEHOLDER = re.compile("{(" + "|".join(map(re.escape, _MEANING)) + ")}")
+HINT = _("These words are filled in: %(words)s.")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A text in one language (empty: unknown), of a product or, without one, of the merchant."""
+
+    text: str
+    language: str = ""
+    of: str = ""
+
+
+def of_order(order: Order, lines: Sequence[OrderItem]) -> list[Script]:
+    """The merchant's texts, the reader's language first, and then those of the products, all filled in.
+
+    Of `order` the account comes with its calling rules, of `lines` the products, where there are any.
+    """
+    words = {
+        "name": order.customer_name,
+        "product": ", ".join(f"{line.quantity} × {line.product_name}" for line in lines),
+        "sum": f"{dinars(order.total_amount)} {_('DA')}",
+        "shop": order.account.name,
+        "wilaya": wilaya(order.wilaya_code),
+    }
+    rules = getattr(order.account, "calling_rules", None)
+    found = [Script(rules.script_fr, "fr"), Script(rules.script_ar, "ar")] if rules else []
+    if (get_language() or "").startswith("ar"):
+        found.reverse()
+    products = {line.product_id: line.product for line in lines if line.product_id and line.product}
+    found += [Script(product.script, of=product.name) for product in products.values()]
+    return [Script(_filled(each.text, words), each.language, each.of) for each in found if each.text]
+
+
+def example(text: str, *, language: str, shop: str) -> str:
+    """The text, `fr` or `ar`, as agents would read it of an order that is made up."""
+    is_arabic = language == "ar"
+    with override("ar-dz" if is_arabic else language):
+        words = {
+            "name": "نادية شريف" if is_arabic else "Nadia Cherif",
+            "product": f"2 × {'قفطان' if is_arabic else 'Robe kabyle'}",
+            "sum": f"{dinars(Decimal(4500))} {_('DA')}",
+            "shop": shop,
+            "wilaya": wilaya("16"),
+        }
+        return _filled(text, words)
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    """In one pass: what is filled in is no text of the merchant's, whatever it has in it."""
+    return _PLACEHOLDER.sub(lambda found: words[_MEANING[found[1]]], text)

@@ -1,0 +1,50 @@
+"""What a screen showed and when, under the service's seal: an outcome names the screen on which it was pressed.
+
+Without it the second press of two would decide whoever comes next, whom nobody has called.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.core.signing import BadSignature, Signer
+from django.utils.translation import gettext as _
+
+from codservice.errors import Refused
+
+SETTLED = timedelta(seconds=1)  # the age of a screen from which on it may be pressed; its script waits as long
+_SIGNER = "agents.desk.shown"
+
+
+class TooSoon(Refused):
+    """The screen was shown so shortly ago that nobody can have read whose it is."""
+
+    code, status = "too_soon", 409
+
+    def __init__(self) -> None:
+        super().__init__(
+            _("This customer has been on your screen for less than a second. See who it is, then press again.")
+        )
+
+
+def seal(claim_id: UUID, shown_at: str, seen: Sequence[str]) -> str:
+    """Of the customer's claim, the time, and the orders with their versions, as the form has them."""
+    return Signer(salt=_SIGNER).signature(_sealed(claim_id, shown_at, seen))
+
+
+def is_sealed(claim_id: UUID, shown_at: str, seen: Sequence[str], sealed: str) -> bool:
+    try:
+        Signer(salt=_SIGNER).unsign(f"{_sealed(claim_id, shown_at, seen)}:{sealed}")
+    except BadSignature:
+        return False
+    return True
+
+
+def check_age(shown_at: datetime | None, now: datetime) -> None:
+    """Raises TooSoon. Both times are the database's; None where no screen was pressed."""
+    if shown_at is not None and now - shown_at < SETTLED:
+        raise TooSoon
+
+
+def _sealed(claim_id: UUID, shown_at: str, seen: Sequence[str]) -> str:
+    return " ".join([str(claim_id), shown_at, *sorted(seen)])

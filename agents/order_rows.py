@@ -1,0 +1,32 @@
+"""What the console's list of orders says beside their own fields: how many stand under each tab, and what came of the
+last call."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import JSONObject
+
+from codservice.accounts.models import Account
+from orders.lifecycle import CALLS
+from orders.models import CallNote, Order, OrderCount
+
+Outcome = CallNote.Outcome
+TOLD = [*CALLS, Outcome.HANDED_OVER.value]  # skipping and remarks say nothing of the customer
+
+
+def counts(accounts: QuerySet[Account]) -> dict[str, int]:
+    """By status how many orders these merchants have: sums of counters, no count of orders."""
+    summed = OrderCount.objects.filter(account__in=accounts.values("pk")).values_list("status").annotate(Sum("delta"))
+    return dict(summed.order_by())
+
+
+def with_last_call(orders: QuerySet[Order]) -> QuerySet[Order]:
+    """Each order with `last_call`: the outcome and the time of the last call for it, or None."""
+    calls = CallNote.objects.filter(order_id=OuterRef("pk"), outcome__in=TOLD).order_by("-created_at", "-id")
+    return orders.annotate(last_call=Subquery(calls.values(json=JSONObject(outcome="outcome", at="created_at"))[:1]))
+
+
+def said(call: dict[str, str] | None) -> dict[str, Any] | None:
+    """A `last_call` in words."""
+    return call and {"outcome": Outcome(call["outcome"]).label, "at": datetime.fromisoformat(call["at"])}

@@ -1,0 +1,32 @@
+"""Shortcuts of single keys, which a person may switch off: who speaks to a computer would press them by talking."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from agents.models import Preferences
+
+SESSION = "without_keys"  # in a session only when they are off: no page asks the database
+
+
+def remember(request: HttpRequest) -> None:
+    """Somebody has signed in."""
+    if Preferences.objects.filter(user_id=request.user.pk, has_keys=False).exists():
+        request.session[SESSION] = True
+
+
+@require_POST
+def switch(request: HttpRequest) -> HttpResponse:
+    """On or off, whichever they are not, in every browser of the person from their next sign-in on."""
+    has_keys = SESSION in request.session
+    Preferences.objects.update_or_create(user=request.user, defaults={"has_keys": has_keys})
+    if has_keys:
+        del request.session[SESSION]
+    else:
+        request.session[SESSION] = True
+    messages.success(
+        request, _("Shortcuts are on.") if has_keys else _("Shortcuts are off: no single key presses a button.")
+    )
+    return redirect("admin:index")

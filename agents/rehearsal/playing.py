@@ -1,0 +1,63 @@
+"""What agents and couriers do, done by a developer to a test order: by the functions that agents and couriers use."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents.desk import hours, planning
+from agents.models import CallingRules
+from codservice.accounts.actor import Actor, Role
+from codservice.errors import Refused
+from orders import lifecycle
+from orders.lifecycle import TEST_AGENT, AlreadyDecided, Call, said
+from orders.models import CallNote, Order, Status
+
+Outcome = CallNote.Outcome
+# Of calls that decide nothing: a customer who says yes or no is `confirm` or `cancel`.
+OUTCOMES = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF, Outcome.WRONG_NUMBER, Outcome.CALLBACK)
+_ACTOR = Actor(Role.SUPERVISOR, TEST_AGENT)  # who may make every move
+_MOVES: dict[str, Callable[..., Order]] = {
+    "confirm": lifecycle.confirm,
+    "cancel": lifecycle.cancel,
+    "ship": lifecycle.ship,
+    "deliver": lifecycle.deliver,
+    "return": lifecycle.return_order,
+}
+
+
+def move(name: str, order_id: UUID, *, account_id: UUID, **details: str) -> None:
+    """Make the move `name` of `Order.MOVES`. Raises what the move raises, and Order.DoesNotExist.
+
+    An order that is where the move leads stays as it is, without a second event: to try again is safe.
+    """
+    try:
+        _MOVES[name](order_id, actor=_ACTOR, account_id=account_id, **details)
+    except Refused:
+        there = {move.to for (_status, each), move in Order.MOVES.items() if each == name}
+        if not Order.objects.filter(account_id=account_id, id=order_id, status__in=there).exists():
+            raise
+
+
+def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None:
+    """Note a call that decided nothing, and plan the next one by the live account's rules.
+
+    One that is promised is due in an hour. Raises AlreadyDecided, and Order.DoesNotExist.
+    """
+    with transaction.atomic():
+        locked = lifecycle.lock(Order.objects.filter(account_id=account_id, id=order_id))
+        if not locked:
+            raise Order.DoesNotExist
+        order = locked[0]
+        if order.status != Status.PENDING:
+            raise AlreadyDecided(_("Nobody is called for an order that is %(status)s.") % said(order))
+        callback_at = order.now + timedelta(hours=1) if outcome == Outcome.CALLBACK else None
+        made = Call(None, outcome, callback_at=callback_at)
+        rules = CallingRules.objects.filter(account__twin=account_id).first() or CallingRules()
+        silent = CallNote.objects.filter(order=order, outcome__in=planning.SILENT).order_by("created_at")
+        tried = list(silent.values_list("created_at", flat=True))
+        windows = hours.by_account([order.id]).get(account_id, [])
+        plan = planning.after(made, order, rules, tried=tried, windows=windows, to=None)
+        lifecycle.add_call_notes([order], made, {order.id: plan})

@@ -1,0 +1,16 @@
+from django.urls import path
+
+from agents.rehearsal.views import RehearsalViewSet
+from codservice.api import paths  # noqa: F401  (registers <id:…>)
+
+urlpatterns = [
+    path(f"orders/<id:id>/{name}", RehearsalViewSet.as_view({"post": action}), name=f"test-order-{name}")
+    for name, action in (
+        ("confirm", "confirm"),
+        ("cancel", "cancel"),
+        ("call", "call"),
+        ("ship", "ship"),
+        ("deliver", "deliver"),
+        ("return", "return_order"),
+    )
+]

@@ -1,0 +1,83 @@
+"""`/api/v1/test/orders/{id}/…`: test mode's agent and courier (contract, section 13)."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework import viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents.rehearsal import playing, serializers
+from codservice.accounts.key_form import TEST
+from codservice.api import idempotency, schema
+from orders import bodies
+from orders.models import Order
+from orders.serializers import OrderCancel, read_cancel
+
+_ANSWERS = {200: bodies.OrderDetailBody}
+
+
+class RehearsalViewSet(viewsets.GenericViewSet):
+    scopes = dict.fromkeys(("confirm", "cancel", "call", "ship", "deliver", "return_order"), "orders:write")
+    http_method_names = ["post"]
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Before anything else is looked at: to a live key there is no such path."""
+        if request.api_key.mode != TEST:  # type: ignore[attr-defined]
+            raise Http404
+        return super().dispatch(request, *args, **kwargs)
+
+    @schema.describe("Confirm a test order", answers=_ANSWERS, errors=(404, 422))
+    def confirm(self, request: Request, id: UUID) -> Response:
+        """As an agent whose customer said yes. Twice is harmless, as with each of these moves."""
+        return self._move("confirm", request, id)
+
+    @schema.describe(
+        "Cancel a test order as an agent",
+        request=OrderCancel,
+        example={"reason": "Customer refused"},
+        answers=_ANSWERS,
+        errors=(400, 404, 413, 415, 422),
+    )
+    def cancel(self, request: Request, id: UUID) -> Response:
+        """As an agent whose customer said no. The body is optional."""
+        return self._move("cancel", request, id, reason=read_cancel(dict(request.data)))
+
+    @schema.describe(
+        "Call the customer of a test order",
+        request=serializers.TestCall,
+        example={"outcome": "no_answer"},
+        answers=_ANSWERS,
+        errors=(400, 404, 409, 413, 415, 422),
+        is_idempotent=True,
+    )
+    @idempotency.once
+    def call(self, request: Request, id: UUID) -> Response:
+        """As an agent whose call decided nothing: it is noted, and the next one planned."""
+        account_id = request.auth.account_id
+        playing.call(id, serializers.read_call(request.data), account_id=account_id)
+        return self._detail(account_id, id)
+
+    @schema.describe("Ship a test order", answers=_ANSWERS, errors=(404, 422))
+    def ship(self, request: Request, id: UUID) -> Response:
+        """As a courier who fetched the parcel."""
+        return self._move("ship", request, id)
+
+    @schema.describe("Deliver a test order", answers=_ANSWERS, errors=(404, 422))
+    def deliver(self, request: Request, id: UUID) -> Response:
+        """As a courier whom the customer paid."""
+        return self._move("deliver", request, id)
+
+    @schema.describe("Return a test order", answers=_ANSWERS, errors=(404, 422))
+    def return_order(self, request: Request, id: UUID) -> Response:
+        """As a courier who brings the parcel back."""
+        return self._move("return", request, id)
+
+    def _move(self, name: str, request: Request, id: UUID, **details: str) -> Response:
+        playing.move(name, id, account_id=request.auth.account_id, **details)
+        return self._detail(request.auth.account_id, id)
+
+    def _detail(self, account_id: UUID, id: UUID) -> Response:
+        mine = Order.objects.filter(account_id=account_id)
+        return Response(bodies.detail(mine.with_detail().values().get(id=id)))

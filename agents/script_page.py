@@ -1,0 +1,48 @@
+"""The account's page of what agents say on the phone: a text in each of two languages, and how it reads with an order's
+words."""
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from agents.desk import scripts
+from agents.models import CallingRules
+from agents.supervision.rules import ScriptForm
+from codservice.accounts import security_log
+from codservice.accounts.account_page import account_page
+from codservice.accounts.models import Account
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def script(request: HttpRequest, account: Account) -> HttpResponse:
+    """By POST what is written is saved, or with `preview` shown alone."""
+    kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
+    texts = {"fr": kept.script_fr, "ar": kept.script_ar}
+    form = ScriptForm(instance=kept)
+    if request.method == "POST":
+        form = ScriptForm(request.POST, instance=CallingRules(account=account))
+        if form.is_valid():
+            said = form.cleaned_data
+            if "preview" not in request.POST:
+                with transaction.atomic():
+                    CallingRules.objects.update_or_create(account=account, defaults=said)
+                    security_log.note(security_log.Action.SCRIPT, target=account.name, account_id=account.id)
+                messages.success(request, _("Agents read it from the next call on."))
+                return redirect("account-script")
+            texts = {"fr": said["script_fr"], "ar": said["script_ar"]}
+    read = [
+        (language, scripts.example(text, language=language, shop=account.name))
+        for language, text in texts.items()
+        if text
+    ]
+    return render(request, "agents/script.html", {"form": form, "read": read}, status=422 if form.errors else 200)
+
+
+urlpatterns = [
+    path("script", script, name="account-script"),
+]

@@ -1,0 +1,102 @@
+// When a page may be pressed: not while something is being sent, not while the service is out of reach, and not in the
+// first second of a screen that decides (data-settles; the service refuses earlier presses too).
+"use strict";
+
+const pressing = (() => {
+  const said = document.currentScript.dataset;
+  document.documentElement.dataset.keys = said.keys;
+  const reasons = new Set(); // of: new, sent, away
+  let isChecked = false; // the form that is being sent has found the service there
+  let settling, rechecking, warning;
+
+  function set(reason, isDead) {
+    if (isDead) reasons.add(reason);
+    else reasons.delete(reason);
+    if (reasons.size) document.documentElement.dataset.dead = [...reasons].join(" ");
+    else delete document.documentElement.dataset.dead;
+    for (const part of document.querySelectorAll("fieldset[data-rests]")) part.disabled = isShut();
+    document.dispatchEvent(new Event("pressing"));
+  }
+
+  const isShut = () => reasons.has("new") || reasons.has("away");
+
+  function settle() {
+    const screen = document.querySelector("[data-settles]");
+    if (!screen) return;
+    set("new", true);
+    clearTimeout(settling);
+    settling = setTimeout(() => set("new", false), Number(screen.dataset.settles));
+  }
+
+  function setAway(isAway) {
+    clearTimeout(rechecking);
+    if (isAway) rechecking = setTimeout(check, 3000);
+    if (isAway === reasons.has("away")) return;
+    set("away", isAway);
+    if (isAway && !warning) {
+      warning = document.createElement("div");
+      warning.className = "away";
+      warning.setAttribute("role", "alert");
+      document.body.append(warning);
+    }
+    if (warning) warning.textContent = isAway ? said.away : "";
+  }
+
+  /** Is the service there? */
+  async function check() {
+    const options = { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(8000) };
+    const answer = navigator.onLine ? await fetch(said.here, options).catch(() => null) : null;
+    setAway(!answer?.ok);
+    return Boolean(answer?.ok);
+  }
+
+  addEventListener("offline", () => setAway(true));
+  addEventListener("online", check);
+
+  /** Of a new screen only what stands in its fieldsets. */
+  function isDead(target) {
+    return reasons.has("sent") || reasons.has("away") || (reasons.has("new") && Boolean(target?.closest("fieldset[data-needs]")));
+  }
+
+  function leads(link) {
+    return link && link.origin === location.origin && link.target !== "_blank";
+  }
+
+  document.addEventListener("click", (event) => {
+    const pressed = event.target.closest("button, input[type=submit], summary, a[href]");
+    const isHarmless = !pressed || pressed.matches("button[type=button]") || (pressed.matches("a") && !leads(pressed));
+    if (isHarmless || !isDead(pressed) || (pressed.matches("summary") && !reasons.has("new"))) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }, true);
+
+  document.addEventListener("submit", async (event) => {
+    const { target: form, submitter } = event;
+    if (isChecked) return; // for the second time, and to the service
+    if (isDead(submitter)) {
+      event.preventDefault();
+      event.stopPropagation();
+      return;
+    }
+    if (form.method !== "post") return;
+    event.preventDefault();
+    set("sent", true);
+    if (await check()) {
+      isChecked = true;
+      form.requestSubmit(submitter);
+      isChecked = false;
+    } else {
+      set("sent", false);
+    }
+  }, true);
+
+  addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    set("sent", false);
+    settle();
+  });
+  if (!navigator.onLine) setAway(true);
+  settle();
+
+  return { check, isDead, isSent: () => reasons.has("sent"), isShut };
+})();

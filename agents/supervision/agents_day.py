@@ -1,0 +1,122 @@
+"""An agent's day, for quality checks: every call that they noted, in its order, what it decided and what has become of
+the order since; and above it the day in counts, which are those of the figures.
+"""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.db import connection
+from django.db.models import F, OuterRef, QuerySet, Subquery, Window
+from django.db.models.functions import Lag
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+
+from agents.console import show
+from agents.desk.planning import SILENT
+from agents.supervision import for_supervisors
+from agents.supervision.summing import CALLS
+from codservice import days
+from codservice.accounts.models import User
+from codservice.form_fields import DayField
+from codservice.long_lists import BoundedPaginator
+from orders.models import CallNote, CallState, Status, StatusChange
+
+PER_PAGE = 100
+_PAUSE = timedelta(minutes=1)  # shorter ones are not worth a word
+
+
+@dataclass(frozen=True)
+class Day:
+    """What one person noted and decided within a day. `pause` is the longest time between two notes.
+
+    As in the figures, a call about two orders of a customer counts for both, and decisions are of pending orders.
+    """
+
+    calls: int
+    silent: int
+    first: datetime | None
+    last: datetime | None
+    pause: timedelta | None
+    confirmed: int
+    canceled: int
+
+    @property
+    def rate(self) -> int | None:
+        """Of their decisions, how many of a hundred are confirmations; None of none."""
+        decided = self.confirmed + self.canceled
+        return round(100 * self.confirmed / decided) if decided else None
+
+
+# Both along the indexes by time.
+_DAY = """
+WITH noted AS MATERIALIZED (
+    SELECT n.created_at, n.outcome, n.created_at - lag(n.created_at) OVER (ORDER BY n.created_at, n.id) AS pause
+    FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id AND o.call_state <> 'test'
+    WHERE n.agent_id = %(agent)s AND n.created_at >= %(start)s AND n.created_at < %(end)s
+), decided AS MATERIALIZED (
+    SELECT s.to_status FROM orders_statuschange s JOIN orders_order o ON o.id = s.order_id AND o.call_state <> 'test'
+    WHERE s.user_id = %(agent)s AND s.at >= %(start)s AND s.at < %(end)s
+        AND s.from_status = 'pending_confirmation' AND s.to_status IN ('confirmed', 'canceled')
+)
+SELECT count(*) FILTER (WHERE outcome = ANY(%(calls)s)), count(*) FILTER (WHERE outcome = ANY(%(silent)s)),
+    min(created_at) FILTER (WHERE outcome = ANY(%(calls)s)), max(created_at) FILTER (WHERE outcome = ANY(%(calls)s)),
+    max(pause),
+    (SELECT count(*) FROM decided WHERE to_status = 'confirmed'),
+    (SELECT count(*) FROM decided WHERE to_status = 'canceled')
+FROM noted
+"""
+
+
+def summary(agent: User, day: date) -> Day:
+    """By one statement."""
+    values = {
+        "agent": agent.pk, "start": days.start_of(day), "end": days.end_of(day),
+        "calls": [outcome.value for outcome in CALLS], "silent": [outcome.value for outcome in SILENT],
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_DAY, values)
+        return Day(*cursor.fetchone())
+
+
+def notes(agent: User, day: date) -> QuerySet[CallNote]:
+    """All that the person noted on the day, the earliest first.
+
+    Each with the `pause` since the one before and with what it `decided`, a status, if it did.
+    """
+    theirs = CallNote.objects.filter(agent=agent, created_at__gte=days.start_of(day), created_at__lt=days.end_of(day))
+    made = StatusChange.objects.filter(order_id=OuterRef("order_id"), at=OuterRef("created_at"))
+    made = made.filter(user_id=OuterRef("agent_id"), from_status=Status.PENDING)
+    pause = F("created_at") - Window(Lag("created_at"), order_by=["created_at", "id"])
+    found = theirs.exclude(order__call_state=CallState.TEST).select_related("order__account")
+    return found.annotate(pause=pause, decided=Subquery(made.values("to_status")[:1])).order_by("created_at", "id")
+
+
+@for_supervisors
+def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
+    """`?day=`, today unless one is chosen. Of anybody who works here, whoever minds their account."""
+    agent = get_object_or_404(User, pk=user_id, is_staff=True)
+    today, day, error = days.today(), days.today(), ""
+    try:
+        day = DayField(required=False).clean(request.GET.get("day", "")) or today
+    except ValidationError as wrong:
+        error = wrong.messages[0]
+    found = BoundedPaginator(notes(agent, day), PER_PAGE).get_page(request.GET.get("p"))
+    return show(
+        request,
+        "agents/supervision/agents_day.html",
+        title=_("The day of %(name)s") % {"name": agent.display_name},
+        person=agent,
+        day=day,
+        error=error,
+        before=day - timedelta(days=1),
+        after=day + timedelta(days=1) if day < today else None,
+        today=today,
+        summary=summary(agent, day),
+        notes=found,
+        shortest=_PAUSE,
+        statuses=dict(Status.choices),
+        status=422 if error else 200,
+    )

@@ -1,0 +1,76 @@
+"""One agent's rules: the merchants that they serve, and the languages that they speak. None chosen means all."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents.console import show
+from agents.desk import assignment
+from agents.models import Assignment, Language
+from agents.supervision import for_supervisors, minding
+from codservice.accounts.models import Account
+
+MOST = 200  # merchants of one agent; whoever serves more serves all
+MOST_FOUND = 50  # that are offered beside them
+
+
+class AssignForm(forms.Form):
+    """Those who are chosen already may be chosen again, though they have closed their account."""
+
+    merchants = forms.ModelMultipleChoiceField(None, required=False)
+    languages = forms.MultipleChoiceField(
+        label=gettext_lazy("Languages"),
+        required=False,
+        choices=Language.choices,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy(
+            "None chosen: all. A merchant's languages are those of its call script; without one everybody serves it."
+        ),
+    )
+
+    def __init__(self, *args: Any, rule: Assignment, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", initial={"languages": rule.languages}, **kwargs)
+        offered = Account.objects.filter(live=None).filter(Q(is_active=True) | Q(id__in=rule.merchants))
+        self.fields["merchants"].queryset = offered
+
+    def clean_merchants(self) -> set[UUID]:
+        chosen = {account.pk for account in self.cleaned_data["merchants"]}
+        if len(chosen) > MOST:
+            raise ValidationError(_("Not more than %(most)d at once.") % {"most": MOST})
+        return chosen
+
+
+@for_supervisors
+def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
+    """Of whom the supervisor minds. The search of its form saves nothing and loses no choice."""
+    agent = get_object_or_404(minding.minded_by(request.user), pk=user_id)
+    rule = assignment.of(agent)
+    form = AssignForm(request.POST if request.method == "POST" else None, rule=rule)
+    if form.is_valid() and "search" not in request.POST:
+        data = form.cleaned_data
+        assignment.assign(agent, merchants=data["merchants"], languages=data["languages"])
+        messages.success(request, _("The rules of %(name)s are saved.") % {"name": agent.display_name})
+        return redirect("admin:person", user_id)
+    chosen = form.cleaned_data.get("merchants", set()) if form.is_bound else rule.merchants
+    typed = request.POST.get("q", "").strip()[:100].replace("\0", "")
+    known = form.fields["merchants"].queryset.order_by("name", "id")
+    return show(
+        request,
+        "agents/supervision/serves.html",
+        title=_("Whom %(name)s serves") % {"name": agent.display_name},
+        person=agent,
+        form=form,
+        typed=typed,
+        chosen=known.filter(id__in=chosen),
+        found=known.filter(name__icontains=typed).exclude(id__in=chosen)[:MOST_FOUND],
+        most_found=MOST_FOUND,
+        status=422 if form.errors else 200,
+    )

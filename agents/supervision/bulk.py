@@ -1,0 +1,309 @@
+"""What is done with many orders of the list at once: those that were chosen, or all that its filter finds.
+
+A look says what can be done and what stays as it is; nothing is changed by it. The address holds what was chosen, so
+that the press on its button reads the orders by the same filter anew, and leaves alone what came or changed meanwhile.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from copy import copy
+from datetime import datetime
+from itertools import chain
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.db.models.functions import Now
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from agents.console import show
+from agents.desk import decisions, telling
+from agents.desk.forms import MAX_DETAILS
+from agents.supervision import for_supervisors, moves
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import User
+from codservice.days import ALGIERS
+from codservice.errors import Refused
+from codservice.files.downloads import table_answer
+from codservice.form_fields import FreeText
+from orders import export, lifecycle, shipments
+from orders.cancel_reasons import CancelReason
+from orders.models import CallState, Order, Status
+
+MOST = 2000  # orders by one press; a request has a minute
+MOST_ASSIGNED = 200  # a day's work of one agent
+STEP = 500  # orders that one transaction changes
+CANCEL, ASSIGN, REQUEUE, EXPORT = "cancel", "assign", "requeue", "export"
+_CHANGED = lifecycle.Changed
+
+
+class Row(NamedTuple):
+    """An order as the list has it now."""
+
+    id: UUID
+    status: str
+    call_state: str
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    now: datetime
+
+
+class AssignForm(forms.Form):
+    to = forms.ModelChoiceField(None, label=gettext_lazy("To whom?"))
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+        workers = User.objects.filter(is_active=True, groups__permissions__codename="work_order")
+        self.fields["to"].queryset = workers.distinct().order_by("first_name", "username")
+        self.fields["to"].label_from_instance = lambda agent: agent.display_name
+
+
+class CancelForm(forms.Form):
+    why = forms.ChoiceField(
+        label=gettext_lazy("Why?"), choices=[("", gettext_lazy("Choose a reason")), *CancelReason.choices]
+    )
+    details = FreeText(
+        label=gettext_lazy("In other words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        if self.cleaned_data.get("why") == CancelReason.OTHER and not self.cleaned_data.get("details"):
+            self.add_error("details", _("Say why the order is canceled."))
+        return self.cleaned_data
+
+
+class NoForm(forms.Form):
+    """Nothing is asked."""
+
+
+FORMS: dict[str, type[forms.Form]] = {ASSIGN: AssignForm, CANCEL: CancelForm}
+
+
+# --- What can be done --------------------------------------------------------------------------------------------
+
+
+def labels() -> dict[str, str]:
+    """What can be done with orders, in the order in which it is offered."""
+    return {
+        ASSIGN: _("Assign to an agent"),
+        REQUEUE: _("Back in the queue"),
+        **{status: _("Change to “%(status)s”") % {"status": label} for status, label in moves.TARGETS},
+        CANCEL: _("Cancel the orders"),
+        EXPORT: _("Download as CSV"),
+    }
+
+
+def offered(status: str, call: str = "") -> dict[str, str]:
+    """What can succeed with orders of this status (empty: of any) that wait for `call` (empty: for anything)."""
+    statuses = [Status(status)] if status else list(Status)
+    states = [call] if call else CallState.values
+    return {
+        name: label
+        for name, label in labels().items()
+        if any(can(name, each, state) for each in statuses for state in states)
+    }
+
+
+def can(deed: str, status: str, call_state: str) -> bool:
+    """Whether a supervisor can do it to such an order."""
+    match deed:
+        case "export":
+            return True
+        case "cancel":
+            move = Order.MOVES.get((Status(status), "cancel"))
+            return move is not None and Role.SUPERVISOR in move.by
+        case "assign":
+            return status == Status.PENDING
+        case "requeue":
+            return status == Status.PENDING and call_state == CallState.REVIEW
+    return shipments.leads(Status(status), Status(deed), Role.SUPERVISOR)
+
+
+# --- The page ----------------------------------------------------------------------------------------------------
+
+
+@for_supervisors
+def page(request: HttpRequest) -> HttpResponseBase:
+    deed, query = request.GET.get("deed", ""), _filter(request)
+    if deed not in labels():
+        return redirect(_list(query))
+    rows = _chosen(request, query)
+    if not rows:
+        messages.warning(request, _("Choose at least one order."))
+        return redirect(_list(query))
+    is_more = len(rows) > MOST
+    rows = rows[:MOST]
+    if deed == EXPORT:
+        return _download(request, rows)
+    form = FORMS.get(deed, NoForm)(request.POST or None)
+    if request.method == "POST" and (seen_at := _moment(request.POST.get("seen_at", ""))) and form.is_valid():
+        rows = [row for row in rows if row.created_at <= seen_at]
+        _do(request, deed, rows, seen_at, form.cleaned_data)
+        return redirect(_list(query))
+    return _show(request, deed, rows, form, is_more=is_more, back=_list(query))
+
+
+def _filter(request: HttpRequest) -> QueryDict:
+    """The list's own part of the address."""
+    query = request.GET.copy()
+    for name in ("deed", "chosen", "every", "p"):
+        query.pop(name, None)
+    return query
+
+
+def _list(query: QueryDict) -> str:
+    address = reverse("admin:orders_order_changelist")
+    return f"{address}?{query.urlencode()}" if query else address
+
+
+def _chosen(request: HttpRequest, query: QueryDict) -> list[Row]:
+    """The orders, one more than MOST when there are more."""
+    if "every" in request.GET:
+        asked = copy(request)
+        asked.GET = query  # type: ignore[assignment]
+        try:
+            orders = admin.site.get_model_admin(Order).get_changelist_instance(asked).queryset
+        except IncorrectLookupParameters:
+            return []
+    else:
+        ids = [id_ for text in request.GET.getlist("chosen")[:MOST] if (id_ := moves.as_uuid(text))]
+        orders = Order.live.filter(id__in=ids).order_by("id")
+    fields = orders.annotate(at=Now()).values_list(*Row._fields[:-1], "at")
+    return [Row(*row) for row in fields[: MOST + 1]]
+
+
+def _show(
+    request: HttpRequest, deed: str, rows: list[Row], form: forms.Form, *, is_more: bool, back: str
+) -> HttpResponse:
+    able = [row for row in rows if can(deed, row.status, row.call_state)]
+    left = Counter(row.status for row in rows) - Counter(row.status for row in able)
+    counts = Counter(row.status for row in able)
+    return show(
+        request,
+        "agents/supervision/bulk.html",
+        title=labels()[deed],
+        form=form,
+        button=labels()[deed],
+        is_danger=deed == CANCEL,
+        able=len(able),
+        by_status=[(status, counts[status], left[status]) for status in Status if counts[status] or left[status]],
+        left=left.total(),
+        most=MOST if is_more else 0,
+        at_once=MOST_ASSIGNED if deed == ASSIGN and len(able) > MOST_ASSIGNED else 0,
+        seen_at=rows[0].now.isoformat(),
+        back=back,
+        status=422 if form.errors else 200,
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo else None
+
+
+# --- Doing it ----------------------------------------------------------------------------------------------------
+
+
+def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, data: dict[str, Any]) -> None:
+    """Change what can be, in transactions of STEP orders, and tell how many there were and why others stay."""
+    left = Counter[str]()
+    able = []
+    for row in rows:
+        if row.updated_at > seen_at:
+            left[_CHANGED().message] += 1
+        elif not can(deed, row.status, row.call_state):
+            left[_why_not(deed, row)] += 1
+        else:
+            able.append(row)
+    done, supervisor = 0, request.user
+    if deed == ASSIGN:
+        left[_("More than %(most)d at once.") % {"most": MOST_ASSIGNED}] += len(able[MOST_ASSIGNED:])
+        able = able[:MOST_ASSIGNED]
+    for start in range(0, len(able), STEP):
+        for why in _step(deed, able[start : start + STEP], supervisor, data):
+            if why:
+                left[why] += 1
+            else:
+                done += 1
+    if done:
+        messages.success(request, _done(deed, done, data))
+        if deed == ASSIGN:
+            telling.of_rules(request, data["to"], [row.id for row in able])
+    for why, count in (+left).most_common():
+        text = ngettext("%(count)d order stays as it is: %(why)s", "%(count)d orders stay as they are: %(why)s", count)
+        messages.warning(request, text % {"count": count, "why": why})
+
+
+def _step(deed: str, rows: list[Row], supervisor: User, data: dict[str, Any]) -> Iterator[str]:
+    """By one transaction; for each order why it stays as it is, empty where it does not."""
+    if deed == CANCEL:
+        seen, why = {row.id: row.version for row in rows}, CancelReason(data["why"])
+        refused = decisions.cancel_many(seen, why, details=data["details"], supervisor=supervisor)
+        return (refused[row.id].message if row.id in refused else "" for row in rows)
+    if deed in (ASSIGN, REQUEUE):
+        ids, called = [row.id for row in rows], 0
+        if deed == ASSIGN:
+            done, called = decisions.assign(ids, to=data["to"], supervisor=supervisor)
+        else:
+            done = decisions.requeue(ids, supervisor=supervisor)
+        gone = len(ids) - done - called
+        said = {"": done, _("Somebody is calling this customer."): called, _CHANGED().message: gone}
+        return chain.from_iterable([why] * count for why, count in said.items())
+    to = Status(deed)
+    moved = [shipments.Shipment(to, order_id=row.id, seen_version=row.version) for row in rows]
+    outcomes: list[bool | Refused] = shipments.record(moved, actor=Actor.of_user(supervisor))
+    return (moves.said(outcome, to) for outcome in outcomes)
+
+
+def _why_not(deed: str, row: Row) -> str:
+    if deed == REQUEUE and row.status == Status.PENDING:
+        return _("Agents have this order in their queue.")
+    return _("This cannot be done to an order that is %(status)s.") % {"status": Status(row.status).label.lower()}
+
+
+def _done(deed: str, count: int, data: dict[str, Any]) -> str:
+    if deed == ASSIGN:
+        text = ngettext("%(count)d order is assigned to %(name)s.", "%(count)d orders are assigned to %(name)s.", count)
+        return text % {"count": count, "name": data["to"].display_name}
+    if deed == REQUEUE:
+        text = ngettext("%(count)d order is back in the queue.", "%(count)d orders are back in the queue.", count)
+        return text % {"count": count}
+    text = ngettext("%(count)d order is now “%(status)s”.", "%(count)d orders are now “%(status)s”.", count)
+    status = Status.CANCELED if deed == CANCEL else Status(deed)
+    return text % {"count": count, "status": status.label}
+
+
+# --- The file ----------------------------------------------------------------------------------------------------
+
+
+def _download(request: HttpRequest, rows: list[Row]) -> HttpResponseBase:
+    """The orders with their merchants, as the account's pages write them."""
+    header = [_("Merchant"), *map(str, export.COLUMNS.values())]
+    return table_answer(request, "orders.csv", header, _lines([row.id for row in rows]))
+
+
+def _lines(ids: list[UUID]) -> Iterator[list[Any]]:
+    for start in range(0, len(ids), STEP):
+        orders = Order.live.filter(pk__in=ids[start : start + STEP])
+        merchants = dict(orders.values_list("pk", "account__name"))
+        for batch in export.batches(orders):
+            for row in batch:
+                yield [merchants.get(row[0], ""), *map(_shown, row)]
+
+
+def _shown(cell: Any) -> Any:
+    return f"{cell.astimezone(ALGIERS):%Y-%m-%d %H:%M:%S}" if isinstance(cell, datetime) else cell

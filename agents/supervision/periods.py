@@ -1,0 +1,91 @@
+"""Seasons with other calling hours, and windows that are opened by hand; of one merchant or of all."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents.console import show
+from agents.models import CallingPeriod, PublicHoliday
+from agents.supervision import for_supervisors
+from codservice import days
+from codservice.accounts.models import Account
+
+MOST = 200  # periods, merchants to choose from are as many as there are
+LONGEST = 366  # days
+
+
+class PeriodForm(forms.ModelForm):
+    account = forms.ModelChoiceField(
+        Account.objects.filter(live=None, is_active=True).order_by("name"),
+        label=gettext_lazy("Merchant"),
+        required=False,
+        empty_label=gettext_lazy("All merchants"),
+    )
+
+    class Meta:
+        model = CallingPeriod
+        fields = ("account", "name", "first_day", "last_day", "opens_at", "closes_at", "is_opening")
+        labels = {"name": gettext_lazy("What for"), "is_opening": gettext_lazy("Also on days off and holidays")}
+        help_texts = {
+            "name": gettext_lazy("For example Ramadan, or why a day off is worked."),
+            "last_day": gettext_lazy("The same day opens one day by hand."),
+        }
+        widgets = {
+            **{name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in ("opens_at", "closes_at")},
+            **{name: forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d") for name in ("first_day", "last_day")},
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        opens_at, closes_at = data.get("opens_at"), data.get("closes_at")
+        first, last = data.get("first_day"), data.get("last_day")
+        if opens_at and closes_at and opens_at >= closes_at:
+            self.add_error("closes_at", _("Calls must end later than they begin."))
+        if first and last and last < first:
+            self.add_error("last_day", _("The last day must not be before the first."))
+        elif last and last < days.today():
+            self.add_error("last_day", _("These days are over."))
+        elif first and last and (last - first).days > LONGEST:
+            self.add_error("last_day", _("A season lasts a year at most; change the rules for longer."))
+        return data
+
+    def validate_constraints(self) -> None:
+        """Said above, field by field; the database holds them still."""
+
+
+@for_supervisors
+def page(request: HttpRequest) -> HttpResponse:
+    if "end" in request.POST:
+        ended = CallingPeriod.objects.filter(id=_id(request.POST["end"])).delete()[0]
+        messages.success(request, _("Ended: the usual hours hold again.") if ended else _("This had ended already."))
+        return redirect("admin:periods")
+    form = PeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
+    if form.is_valid():
+        form.save()
+        messages.success(request, _("These hours hold now."))
+        return redirect("admin:periods")
+    ahead = CallingPeriod.objects.filter(last_day__gte=days.today()).select_related("account")
+    return show(
+        request,
+        "agents/supervision/periods.html",
+        title=_("Seasons and opened days"),
+        form=form,
+        periods=ahead.order_by("first_day", "id")[:MOST],
+        holidays=PublicHoliday.objects.filter(day__gte=days.today()).order_by("day")[:20],
+        status=422 if form.errors else 200,
+    )
+
+
+def _id(text: str) -> Any:
+    try:
+        return CallingPeriod._meta.pk.to_python(text)
+    except forms.ValidationError:
+        return None

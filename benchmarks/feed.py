@@ -1,0 +1,151 @@
+"""What the feed of events costs: a page of it at 10 000 and at 10 000 000 events, and an import that writes into it.
+
+    make bench-feed
+
+A page of 100 is asked for from all over the feed, by Django's test client: the application and PostgreSQL, without the
+web server. Half of the events are this account's, the others ten accounts'. Imports are timed one by one, in turns with
+the feed as it is and without its place in the row and its index; the database makes every commit durable.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import time
+from uuid import uuid4
+
+from benchmarks import service
+from benchmarks.orders import psql
+from codservice import data_folder
+
+FEW, MANY = 10_000, 10_000_000
+CHUNK = 1_000_000
+OTHERS = 10
+PAGES = 400
+TURNS = 12
+IMPORTS = 200
+# Event n of {total}, an even number a day; three were written by each transaction.
+FILL = """
+SET session_replication_role = replica; SET synchronous_commit = off;
+INSERT INTO webhooks_event (id, account_id, kind, body, created_at, position)
+SELECT uuidv7(shift), CASE WHEN n % 2 = 0 THEN '{account}' ELSE others.id END,
+    (ARRAY['order.created', 'order.confirmed', 'order.call_attempted', 'order.shipped', 'order.delivered'])[1 + n % 5],
+    json_build_object('event', 'order.created', 'n', n, 'data', repeat('x', 400))::text, now() + shift, n / 3
+FROM generate_series({first}, {last}) AS n
+CROSS JOIN LATERAL (SELECT (n / {total}.0 - 1) * interval '29 days' AS shift) s
+JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_account WHERE name LIKE 'Other%') others
+    ON others.number = n / 2 % {others};
+"""
+WITHOUT = "ALTER TABLE webhooks_event ALTER position DROP DEFAULT; DROP INDEX event_feed;"
+WITH = """
+ALTER TABLE webhooks_event ALTER position SET DEFAULT webhooks_feed_position();
+CREATE INDEX event_feed ON webhooks_event (account_id, kind, position, id);
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=MANY, help=f"at last (default: {MANY})")
+    options = parser.parse_args()
+    with service.storage() as environ:
+        os.environ.update(environ, DJANGO_SETTINGS_MODULE="codservice.settings", LOG_LEVEL="WARNING")
+        import django
+
+        django.setup()
+        print(json.dumps(measure(options.events, data_folder.database_url(service.Path(environ["DATA_DIR"])))))
+
+
+def measure(many: int, database: str) -> dict[str, float]:
+    from codservice.accounts.models import Account, ApiKey, User
+
+    made = []
+    for name in ("Feed", *(f"Other {number}" for number in range(OTHERS))):
+        holder = User.objects.create(username=f"{name}@example.dz", email=f"{name}@example.dz")
+        made.append(Account.objects.create(name=name, holder=holder, rate_limit=100_000_000))
+    account = made[0]
+    _, key = ApiKey.issue(account, name="feed")
+    fill(database, account.id, FEW)
+    few = pages(account.id, key)
+    with_feed = import_price(database, key)
+    fill(database, account.id, many)
+    full = pages(account.id, key)
+    for total, each in ((FEW, few), (many, full)):
+        print(f"  a page at {total:>10} events: {statistics.median(each):5.2f} ms, at most {max(each):5.2f}")
+    return {
+        "page_many_vs_few": round(statistics.median(full) / statistics.median(few), 3),
+        "page_p50_ms": round(statistics.median(full), 2),
+        "page_p95_ms": round(statistics.quantiles(full, n=20)[-1], 2),
+        "import_with_feed": round(with_feed, 3),
+    }
+
+
+def fill(database: str, account_id: object, total: int) -> None:
+    """So many events, and no others."""
+    psql(database, "TRUNCATE webhooks_event CASCADE")
+    for first in range(1, total + 1, CHUNK):
+        last = min(first + CHUNK - 1, total)
+        psql(database, FILL.format(first=first, last=last, total=total, account=account_id, others=OTHERS))
+        print(f"  {last:>10} of {total} events", flush=True)
+    psql(database, "VACUUM ANALYZE webhooks_event")
+
+
+def pages(account_id: object, key: str) -> list[float]:
+    """What single pages take, in milliseconds, from places all over the feed."""
+    from django.test import Client
+
+    from webhooks.feed import MOST, Cursor, first_id
+    from webhooks.models import Event
+
+    client = Client(headers={"host": "localhost", "authorization": f"Bearer {key}"})
+    chance, of_account = random.Random(1), Event.objects.filter(account=account_id)
+    begins, ends = (of_account.order_by(order).values_list("created_at", flat=True)[0] for order in ("id", "-id"))
+    waits = []
+    for _ in range(PAGES + 50):
+        at = begins + (ends - begins) * chance.random() * 0.9
+        event = of_account.filter(id__gte=first_id(at)).order_by("id")[0]
+        after = Cursor(event.position, event.id, event.created_at).sign(account_id)
+        began = time.perf_counter()
+        answer = client.get(f"/api/v1/events?limit={MOST}&after={after}")
+        waits.append((time.perf_counter() - began) * 1000)
+        assert answer.status_code == 200, answer.content
+        assert len(answer.json()["data"]) == MOST
+    return waits[50:]  # without the first: caches, plans
+
+
+def import_price(database: str, key: str) -> float:
+    """How many times as long an import takes with the feed as without: the median of the turns."""
+    ratios = []
+    imports(key)
+    for turn in range(TURNS):
+        psql(database, WITHOUT)
+        without = imports(key)
+        psql(database, WITH)
+        ratios.append(imports(key) / without)
+        print(f"  turn {turn + 1}: {without:.2f} ms without, {ratios[-1]:.3f} times as long with", flush=True)
+    return statistics.median(ratios)
+
+
+def imports(key: str) -> float:
+    """The median of single imports, in milliseconds."""
+    from django.test import Client
+
+    client = Client(headers={"host": "localhost", "authorization": f"Bearer {key}"})
+    body = {
+        "customer_name": "Amine Benali", "customer_phone": "0550123456", "customer_address": "12 rue Didouche Mourad",
+        "customer_wilaya": "16", "total_amount": 4500.5, "shipping_fee": 400,
+        "items": [{"product_name": "Robe kabyle", "quantity": 2, "unit_price": 1800.25, "attributes": {"size": "M"}},
+                  {"product_name": "Foulard", "quantity": 1, "unit_price": 500}],
+    }  # fmt: skip
+    waits = []
+    for _ in range(IMPORTS):
+        unique = {"Idempotency-Key": str(uuid4())}
+        began = time.perf_counter()
+        answer = client.post("/api/v1/orders", json.dumps(body), content_type="application/json", headers=unique)
+        waits.append((time.perf_counter() - began) * 1000)
+        assert answer.status_code == 201, answer.content
+    return statistics.median(waits)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Whether something has become slower by a third: a short look at each ratio, in under two minutes.
+
+    make bench-smoke
+
+Exits with 1 when a ratio is a third worse than FIGURES. One that is so after a short look is looked at again, longer:
+the machine may just have had other work.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import deliveries, orders, service
+from codservice.data_folder import database_url
+
+# Of longer runs; for those of time the low end of what they showed beside other work.
+FIGURES = {"import_vs_pgbench": 0.2, "list_100k_vs_1k": 1.1, "vs_bare_client": 0.5, "statements_per_delivery": 0.01}
+LESS_IS_BETTER = {"list_100k_vs_1k", "statements_per_delivery"}
+TURNS = (2, 4)  # of the first look, and of the second
+
+
+def main() -> int:
+    with service.running() as running:
+        url = database_url(Path(running.environ["DATA_DIR"]))
+        result = look(
+            lambda turns: orders.import_against_pgbench(running, url, turns, seconds=3, name=f"import{turns}")
+        )
+    result |= look(list_when_it_grows)
+    with service.storage() as environ, deliveries.receiver() as fast:
+        bench = deliveries.Bench(environ)
+        webhooks = [bench.webhook(f"{fast}/{number}") for number in range(deliveries.HEALTHY_WEBHOOKS)]
+        result |= look(lambda turns: deliveries.against_bare_client(bench, webhooks, fast, 10_000, turns))
+    wrong = slower(result)
+    for name in wrong:
+        print(f"{name} is {result[name]}: a third worse than {FIGURES[name]}", file=sys.stderr)
+    print(json.dumps({name: result[name] for name in FIGURES}))
+    return int(bool(wrong))
+
+
+def list_when_it_grows(turns: int) -> dict[str, float]:
+    with service.running() as running:
+        url = database_url(Path(running.environ["DATA_DIR"]))
+        seconds = turns * 0.3
+        grown = orders.list_when_it_grows(running, url, few=1_000, many=100_000, seconds=seconds, accounts=4)
+    return {"list_100k_vs_1k": grown["list_1m_vs_10k"]}
+
+
+def look(measure: Callable[[int], dict[str, float]]) -> dict[str, float]:
+    """What it measures in the few turns that it is told; in more of them when that is slower than it was."""
+    for turns in TURNS:
+        result = measure(turns)
+        if not slower(result):
+            break
+    return result
+
+
+def slower(result: dict[str, float]) -> list[str]:
+    """The names of what is a third worse than it was."""
+    return [
+        name
+        for name, figure in FIGURES.items()
+        if name in result and (result[name] > figure * 1.5 if name in LESS_IS_BETTER else result[name] < figure * 2 / 3)
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from codservice import commands
+from codservice.accounts import team
+from codservice.accounts.account_argument import add_account_argument, find_account
+
+
+class Command(commands.Command):
+    help = (
+        "Make a colleague the holder of a merchant's account; who held it becomes a manager. For a holder who has left:"
+        " keys work only while the holder may sign in."
+    )
+    examples = "hand_over_account --account yasmine@example.dz --to nadia@example.dz"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_account_argument(parser)
+        parser.add_argument("--to", required=True, metavar="EMAIL", help="the colleague, by their e-mail address")
+
+    def handle(self, *, account: str, to: str, **options: Any) -> None:
+        found = find_account(account)
+        member = found.memberships.select_related("user").filter(user__email__iexact=to).first()
+        if member is None or not member.user.is_active:
+            raise CommandError(f"Nobody with the address {to} works for this account; its holder invites them first.")
+        team.hand_over(found.id, member.id)
+        self.stdout.write(f"Account “{found.name}” for {member.user.email}")

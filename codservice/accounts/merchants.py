@@ -1,0 +1,112 @@
+"""Merchants as operators mind them: the account and the person who holds it are made, changed, closed and opened again.
+
+The console and the command `create_account` call this.
+"""
+
+from uuid import UUID
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from codservice import values
+from codservice.accounts import security_log, staff
+from codservice.accounts.models import Account, User
+from codservice.accounts.security_log import Action
+
+MOST_REQUESTS = 1_000_000  # a minute and API key, that an account may be given
+MAX_EMAIL = User._meta.get_field("username").max_length
+
+
+def make(
+    name: str, *, email: str, password: str | None = None, rate_limit: int | None = None
+) -> tuple[Account, str | None]:
+    """An account, and its holder's one-time password, which is to be told now or never; None when one was given.
+
+    Raises ValidationError, whose `message_dict` has the names of these arguments.
+    """
+    email = email.strip().lower()
+    holder = User(username=email, email=email)
+    problems = _problems_of(email) | _problems_of_limit(rate_limit)
+    try:
+        name = values.text(name, max_length=Account._meta.get_field("name").max_length)
+    except ValueError as error:
+        problems["name"] = [str(error)]
+    if password is not None:
+        try:
+            validate_password(password, User(username=email, email=email, first_name=name))
+        except ValidationError as error:
+            problems["password"] = error.messages
+    if problems:
+        raise ValidationError(problems)
+    made = None
+    if password is None:
+        made = staff.give_one_time_password(holder)
+    else:
+        holder.set_password(password)
+    try:
+        with transaction.atomic():
+            holder.save()
+            account = Account.objects.create(name=name, holder=holder, rate_limit=rate_limit)
+            security_log.note_person(Action.PERSON_MADE, holder)
+    except IntegrityError:
+        taken = _("A user with the address %(email)s exists already.") % {"email": email}
+        raise ValidationError({"email": [taken]}) from None
+    return account, made
+
+
+def _problems_of(email: str) -> dict[str, list[str]]:
+    try:
+        validate_email(email)
+    except ValidationError:
+        return {"email": [_("%(email)s is no e-mail address.") % {"email": email}]}
+    if len(email) > MAX_EMAIL:
+        return {"email": [_("An address has at most %(most)d characters.") % {"most": MAX_EMAIL}]}
+    return {}
+
+
+def _problems_of_limit(rate_limit: int | None) -> dict[str, list[str]]:
+    if rate_limit is None or 1 <= rate_limit <= MOST_REQUESTS:
+        return {}
+    return {"rate_limit": [_("Must be from 1 to %(most)d.") % {"most": MOST_REQUESTS}]}
+
+
+def change(account_id: UUID, *, name: str, rate_limit: int | None) -> Account:
+    """Its name, which its twin for tests has too, and its requests per minute. Raises Account.DoesNotExist."""
+    with transaction.atomic():
+        account = _lock(account_id)
+        if (account.name, account.rate_limit) != (name, rate_limit):
+            account.name, account.rate_limit = name, rate_limit
+            account.save(update_fields=["name", "rate_limit"])
+            Account.objects.filter(live=account).update(name=name)
+            security_log.note(Action.ACCOUNT, target=name, target_id=account.pk, account_id=account.pk)
+    return account
+
+
+def deactivate(account_id: UUID) -> Account:
+    """Its keys stop working, those of its twin too, and its people change nothing any more. Orders that are there are
+    called and shipped as before. A second time changes nothing. Raises Account.DoesNotExist.
+    """
+    return _turn(account_id, is_active=False)
+
+
+def reactivate(account_id: UUID) -> Account:
+    """All is as it was before. Raises Account.DoesNotExist."""
+    return _turn(account_id, is_active=True)
+
+
+def _turn(account_id: UUID, *, is_active: bool) -> Account:
+    with transaction.atomic():
+        account = _lock(account_id)
+        if account.is_active != is_active:
+            account.is_active = is_active
+            account.save(update_fields=["is_active"])
+            action = Action.REACTIVATED if is_active else Action.DEACTIVATED
+            security_log.note(action, target=account.name, target_id=account.pk, account_id=account.pk)
+    return account
+
+
+def _lock(account_id: UUID) -> Account:
+    return Account.objects.select_for_update(no_key=True).get(id=account_id, live=None)

@@ -1,0 +1,125 @@
+"""What operators fill in: a merchant, a person, somebody's new password."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth import forms as auth_forms
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from codservice.accounts import merchants, security_log
+from codservice.accounts.models import Account, Membership, User
+from codservice.accounts.security_log import Action
+from codservice.form_fields import Words
+
+
+class MerchantForm(forms.Form):
+    name = Words(label=gettext_lazy("Name"), max_length=Account._meta.get_field("name").max_length)
+    rate_limit = forms.IntegerField(
+        label=gettext_lazy("Requests per minute and API key"),
+        help_text=gettext_lazy("Leave it empty for the service's own limit."),
+        required=False,
+        min_value=1,
+        max_value=merchants.MOST_REQUESTS,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+        self.fields["name"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
+
+
+class NewMerchantForm(MerchantForm):
+    email = forms.EmailField(
+        label=gettext_lazy("The holder's e-mail address"),
+        help_text=gettext_lazy("They sign in with it."),
+        max_length=merchants.MAX_EMAIL,
+        widget=forms.EmailInput(attrs={"dir": "ltr", "autocomplete": "off"}),
+    )
+    field_order = ("name", "email", "rate_limit")
+
+
+class RolesField(forms.ModelMultipleChoiceField):
+    def label_from_instance(self, role: Group) -> str:
+        return _(role.name)
+
+
+class PersonForm(auth_forms.UserChangeForm):
+    """Who somebody is, and what they may do here."""
+
+    password = None
+    groups = RolesField(
+        label=gettext_lazy("Roles in the call center"),
+        queryset=Group.objects.order_by("name"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+    class Meta(auth_forms.UserChangeForm.Meta):
+        model = User
+        fields = (
+            "username", "first_name", "last_name", "email", "is_active", "is_staff", "groups", "is_superuser",
+        )  # fmt: skip
+        labels = {
+            "is_active": gettext_lazy("May sign in"),
+            "is_staff": gettext_lazy("Works in the console"),
+            "is_superuser": gettext_lazy("Operator"),
+        }
+        help_texts = {
+            "is_active": gettext_lazy("Without it the person is signed out everywhere; their name stays in histories."),
+            "is_staff": gettext_lazy("Only for people of ours, never for merchants."),
+            "is_superuser": gettext_lazy("May do everything, on all these pages too."),
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for name in ("username", "email"):
+            self.fields[name].widget.attrs |= {"dir": "ltr", "autocomplete": "off"}
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        works_here = data.get("is_staff") or data.get("is_superuser") or data.get("groups")
+        if works_here and self._works_for_a_merchant():
+            raise ValidationError(_("This person works for a merchant. Make another sign-in for their work here."))
+        if not (data.get("is_superuser") and data.get("is_staff") and data.get("is_active")) and self._is_the_last():
+            raise ValidationError(_("This is the last operator: make another one first."))
+        return data
+
+    def _works_for_a_merchant(self) -> bool:
+        is_holder = Account.objects.filter(holder=self.instance).exists()
+        return is_holder or Membership.objects.filter(user=self.instance).exists()
+
+    def _is_the_last(self) -> bool:
+        operators = User.objects.filter(is_superuser=True, is_staff=True, is_active=True)
+        return operators.filter(pk=self.instance.pk).exists() and not operators.exclude(pk=self.instance.pk).exists()
+
+
+class _PasswordOfAnother:
+    """Two know it: its owner changes it at their next login."""
+
+    def set_password_and_save(self, user: User, *args: Any, **kwargs: Any) -> User:
+        user.has_one_time_password = True
+        return super().set_password_and_save(user, *args, **kwargs)  # type: ignore[misc]
+
+
+class NewPersonForm(_PasswordOfAnother, auth_forms.AdminUserCreationForm):
+    usable_password = None  # everybody here signs in by password
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for name in ("password1", "password2"):
+            self.fields[name].required = True
+
+
+class NewPasswordForm(_PasswordOfAnother, auth_forms.AdminPasswordChangeForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        self.fields.pop("usable_password", None)
+        for field in self.fields.values():
+            field.required = True
+
+    def save(self, commit: bool = True) -> User:
+        user = super().save(commit)
+        security_log.note_person(Action.RESET, user)
+        return user

@@ -1,0 +1,172 @@
+"""What the operators' pages of the console share: a list, searched and filtered by one form that needs no script, and a
+page for each of its rows.
+
+A list reads along an index, shows PER_PAGE rows and counts no further than `BoundedPaginator` does. It offers no filter
+for which a long table has no index.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import BadRequest, PermissionDenied, ValidationError
+from django.db.models import Model, Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.functional import cached_property
+from django.utils.text import capfirst
+from django.utils.translation import gettext_lazy as _
+
+from codservice.accounts.models import Account
+from codservice.long_lists import BoundedPaginator
+
+PER_PAGE = 12  # so that a page with its styles stays below 100 kB
+
+
+class Choice(admin.SimpleListFilter):
+    """One of a few values, or all. What is not offered chooses nothing."""
+
+    words: Sequence[tuple[str, Any]] = ()
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return list(self.words)
+
+    def has_output(self) -> bool:
+        return bool(self.lookup_choices)
+
+    @property
+    def chosen(self) -> str:
+        return self.value() if self.value() in {value for value, _label in self.lookup_choices} else ""
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return self.narrow(rows, self.chosen) if self.chosen else rows
+
+    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
+        raise NotImplementedError
+
+
+class Owner(admin.SimpleListFilter):
+    """What belongs to one row of another table, to which a link on that row's page leads. `paths` lead to its id."""
+
+    paths: tuple[str, ...] = ()
+    owners: QuerySet[Any]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return []
+
+    def has_output(self) -> bool:
+        return bool(self.value())
+
+    @cached_property
+    def wanted(self) -> UUID | None:
+        try:
+            return UUID(self.value() or "")
+        except ValueError:
+            return None
+
+    @cached_property
+    def row(self) -> Model | None:
+        """Whose they are, for the page to say."""
+        return self.owners.filter(pk=self.wanted).first() if self.wanted else None
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return rows
+        if self.wanted is None:
+            return rows.none()
+        its = Q()
+        for path in self.paths:
+            its |= Q(**{path: self.wanted})
+        return rows.filter(its)
+
+
+class MerchantFilter(Owner):
+    title = _("merchant")
+    parameter_name = "account"
+    paths = ("account",)
+    owners = Account.objects.filter(live=None)
+
+
+class OperatorsList(admin.ModelAdmin):
+    """`change_list_template` shows the rows in its own way."""
+
+    list_per_page = PER_PAGE
+    list_max_show_all = 0
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    paginator = BoundedPaginator
+    sortable_by: Sequence[str] = ()
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """What its page offers; nothing else about its table is answered."""
+        return lookup in {each.parameter_name for each in self.list_filter}
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        title = capfirst(str(self.opts.verbose_name_plural))
+        context = {"title": title, "most": BoundedPaginator.MOST, **(extra_context or {})}
+        return super().changelist_view(request, context)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Nothing is offered as a copy, which Django would make of a row whoever asks for it."""
+        if "_saveasnew" in request.POST:
+            raise PermissionDenied
+        return super().changeform_view(request, *args, **kwargs)
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """What Django does; ids that are none are of no row, where it would fail."""
+        try:
+            return super().response_action(request, queryset)
+        except ValidationError as error:
+            raise BadRequest(error) from error
+
+
+class ReadOnly(OperatorsList):
+    """Operators may look, nobody may add, edit or delete. `change_form_template` shows a row as `row`, with what
+    `page_of` adds; what is done with it is a POST of the row's page, by `deed`."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_active and request.user.is_superuser)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            raise Http404
+        if request.method == "POST":
+            return self.deed(request, row)
+        return self.show(request, row)
+
+    def deed(self, request: HttpRequest, row: Any) -> HttpResponse:
+        """What was asked for by a POST. Raises PermissionDenied for what is not offered."""
+        raise PermissionDenied
+
+    def page_of(self, row: Any) -> dict[str, Any]:
+        """What the page shows beside the row."""
+        return {}
+
+    def show(self, request: HttpRequest, row: Any, *, status: int = 200, **context: Any) -> TemplateResponse:
+        """The row's page; `context` goes before what `page_of` gives."""
+        whole = {"title": str(row), "row": row, **self.page_of(row), **context}
+        return self.answer(request, self.change_form_template, status=status, **whole)
+
+    def answer(self, request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> TemplateResponse:
+        """A page of the console about these rows."""
+        whole = {**self.admin_site.each_context(request), "opts": self.opts, **context}
+        return TemplateResponse(request, template, whole, status=status)

@@ -1,0 +1,140 @@
+"""A person's own one-time codes: turned on with a code from their app, turned off with their password. One page, in the
+dress of the console for who works there, and in that of the account's pages for a merchant's people."""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import segno
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_http_methods
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from codservice import ratelimit
+from codservice.accounts import one_time_codes
+from codservice.accounts.account_page import account_page
+from codservice.accounts.forms import CODE_WIDGET, LOGIN_RATE, TooManyTries
+from codservice.accounts.models import Account, User
+from codservice.accounts.team import Right
+
+
+class PasswordForm(forms.Form):
+    """Asks for the password of who is signed in; it is guessed at no faster than at the login."""
+
+    password = forms.CharField(
+        label=gettext_lazy("Your password"),
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "dir": "ltr"}),
+    )
+    wait = 0
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        self.request = request
+        super().__init__(*args, label_suffix="", **kwargs)
+
+    @sensitive_variables()
+    def clean_password(self) -> str:
+        self.wait = ratelimit.limited_for(self.request, "password", str(self.request.user.pk), LOGIN_RATE)
+        if self.wait:
+            raise TooManyTries(self.wait)
+        if not self.request.user.check_password(self.cleaned_data["password"]):
+            raise ValidationError(_("This is not your password."))
+        return self.cleaned_data["password"]
+
+
+class TurnOnForm(PasswordForm):
+    code = forms.CharField(label=gettext_lazy("Code that the app shows"), widget=CODE_WIDGET, max_length=10)
+    field_order = ("code", "password")
+
+
+@dataclass(frozen=True)
+class CodesPage:
+    """The page at the address of this name; `render` dresses it: `(request, status=…, **context)`."""
+
+    here: str
+    render: Callable[..., HttpResponse]
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        match request.POST.get("action") if request.method == "POST" else None:
+            case "offer":
+                if not one_time_codes.are_on(request.user):
+                    one_time_codes.offer(request.user)
+                return redirect(self.here)
+            case "on":
+                return self._turn_on(request)
+            case "off":
+                return self._turn_off(request)
+        return self._page(request)
+
+    def _page(self, request: HttpRequest, form: PasswordForm | None = None) -> HttpResponse:
+        user: User = request.user
+        is_on = one_time_codes.are_on(user)
+        device = None if is_on else one_time_codes.offered(user)
+        if form is None:
+            form = (PasswordForm if is_on else TurnOnForm)(request=request)
+        wait = form.wait
+        response = self.render(
+            request,
+            is_on=is_on,
+            form=form,
+            picture=device and segno.make(device.config_url, error="m").svg_data_uri(scale=5, light="#fff"),
+            secret=device and _secret(device),
+            status=429 if wait else 422 if form.errors else 200,
+        )
+        if wait:
+            response.headers["Retry-After"] = str(wait)
+        return response
+
+    @sensitive_variables()
+    def _turn_on(self, request: HttpRequest) -> HttpResponse:
+        form = TurnOnForm(request.POST, request=request)
+        if not form.is_valid():
+            return self._page(request, form)
+        data = form.cleaned_data
+        if not one_time_codes.turn_on(request.user, data["code"], data["password"]):
+            text = _("This is not the code. Look whether the phone's clock is right, and take the next one.")
+            form.add_error("code", text)
+            return self._page(request, form)
+        update_session_auth_hash(request, request.user)
+        messages.success(request, _("Codes are on. Everywhere else you are signed out."))
+        return redirect(self.here)
+
+    @sensitive_variables()
+    def _turn_off(self, request: HttpRequest) -> HttpResponse:
+        form = PasswordForm(request.POST, request=request)
+        if not form.is_valid():
+            return self._page(request, form)
+        one_time_codes.turn_off(request.user, form.cleaned_data["password"])
+        update_session_auth_hash(request, request.user)
+        messages.success(request, _("Codes are off: you sign in by password alone."))
+        return redirect(self.here)
+
+
+def _render(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
+    return render(request, "accounts/codes.html", context, status=status)
+
+
+_of_merchants = CodesPage("codes", _render)
+
+
+@account_page(change=Right.READ)
+@require_http_methods(["GET", "HEAD", "POST"])
+@sensitive_post_parameters()
+def codes(request: HttpRequest, account: Account) -> HttpResponse:
+    """Of a merchant's person, whatever their role."""
+    return _of_merchants(request)
+
+
+def _secret(device: TOTPDevice) -> str:
+    """As apps take it from people who cannot scan: base32, in groups of four."""
+    text = base64.b32encode(device.bin_key).decode().rstrip("=")
+    return " ".join(text[start : start + 4] for start in range(0, len(text), 4))

@@ -1,0 +1,281 @@
+"""The security log: who signed in or tried to, and who gave, took or changed what opens a door; or wanted to. Of a
+merchant's people also all that they change on the account's pages.
+
+Each is a row of `SecurityEntry`, in the transaction of what it tells of, and a log line once that is committed. Account
+holders read what concerns their account, operators all of it; nobody changes any. `note` writes both; signing in and
+changes of groups come by Django's signals, whichever way they are made.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from django.contrib.auth.signals import user_logged_in, user_login_failed
+from django.db import connection, models, transaction
+from django.db.models.signals import m2m_changed
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from uuid_utils.compat import uuid7
+
+from codservice import logs, ratelimit
+
+if TYPE_CHECKING:  # they write this log themselves
+    from codservice.accounts.models import User
+
+logger = logging.getLogger("codservice.security")
+
+KEPT = timedelta(days=365)
+# Refused tries to sign in are counted by person, address and hour, so that a flood of them fills nothing; the addresses
+# that come after so many are counted together, as an empty one.
+MOST_ADDRESSES = 100
+_BATCH = 1000  # entries that a statement deletes
+
+
+class Action(models.TextChoices):
+    LOGIN = "login", _("signed in")
+    PASSWORD = "password", _("changed the password")
+    RESET = "password_reset", _("gave a new password")
+    CODES_ON = "codes_on", _("turned one-time codes on")
+    CODES_OFF = "codes_off", _("turned one-time codes off")
+    PERSON_MADE = "person_made", _("made a person")
+    ACCOUNT = "account_changed", _("changed an account")
+    DEACTIVATED = "deactivated", _("deactivated")
+    REACTIVATED = "reactivated", _("reactivated")
+    ROLE = "role", _("changed a role")
+    KEY_MADE = "key_made", _("made an API key")
+    KEY_REVOKED = "key_revoked", _("revoked an API key")
+    EXPORTED = "exported", _("exported data")
+    ERASED = "erased", _("erased a customer")
+    WEBHOOK_MADE = "webhook_made", _("registered a webhook")
+    WEBHOOK_CHANGED = "webhook_changed", _("changed a webhook")
+    WEBHOOK_ROTATED = "webhook_rotated", _("renewed a signing secret")
+    WEBHOOK_DELETED = "webhook_deleted", _("deleted a webhook")
+    WEBHOOK_TESTED = "webhook_tested", _("sent a test event")
+    WEBHOOK_RECOVERED = "webhook_recovered", _("had a webhook sent what it missed")
+    RESENT = "deliveries_resent", _("sent deliveries again")
+    ORDER_WRITTEN = "order_written", _("wrote an order")
+    ORDER_CORRECTED = "order_corrected", _("corrected an order")
+    ORDER_CANCELED = "order_canceled", _("canceled an order")
+    UPLOADED = "uploaded", _("had a file taken in")
+    UPLOAD_STOPPED = "upload_stopped", _("stopped an upload")
+    FEES = "fees", _("changed shipping fees")
+    PRODUCT = "product", _("changed a product")
+    RULES = "calling_rules", _("changed calling rules")
+    SCRIPT = "call_script", _("changed the call script")
+    ASSIGNED = "assigned", _("changed whom an agent serves")
+    INVITED = "invited", _("invited")
+    INVITED_AGAIN = "invited_again", _("sent an invitation again")
+    UNINVITED = "uninvited", _("withdrew an invitation")
+    JOINED = "joined", _("joined by invitation")
+    REMOVED = "removed", _("removed a colleague")
+    HANDED_OVER = "handed_over", _("handed the account over")
+    SESSIONS = "sessions_ended", _("ended sessions")
+
+
+class Outcome(models.TextChoices):
+    DONE = "done", _("done")
+    REFUSED = "refused", _("refused")
+
+
+class By(models.TextChoices):
+    """What kind of somebody it was."""
+
+    PERSON = "person", _("who works for the account")
+    STAFF = "staff", _("who works here")
+    KEY = "key", _("an API key")
+    COMMAND = "command", _("a command")
+    STRANGER = "stranger", _("somebody who is not signed in")
+
+
+# --- Who asks --------------------------------------------------------------------------------------------------------
+
+_request: ContextVar[HttpRequest | None] = ContextVar("request", default=None)
+
+
+def begin(request: HttpRequest) -> None:
+    """From here on, what this thread notes was asked for by this request."""
+    _request.set(request)
+
+
+def end() -> None:
+    _request.set(None)
+
+
+class _Asker(NamedTuple):
+    by: By
+    name: str
+    id: UUID | None
+
+
+def _asker(person: "User | None") -> _Asker:
+    """The person, else who makes the request; outside of requests the program that runs."""
+    request = _request.get()
+    user = person or getattr(request, "user", None)
+    if user is not None and user.is_authenticated:
+        return _Asker(By.STAFF if user.is_staff else By.PERSON, user.username, user.pk)
+    if key := getattr(request, "api_key", None):
+        return _Asker(By.KEY, key.name, key.id)
+    if request:
+        return _Asker(By.STRANGER, "", None)
+    return _Asker(By.COMMAND, " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]), None)
+
+
+def _address() -> str:
+    request = _request.get()
+    return ratelimit.client_address(request)[:64] if request else ""
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+_INSERT = """
+INSERT INTO accounts_securityentry
+    (id, created_at, action, outcome, by, actor, actor_id, target, target_id, account_id, address, count)
+VALUES (%(id)s, now(), %(action)s, 'done', %(by)s, %(actor)s, %(actor_id)s, %(target)s, %(target_id)s, %(account_id)s,
+    %(address)s, 1)
+"""
+
+
+def note(
+    action: Action,
+    *,
+    target: str,
+    target_id: UUID | None = None,
+    account_id: UUID | None = None,
+    person: "User | None" = None,
+) -> None:
+    """Note that somebody did this, in the transaction of what they did. `target` is what people call it.
+
+    Somebody is who makes the request, or `person`. `account_id` is the account whose holder shall read of it.
+    """
+    asker = _asker(person)
+    entry = {
+        "id": uuid7(), "action": action.value, "by": asker.by.value, "actor": asker.name[:255], "actor_id": asker.id,
+        "target": target[:255], "target_id": target_id, "account_id": account_id, "address": _address(),
+    }  # fmt: skip
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_INSERT, entry)
+        transaction.on_commit(lambda: _log(logging.INFO, entry | {"outcome": Outcome.DONE.value}))
+
+
+def note_person(action: Action, user: "User", *, person: "User | None" = None) -> None:
+    """The same of somebody's sign-in, password, codes or role; the holder of who they work for reads it."""
+    account_id = _account_of(user)
+    note(action, target=user.username, target_id=user.pk, account_id=account_id, person=person)
+
+
+def _account_of(user: "User") -> UUID | None:
+    if account := getattr(user, "account", None):
+        return account.pk
+    return getattr(getattr(user, "membership", None), "account_id", None)
+
+
+# What a stranger typed for a name is kept only when there is such a person: it may be a password. One statement, the
+# same for known and unknown names.
+_INSERT_REFUSED = """
+WITH known AS (
+    SELECT u.id, u.username, coalesce(a.id, m.account_id) AS account_id
+    FROM accounts_user u LEFT JOIN accounts_account a ON a.holder_id = u.id
+        LEFT JOIN accounts_membership m ON m.user_id = u.id
+    WHERE u.username = %(username)s
+), tried AS (
+    SELECT coalesce(known.username, '') AS target, known.id AS target_id, known.account_id,
+        date_trunc('hour', now()) AS hour
+    FROM (VALUES (1)) one LEFT JOIN known ON true
+)
+INSERT INTO accounts_securityentry AS entry
+    (id, created_at, action, outcome, by, actor, target, target_id, account_id, address, count, hour)
+SELECT %(id)s, now(), %(action)s, 'refused', 'stranger', '', target, target_id, account_id,
+    CASE WHEN %(most)s > (SELECT count(*) FROM accounts_securityentry e WHERE e.hour = t.hour AND e.target = t.target)
+        THEN %(address)s ELSE '' END,
+    1, hour
+FROM tried t
+ON CONFLICT (hour, target, address) WHERE hour IS NOT NULL
+    DO UPDATE SET count = entry.count + 1, last_at = now()
+RETURNING target, target_id, account_id
+"""
+
+
+def note_refused_login(username: str) -> None:
+    """Note that somebody tried to sign in as this one, and may not."""
+    entry: dict[str, Any] = {"id": uuid7(), "action": Action.LOGIN.value, "address": _address()}
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT_REFUSED, entry | {"username": username, "most": MOST_ADDRESSES})
+        entry["target"], entry["target_id"], entry["account_id"] = cursor.fetchone()
+    _log(logging.WARNING, entry | {"outcome": Outcome.REFUSED.value, "by": By.STRANGER.value})
+
+
+def _log(level: int, entry: dict[str, Any]) -> None:
+    """One line; by names and not only by ids, since whoever reads it in an alarm has no database at hand."""
+    fields = {name: entry.get(name) for name in ("action", "outcome", "by", "actor", "target", "address")}
+    ids = {name: entry.get(name) for name in ("actor_id", "target_id", "account_id")}
+    extra = {name: logs.redacted(value) for name, value in fields.items() if value}
+    logger.log(level, "security", extra=extra | {name: str(value) for name, value in ids.items() if value})
+
+
+# --- What Django tells -----------------------------------------------------------------------------------------------
+
+
+def connect(user_model: type["User"]) -> None:
+    """Hear of sign-ins, and of changes of what people and groups may do."""
+    user_logged_in.connect(_on_login, dispatch_uid="security-log")
+    user_login_failed.connect(_on_refused_login, dispatch_uid="security-log")
+    groups = user_model.groups
+    m2m_changed.connect(_on_groups, sender=groups.through, dispatch_uid="security-log")
+    permissions = groups.rel.model.permissions
+    m2m_changed.connect(_on_permissions, sender=permissions.through, dispatch_uid="security-log")
+
+
+def _on_login(user: "User", **kwargs: Any) -> None:
+    note_person(Action.LOGIN, user, person=user)
+
+
+def _on_refused_login(credentials: dict[str, Any], **kwargs: Any) -> None:
+    note_refused_login(str(credentials.get("username", "")))
+
+
+def _on_groups(**kwargs: Any) -> None:
+    _note_role("username", "name", **kwargs)
+
+
+def _on_permissions(**kwargs: Any) -> None:
+    _note_role("name", "codename", **kwargs)
+
+
+def _note_role(
+    holder: str, given: str, *, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, **kwargs: Any
+) -> None:
+    """`samira: +Supervisors`; whichever of the two sides was changed."""
+    sign = {"post_add": "+", "post_remove": "-", "pre_clear": "-"}.get(action)
+    if sign is None or pk_set == set():
+        return
+    own = getattr(instance, given if reverse else holder)
+    names = model.objects.filter(pk__in=pk_set or ()).values_list(holder if reverse else given, flat=True)
+    others = ", ".join(sorted(names)) or "all"
+    target = f"{others}: {sign}{own}" if reverse else f"{own}: {sign}{others}"
+    note(Action.ROLE, target=target, target_id=instance.pk if isinstance(instance.pk, UUID) else None)
+
+
+# --- Forgetting ------------------------------------------------------------------------------------------------------
+
+
+def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
+    """Delete entries that are older than KEPT. A sweep of `codservice.retention`, whose `before` is not asked."""
+    with connection.cursor() as cursor:
+        if dry_run:
+            cursor.execute("SELECT count(*) FROM accounts_securityentry WHERE created_at < now() - %s", [KEPT])
+            yield {"security_entries": cursor.fetchone()[0]}
+            return
+        deleted = _BATCH
+        while deleted == _BATCH:
+            cursor.execute(
+                "DELETE FROM accounts_securityentry WHERE id = ANY(ARRAY(SELECT id FROM accounts_securityentry"
+                " WHERE created_at < now() - %s ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED))",
+                [KEPT, _BATCH],
+            )
+            deleted = cursor.rowcount
+            yield {"security_entries": deleted}

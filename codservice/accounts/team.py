@@ -1,0 +1,261 @@
+"""Who works for a merchant: the account's holder, and colleagues with a role, who come in by invitation.
+
+An invitation is mailed as a link that works once, for a week, for the address that it was mailed to. What becomes of an
+address that signs in already is told to that address alone, in the mail: whoever invites learns of nobody who exists.
+Keys and webhooks are the account's, and go on when the colleague who made them is gone.
+"""
+
+import hashlib
+import secrets
+from datetime import timedelta
+from enum import IntEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from django.core import signing
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext as _
+
+from codservice.accounts import one_time_codes, security_log, sessions
+from codservice.accounts.models import Account, Invitation, Membership, User
+from codservice.accounts.security_log import Action
+from codservice.errors import Refused
+
+Role = Membership.Role
+MOST_PEOPLE = 50  # colleagues and invitations of an account
+WORKS_FOR = timedelta(days=7)  # a link
+_SALT = "codservice.accounts.team"
+
+
+# --- Who may what ----------------------------------------------------------------------------------------------------
+
+
+class Right(IntEnum):
+    """What a page asks for; each holds those before it. The holder alone owns: what lets others in, keys among it, what
+    takes everything out or deletes it for good, and the log of what all of them did."""
+
+    READ = 1
+    WRITE = 2
+    OWN = 3
+
+
+RIGHTS = {Role.READER: Right.READ, Role.MANAGER: Right.WRITE}
+
+
+class Seat(NamedTuple):
+    """A person's place at an account, the live one."""
+
+    account: Account
+    right: Right
+
+    @property
+    def may_write(self) -> bool:
+        return self.right >= Right.WRITE
+
+    @property
+    def may_own(self) -> bool:
+        return self.right >= Right.OWN
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing of it can be changed any more: its keys do not work either."""
+        return not (self.account.is_active and self.account.holder.is_active)
+
+
+def seat_of(user: User) -> Seat | None:
+    """Where somebody works, with the account's twin; None for who works for no merchant, or is not signed in.
+
+    One query for a holder, two for others.
+    """
+    if user.pk is None:
+        return None
+    if account := Account.objects.select_related("twin").filter(holder=user.pk).first():
+        account.holder = user
+        return Seat(account, Right.OWN)
+    membership = Membership.objects.select_related("account__twin", "account__holder").filter(user=user.pk).first()
+    return Seat(membership.account, RIGHTS.get(membership.role, Right.READ)) if membership else None
+
+
+# --- Inviting --------------------------------------------------------------------------------------------------------
+
+
+class AlreadyHere(Refused):
+    code = "already_here"
+
+
+class TooManyPeople(Refused):
+    code = "too_many_people"
+
+
+class LinkOver(Refused):
+    code = "link_over"
+
+
+class AddressTaken(Refused):
+    code = "address_taken"
+
+
+def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
+    """Note that this address is invited; the mail is the caller's to send, after the commit.
+
+    Raises AlreadyHere for an address of the team or one that waits, TooManyPeople for more than MOST_PEOPLE.
+    """
+    with transaction.atomic():
+        # The account's row is the lock under which its people are counted.
+        account = Account.objects.select_for_update(no_key=True).get(id=account_id)
+        people = User.objects.filter(Q(account=account) | Q(membership__account=account))
+        if people.filter(email__iexact=email).exists():
+            raise AlreadyHere(_("Somebody of your team signs in with this address."))
+        if account.invitations.filter(email=email).exists():
+            raise AlreadyHere(_("This address is invited already. Send the invitation again below."))
+        if account.memberships.count() + account.invitations.count() >= MOST_PEOPLE:
+            text = _("A team has %(most)d people and invitations at most.")
+            raise TooManyPeople(text % {"most": MOST_PEOPLE})
+        invitation = account.invitations.create(email=email, role=role, expires_at=Now() + WORKS_FOR)
+        _note(Action.INVITED, invitation)
+    return invitation
+
+
+def invite_again(account_id: UUID, invitation_id: UUID) -> Invitation:
+    """The link of before works no more; the caller sends a new one. Raises Invitation.DoesNotExist."""
+    with transaction.atomic():
+        invitation = Invitation.objects.select_for_update().get(id=invitation_id, account_id=account_id)
+        Invitation.objects.filter(id=invitation.id).update(digest=None, sent_at=None, expires_at=Now() + WORKS_FOR)
+        _note(Action.INVITED_AGAIN, invitation)
+    return invitation
+
+
+def withdraw(account_id: UUID, invitation_id: UUID) -> None:
+    """Its link works no more. Raises Invitation.DoesNotExist."""
+    with transaction.atomic():
+        invitation = Invitation.objects.select_for_update().get(id=invitation_id, account_id=account_id)
+        invitation.delete()
+        _note(Action.UNINVITED, invitation)
+
+
+def _note(action: Action, invitation: Invitation) -> None:
+    target = f"{invitation.email} ({Role(invitation.role).value})"
+    security_log.note(action, target=target, account_id=invitation.account_id)
+
+
+def new_link(invitation: Invitation) -> str:
+    """The link's last part, to be mailed and kept nowhere, instead of any before it; empty, and none is made, when
+    somebody signs in with the address already."""
+    if _is_taken(invitation.email):
+        return ""
+    token = secrets.token_urlsafe(32)
+    Invitation.objects.filter(id=invitation.id).update(digest=_digest(token))
+    return signing.Signer(salt=_SALT).sign(token)
+
+
+def _is_taken(email: str) -> bool:
+    return User.objects.filter(Q(email__iexact=email) | Q(username__iexact=email)).exists()
+
+
+def _digest(token: str) -> bytes:
+    """A token has 256 random bits: one round of SHA-256 cannot be turned back."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+# --- Coming in -------------------------------------------------------------------------------------------------------
+
+
+def find(link: str, *, is_locked: bool = False) -> Invitation:
+    """The invitation that a link is for. What we did not sign is not looked up. Raises LinkOver."""
+    try:
+        digest = _digest(signing.Signer(salt=_SALT).unsign(link))
+    except signing.BadSignature:
+        raise LinkOver(_("This link does not work any more")) from None
+    invitations = Invitation.objects.select_related("account__holder").filter(digest=digest, expires_at__gt=Now())
+    if is_locked:
+        invitations = invitations.select_for_update(of=("self",))
+    found = invitations.filter(account__is_active=True, account__holder__is_active=True).first()
+    if found is None:
+        raise LinkOver(_("This link does not work any more"))
+    return found
+
+
+def accept(link: str, *, name: str, password: str) -> User:
+    """The person whom the link was mailed to has a sign-in of their own from now on, and the link is used up.
+
+    Raises LinkOver; and AddressTaken when the address has come to sign in elsewhere meanwhile.
+    """
+    email = find(link).email
+    user = User(username=email, email=email, first_name=name)
+    user.set_password(password)  # slow, on purpose: before anything is locked
+    try:
+        with transaction.atomic():
+            invitation = find(link, is_locked=True)
+            if _is_taken(email):
+                raise IntegrityError
+            user.save()
+            Membership.objects.create(account=invitation.account, user=user, role=invitation.role)
+            invitation.delete()
+            security_log.note_person(Action.JOINED, user, person=user)
+    except IntegrityError:
+        raise AddressTaken(_("Somebody signs in with this address already.")) from None
+    return user
+
+
+# --- Minding colleagues ----------------------------------------------------------------------------------------------
+
+
+def change_role(account_id: UUID, membership_id: UUID, role: str) -> Membership:
+    """From their next click on. Raises Membership.DoesNotExist."""
+    with transaction.atomic():
+        membership = _lock(account_id, membership_id)
+        if membership.role != role:
+            membership.role = role
+            membership.save(update_fields=["role"])
+            target = f"{membership.user.username}: {role}"
+            security_log.note(Action.ROLE, target=target, target_id=membership.user_id, account_id=account_id)
+    return membership
+
+
+def remove(account_id: UUID, membership_id: UUID) -> User:
+    """The colleague's next click is refused, and their sessions are over.
+
+    Their name stays in the histories of what they did. Their address is free again, for an invitation or an account of
+    their own. Raises Membership.DoesNotExist.
+    """
+    with transaction.atomic():
+        membership = _lock(account_id, membership_id)
+        user, email = membership.user, membership.user.username
+        if one_time_codes.are_on(user):
+            one_time_codes.forget(user)
+        sessions.end(user)
+        membership.delete()
+        user.first_name = user.display_name
+        user.last_name, user.username, user.email = "", f"removed {user.pk}", ""
+        user.save(update_fields=["username", "email", "first_name", "last_name"])
+        user.shut_out()
+        security_log.note(Action.REMOVED, target=email, target_id=user.pk, account_id=account_id)
+    return user
+
+
+def forget_codes(account_id: UUID, membership_id: UUID) -> User:
+    """For a colleague who has lost the app that makes their one-time codes. Raises Membership.DoesNotExist."""
+    with transaction.atomic():
+        user = _lock(account_id, membership_id).user
+        one_time_codes.forget(user)
+    return user
+
+
+def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
+    """The colleague holds the account from now on, and who held it is a manager. Raises Membership.DoesNotExist."""
+    with transaction.atomic():
+        account = Account.objects.select_for_update(of=("self",), no_key=True).get(id=account_id)
+        membership = _lock(account_id, membership_id)
+        before, after = account.holder, membership.user
+        Account.objects.filter(id=account_id).update(holder=after)
+        Membership.objects.filter(id=membership_id).update(user=before, role=Role.MANAGER)
+        target = f"{before.username} → {after.username}"
+        security_log.note(Action.HANDED_OVER, target=target, target_id=after.pk, account_id=account_id)
+    return Membership.objects.select_related("user").get(id=membership_id)
+
+
+def _lock(account_id: UUID, membership_id: UUID) -> Membership:
+    memberships = Membership.objects.select_for_update(of=("self",)).select_related("user")
+    return memberships.get(id=membership_id, account_id=account_id)

@@ -1,0 +1,255 @@
+"""The account's pages about its people, for the holder: who there is, who is invited and what they may; and the page to
+which an invitation's link leads."""
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from celery.exceptions import OperationalError
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import forms as auth_forms
+from django.contrib.auth import login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST
+from django.views.generic import FormView
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from codservice import ratelimit
+from codservice.accounts import known_browsers, team
+from codservice.accounts.account_page import account_page, confirmation
+from codservice.accounts.forms import TooManyTries
+from codservice.accounts.models import Account, Invitation, Membership, User
+from codservice.accounts.tasks import send_invitation
+from codservice.accounts.team import Right
+from codservice.errors import Refused
+from codservice.form_fields import Words
+
+logger = logging.getLogger(__name__)
+
+Role = team.Role
+ROLE_WORDS = {
+    Role.MANAGER: gettext_lazy("orders, products, fees and webhooks; neither keys nor the team"),
+    Role.READER: gettext_lazy("looks at orders, products, fees and webhooks; changes nothing"),
+}
+# Invitations that an account may send, and that are mailed to one address, whoever invites it.
+INVITATION_RATE = "30/h"
+MAIL_RATE = "5/h"
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(
+        label=gettext_lazy("Role"), choices=Role.choices, initial=Role.MANAGER, widget=forms.RadioSelect
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+
+    @property
+    def choices(self) -> list[tuple[Any, Any]]:
+        """Each button with what the role may."""
+        return [(button, ROLE_WORDS[Role(button.data["value"])]) for button in self["role"]]
+
+
+class InvitationForm(RoleForm):
+    email = forms.EmailField(
+        label=gettext_lazy("E-mail"),
+        max_length=Invitation._meta.get_field("email").max_length,
+        widget=forms.EmailInput(attrs={"autocomplete": "off", "dir": "ltr"}),
+    )
+
+    def clean_email(self) -> str:
+        return str(self.cleaned_data["email"]).lower()
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_http_methods(["GET", "HEAD", "POST"])
+def page(request: HttpRequest, account: Account) -> HttpResponse:
+    """The people, and who is invited; by POST somebody more is."""
+    live: Account = request.live_account  # type: ignore[attr-defined]
+    form, status = InvitationForm(request.POST if request.method == "POST" else None), 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            if wait := _limited(request, live):
+                form.add_error(None, TooManyTries(wait))
+                status = 429
+            else:
+                try:
+                    invitation = team.invite(live.id, **form.cleaned_data)
+                except Refused as refused:
+                    form.add_error("email", refused.message)
+                else:
+                    _send(request, invitation)
+                    return redirect("team")
+    members = list(live.memberships.select_related("user").order_by("user__first_name", "user__username"))
+    people = [live.holder, *(member.user for member in members)]
+    with_codes = TOTPDevice.objects.filter(user__in=people, confirmed=True).values_list("user_id", flat=True)
+    context = {
+        "form": form,
+        "members": members,
+        "with_codes": set(with_codes),
+        "invitations": list(live.invitations.order_by("email")),
+        "now": timezone.now(),
+    }
+    return render(request, "accounts/team.html", context, status=status)
+
+
+def _limited(request: HttpRequest, account: Account) -> int:
+    return ratelimit.limited_for(request, "invitation", str(account.id), INVITATION_RATE)
+
+
+def _send(request: HttpRequest, invitation: Invitation) -> None:
+    """Have the worker mail it, and say so: in the same words whoever the address belongs to."""
+    if not ratelimit.limited_for(request, "invitation-mail", invitation.email, MAIL_RATE):
+        try:
+            send_invitation.apply_async([str(invitation.id)], {"host": request.get_host()}, expires=60 * 60)
+        except OperationalError as error:  # the broker is away
+            logger.warning("no invitation could be sent: %s", error)
+            text = _("No mail can be sent just now. Send the invitation again in a few minutes.")
+            messages.error(request, text)
+            return
+    text = _("An invitation is on its way to %(email)s.")
+    messages.success(request, text % {"email": invitation.email})
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_POST
+def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    live: Account = request.live_account  # type: ignore[attr-defined]
+    get_object_or_404(Invitation, id=id, account=live)
+    if wait := _limited(request, live):
+        messages.error(request, TooManyTries(wait).messages[0])
+    else:
+        _send(request, team.invite_again(live.id, id))
+    return redirect("team")
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_POST
+def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    live: Account = request.live_account  # type: ignore[attr-defined]
+    get_object_or_404(Invitation, id=id, account=live)
+    team.withdraw(live.id, id)
+    messages.success(request, _("The invitation is withdrawn: its link does not work any more."))
+    return redirect("team")
+
+
+# --- A colleague -----------------------------------------------------------------------------------------------------
+
+
+def _member(request: HttpRequest, id: UUID) -> Membership:
+    live: Account = request.live_account  # type: ignore[attr-defined]
+    return get_object_or_404(live.memberships.select_related("user"), id=id)
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_http_methods(["GET", "HEAD", "POST"])
+def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """What they may, and by POST what they may from now on."""
+    member, status = _member(request, id), 200
+    form = RoleForm(request.POST if request.method == "POST" else None, initial={"role": member.role})
+    if request.method == "POST":
+        if form.is_valid():
+            team.change_role(member.account_id, id, form.cleaned_data["role"])
+            messages.success(request, _("The role holds from their next click on."))
+            return redirect("team")
+        status = 422
+    has_codes = TOTPDevice.objects.filter(user=member.user, confirmed=True).exists()
+    context = {"member": member, "form": form, "has_codes": has_codes}
+    return render(request, "accounts/colleague.html", context, status=status)
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_http_methods(["GET", "HEAD", "POST"])
+def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """By GET the question, by POST the deed."""
+    member = _member(request, id)
+    name = {"name": member.user.display_name}
+    if request.method != "POST":
+        return confirmation(
+            request,
+            title=_("Remove %(name)s from the team?") % name,
+            text=_(
+                "They are signed out at once and cannot sign in any more. What they did stays in the log. API keys and"
+                " webhooks are the account's and go on: look whether they know any that you should change."
+            ),
+            button=_("Remove"),
+            back=reverse("colleague", args=[id]),
+        )
+    team.remove(member.account_id, id)
+    messages.success(request, _("%(name)s is signed out and cannot sign in any more.") % name)
+    return redirect("team")
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_POST
+def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """For a colleague who has lost their phone."""
+    member = _member(request, id)
+    team.forget_codes(member.account_id, id)
+    messages.success(request, _("%(name)s signs in by password alone now.") % {"name": member.user.display_name})
+    return redirect("colleague", id=id)
+
+
+# --- Coming in -------------------------------------------------------------------------------------------------------
+
+
+class AcceptForm(auth_forms.SetPasswordForm):
+    """A name, and the password that they sign in with from now on."""
+
+    name = Words(
+        label=gettext_lazy("Your name"),
+        max_length=User._meta.get_field("first_name").max_length,
+        widget=forms.TextInput(attrs={"autocomplete": "name", "dir": "auto"}),
+    )
+    field_order = ("name", "new_password1", "new_password2")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+
+
+@method_decorator([never_cache, sensitive_post_parameters(), sensitive_variables()], name="dispatch")
+class Accept(FormView):
+    """Where the mailed link leads: who invites, and a form; or a word that the link works no more."""
+
+    template_name = "accounts/invitation.html"
+    form_class = AcceptForm
+
+    http_method_names = ("get", "head", "post")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            self.invitation = team.find(kwargs["token"])
+        except team.LinkOver:
+            return render(request, self.template_name, {"is_over": True}, status=404)
+        return super().dispatch(request, *args, **kwargs)
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        email = self.invitation.email
+        return super().get_form_kwargs() | {"user": User(username=email, email=email)}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        role = Role(self.invitation.role)
+        return super().get_context_data(invitation=self.invitation, role=role.label, may=ROLE_WORDS[role], **kwargs)
+
+    def form_valid(self, form: AcceptForm) -> HttpResponse:
+        data = form.cleaned_data
+        try:
+            user = team.accept(self.kwargs["token"], name=data["name"], password=data["new_password1"])
+        except Refused as refused:
+            form.add_error(None, refused.message)
+            return self.render_to_response(self.get_context_data(form=form), status=422)
+        login(self.request, user)
+        response = redirect("account")
+        known_browsers.remember(response, user)
+        messages.success(self.request, _("Welcome. From now on you sign in with your address and this password."))
+        return response

@@ -1,0 +1,11 @@
+from typing import Any
+
+from django.conf import settings
+from django.utils import translation
+from drf_spectacular.generators import SchemaGenerator
+
+
+def description() -> dict[str, Any]:
+    """The OpenAPI description of the whole API, as a new dict. Making it takes 50 ms."""
+    with translation.override(settings.LANGUAGE_CODE):
+        return SchemaGenerator().get_schema(request=None, public=True)

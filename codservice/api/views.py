@@ -1,0 +1,70 @@
+"""`/api/schema`, and `/api/v1/me`: what a key may know of itself."""
+
+from functools import cache
+from typing import Annotated, Any
+
+from django.http import HttpResponse, HttpResponseNotModified
+from drf_spectacular.renderers import OpenApiYamlRenderer
+from drf_spectacular.views import SpectacularAPIView
+from msgspec import Meta, Struct
+from rest_framework import viewsets
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from codservice.accounts.authentication import Key
+from codservice.accounts.key_form import LIVE, TEST
+from codservice.accounts.models import SCOPES
+from codservice.api.conditional import is_known, weak_etag
+from codservice.api.description import description
+from codservice.api.schema import GUIDES, describe
+from codservice.wire import Id, Moment
+
+
+class DescriptionView(SpectacularAPIView):
+    """The OpenAPI description, made once in each process: anybody may ask for it, and making it takes 50 ms."""
+
+    schema = None  # describes others
+
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        body = _description().replace(GUIDES, request.build_absolute_uri("/docs/"))
+        etag = weak_etag(body)
+        response = HttpResponseNotModified() if is_known(request, etag) else HttpResponse(body)
+        response.headers["Content-Type"] = OpenApiYamlRenderer.media_type
+        response.headers["ETag"] = etag
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
+@cache
+def _description() -> str:
+    return OpenApiYamlRenderer().render(description(), renderer_context={}).decode()
+
+
+class OwnAccountBody(Struct):
+    id: Annotated[Id, Meta(description="Another with a test key: that of the account's twin.")]
+    name: str
+    mode: Annotated[str, Meta(extra_json_schema={"enum": [LIVE, TEST]})]
+
+
+class OwnKeyBody(Struct):
+    name: str
+    prefix: Annotated[str, Meta(description="The key's first 12 characters.")]
+    scopes: Annotated[list[str], Meta(extra_json_schema={"items": {"type": "string", "enum": list(SCOPES)}})]
+    expires_at: Moment | None
+
+
+class MeBody(Struct):
+    account: OwnAccountBody
+    key: OwnKeyBody
+    rate_limit: Annotated[int, Meta(ge=1, description="Requests per minute.")]
+
+
+class MeViewSet(viewsets.ViewSet):
+    scopes = {"retrieve": None}
+
+    @describe("Read what the key is", answers={200: MeBody})
+    def retrieve(self, request: Request) -> Response:
+        """Its account, and what it may do: any key may ask."""
+        key: Key = request.auth
+        own = OwnKeyBody(key.name, key.prefix, [scope for scope in SCOPES if scope in key.scopes], key.expires_at)
+        return Response(MeBody(OwnAccountBody(key.account_id, key.account_name, key.mode), own, key.rate_limit))

@@ -1,0 +1,139 @@
+"""Everything of an account as a ZIP file: a CSV file for each of its tables, its twin's in a folder `test`.
+
+Written while it is read, in constant memory however much it is, and without a transaction or cursor that waits for a
+slow client: each page of rows is a statement of its own, along an index. A row is as it is when its page is read.
+What opens a door is not in it: keys and signing secrets are kept as digests or encrypted, in binary columns, which are
+left out; of people only PEOPLE is given.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from django.db.models import BinaryField, Model, Q, QuerySet
+
+from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
+from codservice.files.tables import BOM, SafeWriter
+from codservice.long_lists import is_beyond
+
+PAGE = 1000  # rows that are in memory at once, at most
+PEOPLE = ("username", "email", "first_name", "last_name", "date_joined", "last_login")
+
+
+class Table(NamedTuple):
+    """Whose rows are the account's by `link`; with `below` those of the rows of another table.
+
+    `key` orders the rows of one account, or of one row above, along an index. Without `columns` all are given.
+    """
+
+    model: type[Model]
+    key: tuple[str, ...]
+    link: str = "account"
+    below: str = ""
+    where: Q = Q()
+    columns: tuple[str, ...] = ()
+
+
+# File → table, in their order in the ZIP. Rooms add theirs when they are ready.
+TABLES = {
+    "account": Table(Account, ("id",), link="id"),
+    "people": Table(User, ("id",), columns=PEOPLE),
+    "api_keys": Table(ApiKey, ("id",)),
+    "security_log": Table(SecurityEntry, ("created_at", "id")),
+}
+
+
+def columns(table: Table) -> list[str]:
+    fields = table.model._meta.concrete_fields
+    return [*table.columns] or [
+        field.attname for field in fields if field.name != "account" and not isinstance(field, BinaryField)
+    ]
+
+
+def stream(account: Account) -> Iterator[bytes]:
+    """The ZIP file in pieces."""
+    accounts = {"": account, "test/": Account.objects.filter(live=account).first()}
+    with (sink := _Sink()), zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for folder, each in accounts.items():
+            for name, table in TABLES.items() if each else ():
+                about = zipfile.ZipInfo(f"{folder}{name}.csv", datetime.now(UTC).timetuple()[:6])
+                about.compress_type = zipfile.ZIP_DEFLATED
+                with archive.open(about, "w", force_zip64=True) as file:
+                    for piece in _csv(each, table):
+                        file.write(piece)
+                        yield sink.taken()
+        archive.close()
+        yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """Where the ZIP is written to, and taken from piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:
+        self._pieces.append(bytes(piece))
+        return len(piece)
+
+    def taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def _csv(account: Account, table: Table) -> Iterator[bytes]:
+    names, piece = columns(table), io.StringIO(newline="")
+    writer = SafeWriter(piece)
+    piece.write(BOM)
+    writer.write(names)
+    for rows in _pages(account, table):
+        for row in rows:
+            writer.write([_shown(row[name]) for name in names])
+        yield piece.getvalue().encode()
+        piece.seek(0)
+        piece.truncate()
+    yield piece.getvalue().encode()
+
+
+def _pages(account: Account, table: Table) -> Iterator[list[dict[str, Any]]]:
+    rows = table.model._default_manager.filter(table.where).values("pk", *columns(table), *table.key)
+    if not table.below:
+        yield from _along(rows.filter(**{table.link: account.pk}), table.key)
+        return
+    for above in _pages(account, TABLES[table.below]):
+        yield from _of(rows, table, [row["pk"] for row in above])
+
+
+def _of(rows: QuerySet, table: Table, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
+    """The rows of these rows above: all at once where they are few, else half by half."""
+    page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: PAGE + 1])
+    if len(page) <= PAGE:
+        yield page
+    elif len(above) == 1:
+        yield from _along(rows.filter(**{table.link: above[0]}), table.key)
+    else:
+        half = len(above) // 2
+        yield from _of(rows, table, above[:half])
+        yield from _of(rows, table, above[half:])
+
+
+def _along(rows: QuerySet, key: tuple[str, ...]) -> Iterator[list[dict[str, Any]]]:
+    page = list(rows.order_by(*key)[:PAGE])
+    while page:
+        yield page
+        if len(page) < PAGE:
+            return
+        place = [page[-1][name] for name in key]
+        page = list(rows.filter(is_beyond(key, place, is_down=False)).order_by(*key)[:PAGE])
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value

@@ -1,0 +1,26 @@
+"""Tables as answers of pages: CSV or XLSX, sent as they are read."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.translation import get_language
+
+from codservice.files import workbooks
+from codservice.files.tables import csv_pieces
+
+
+def table_answer(
+    request: HttpRequest, filename: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> StreamingHttpResponse:
+    """A file to keep, CSV or XLSX as its name ends. `rows` are asked for while it is sent, by other threads too.
+
+    CSV has semicolons where people's spreadsheets expect them, which in Algeria they do in French and Arabic.
+    """
+    if filename.endswith(".xlsx"):
+        kind, pieces = workbooks.CONTENT_TYPE, workbooks.pieces(header, rows)
+    else:
+        delimiter = "," if get_language() == "en" else ";"
+        kind, pieces = "text/csv; charset=utf-8", csv_pieces(header, rows, delimiter=delimiter)
+    disposition = {"Content-Disposition": f'attachment; filename="{filename}"'}
+    return StreamingHttpResponse(pieces if request.method != "HEAD" else (), content_type=kind, headers=disposition)

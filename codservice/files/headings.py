@@ -1,0 +1,64 @@
+"""Which column of a file is which of ours: its heading in French, Arabic or English, however it is written."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.utils.translation import override
+
+_ARABIC = str.maketrans("أإآٱىة", "اااايه", "ـ")
+_WORD = re.compile(r"[^\W_]+")
+_ARTICLES = {"de", "du", "des", "d", "la", "le", "les", "l", "a", "of", "the"}
+
+
+class Column(NamedTuple):
+    """A column of ours: what people call it (`label`, translated), and which headings mean it besides."""
+
+    name: str
+    label: Any
+    headings: tuple[str, ...] = ()
+
+
+def key(heading: str) -> str:
+    """The same for all ways of writing a heading: without case, accents, punctuation and articles."""
+    text = unicodedata.normalize("NFKD", heading.casefold())
+    text = "".join(sign for sign in text if not unicodedata.combining(sign) or sign in "\u0653\u0654\u0655")
+    words = _WORD.findall(unicodedata.normalize("NFC", text).translate(_ARABIC))
+    return " ".join(word.removeprefix("ال") for word in words if word not in _ARTICLES)
+
+
+@cache
+def _known(columns: tuple[Column, ...]) -> dict[str, str]:
+    """The name of the column that a heading means, by the heading's key. A label comes after what is listed."""
+    known: dict[str, str] = {}
+    listed = [(heading, column.name) for column in columns for heading in (column.name, *column.headings)]
+    labels = [(label, column.name) for column in columns for label in in_all_languages(column.label)]
+    for heading, name in listed + labels:
+        known.setdefault(key(heading), name)
+    return known
+
+
+def in_all_languages(text: Any) -> list[str]:
+    found = []
+    for code, _ in settings.LANGUAGES:
+        with override(code):
+            found.append(str(text))
+    return found
+
+
+def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
+    """For each heading the name of the column that it means, empty when it means none; no column twice.
+
+    A column's own name comes before what usually means it, and a heading on the left before one on the right.
+    """
+    names = {column.name for column in columns}
+    found = [heading.strip().lower().replace(" ", "_") for heading in headings]
+    found = [name if name in names and name not in found[:place] else "" for place, name in enumerate(found)]
+    for place, heading in enumerate(headings):
+        name = _known(columns).get(key(heading), "")
+        if not found[place] and name not in found:
+            found[place] = name
+    return found

@@ -1,0 +1,88 @@
+"""What the rows of a file become: all that a command and an upload share about it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from codservice.accounts.actor import Actor
+from codservice.files.headings import Column
+from codservice.files.tables import Row
+
+Entry = Sequence[Row]  # the rows that stand for one thing
+Errors = dict[str, list[str]]  # by dotted path, as `codservice.errors.Invalid` has them
+Blame = list[tuple[str, list[str]]]  # what is wrong in a row: columns, or none, and sentences
+
+
+class Taken(NamedTuple):
+    """What became of a batch: how many things of which kind, and what was refused."""
+
+    counts: dict[str, int]
+    refused: list[tuple[Entry, Errors]]
+
+
+class Intake:
+    """Takes the rows of one file into an account, in the order of the file and a batch at a time.
+
+    A subclass says what a batch does and how it is counted. What it remembers of earlier rows it must also learn from
+    `note`, which is told of those that were taken before a restart.
+    """
+
+    columns: tuple[Column, ...] = ()
+    required: Sequence[tuple[str, ...]] = ()  # of each one at least must be there
+    counted: Mapping[str, Any] = {}  # what `take` counts, and what people call it
+    batch = 1000  # rows
+
+    def __init__(self, account_id: UUID, *, actor: Actor) -> None:
+        self.account_id, self.actor = account_id, actor
+
+    def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
+        return ([row] for row in rows)
+
+    def note(self, entry: Entry) -> None:
+        """An entry that was taken by an earlier run over the same file."""
+
+    def take(self, entries: Sequence[Entry]) -> Taken:
+        """Take a batch in, in the caller's transaction; called again after one that was undone."""
+        raise NotImplementedError
+
+    def row_of(self, path: str) -> tuple[int, str]:
+        """Which of an entry's rows, and which column of it, an error's path leads to."""
+        return 0, path
+
+
+SURPLUS = "The row has more cells than the first line has columns. Put a text with commas in quotes."
+
+
+def whole_ones(batch: Sequence[Entry]) -> tuple[list[Entry], list[tuple[Entry, Errors]]]:
+    """The entries that can be tried, and those of which a row is not what its writer meant."""
+    whole = [entry for entry in batch if not any(row.surplus for row in entry)]
+    return whole, [(entry, {"": [SURPLUS]}) for entry in batch if any(row.surplus for row in entry)]
+
+
+def blame(entry: Entry, errors: Errors, intake: Any) -> dict[int, Blame]:
+    """What is wrong in which of the entry's rows, by line."""
+    found: dict[int, Blame] = {}
+    for path, sentences in errors.items():
+        index, column = intake.row_of(path)
+        line = entry[min(index, len(entry) - 1)].line
+        found.setdefault(line, []).append((column, sentences))
+    return dict(sorted(found.items()))
+
+
+def see(lines: Mapping[int, Any]) -> str:
+    """Of a row that is refused for what stands in another one."""
+    return f"See line {next(iter(lines))}."
+
+
+def batches(entries: Iterator[Entry], size: int) -> Iterator[list[Entry]]:
+    """The entries in batches of about `size` rows."""
+    batch: list[Entry] = []
+    rows = 0
+    for entry in entries:
+        batch.append(entry)
+        rows += len(entry)
+        if rows >= size:
+            yield batch
+            batch, rows = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,95 @@
+"""A spreadsheet's first sheet as lines of text, read in a process of its own that may not grow.
+
+A file of 1 kB can name a cell so far away that the sheet between fills all memory, and no check of a file before it is
+read finds every such trick in four formats. So whoever reads it has bounds that the kernel keeps: `read` runs this file
+as a program.
+"""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import zipfile
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import python_calamine
+
+SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")
+
+# What reading may take. A sheet of 200 000 rows and 20 columns takes half of the memory.
+MAX_MEMORY = 1 << 30
+MAX_CPU_SECONDS = 120
+MAX_WRITTEN = 1 << 30
+# What is refused in words, before it is tried.
+MAX_UNZIPPED = 256 << 20
+MAX_COLUMNS = 500
+_REFUSED = 3  # exit status: why stands on stderr
+
+
+class UnreadableSheet(ValueError):
+    """Says what is wrong, after the file's name."""
+
+
+def read(sheet: Path | IO[bytes]) -> tuple[int, IO[bytes]]:
+    """How many rows there are, and a file of them: a JSON list of texts a line. Raises UnreadableSheet, OSError."""
+    rows = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
+    with nullcontext(sheet) if not isinstance(sheet, Path) else sheet.open("rb") as file:
+        file.seek(0)
+        done = subprocess.run(  # noqa: S603  (our own program)
+            [sys.executable, "-P", __file__], stdin=file, stdout=rows, stderr=subprocess.PIPE
+        )
+    if done.returncode == _REFUSED:
+        raise UnreadableSheet(done.stderr.decode(errors="replace").strip())
+    if done.returncode:
+        raise UnreadableSheet("is too large a spreadsheet to be read: save it as “CSV UTF-8”.")
+    rows.seek(0)
+    return sum(piece.count(b"\n") for piece in iter(lambda: rows.read(1 << 20), b"")), rows
+
+
+def _write_rows(file: IO[bytes]) -> None:
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as parts:
+            size = sum(part.file_size for part in parts.infolist())
+        if size > MAX_UNZIPPED:
+            raise UnreadableSheet(f"unpacks to {size >> 20} MiB, at most {MAX_UNZIPPED >> 20} are read.")
+    file.seek(0)
+    sheet = python_calamine.CalamineWorkbook.from_filelike(file).get_sheet_by_index(0)
+    if sheet.width > MAX_COLUMNS:
+        raise UnreadableSheet(f"has {sheet.width} columns, at most {MAX_COLUMNS} are read.")
+    encode = msgspec.json.Encoder().encode
+    for row in sheet.iter_rows():
+        sys.stdout.buffer.write(encode([_text(cell) for cell in row]) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _text(cell: object) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell).strip()
+
+
+def main() -> int:
+    for kind, most in (
+        (resource.RLIMIT_AS, MAX_MEMORY),
+        (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
+        (resource.RLIMIT_FSIZE, MAX_WRITTEN),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (most, most))
+    try:
+        _write_rows(sys.stdin.buffer)
+    except UnreadableSheet as error:
+        said = str(error)
+    except (python_calamine.CalamineError, zipfile.BadZipFile, OSError) as error:
+        said = f"is no spreadsheet that we can read: {error}."
+    else:
+        return 0
+    sys.stderr.write(said)
+    return _REFUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

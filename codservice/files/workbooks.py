@@ -1,0 +1,108 @@
+"""XLSX workbooks that are written while they are sent, in constant memory.
+
+Cells are texts and numbers and never formulas: nothing in such a workbook runs where it is opened.
+"""
+
+import html
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+from codservice.files.tables import escaped
+
+CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+# What spreadsheets take: rows of a sheet, characters of a cell.
+MAX_ROWS = 1_048_576
+MAX_CELL = 32_767
+# Past 2 GiB a part of an archive needs a form that not every spreadsheet reads: another sheet begins well before.
+MAX_SHEET_BYTES = 1 << 30
+PIECE = 16 << 10  # about how many bytes are given at a time; of rows it is many more
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_SHEET_TYPE = CONTENT_TYPE.removesuffix("sheet") + "worksheet+xml"
+_BOOK_TYPE = CONTENT_TYPE + ".main+xml"
+
+
+class _Sink:
+    """A file that cannot be sought, whose contents are taken away."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.size = 0
+
+    def write(self, data: bytes) -> int:
+        self._pieces.append(bytes(data))
+        self.size += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+    def take(self) -> bytes:
+        taken, self._pieces, self.size = b"".join(self._pieces), [], 0
+        return taken
+
+
+def pieces(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+    """The bytes of a workbook with these rows, the header first; of what fills a sheet the rest stands on the next.
+
+    None is an empty cell, int and Decimal are numbers, all else is text, cut off where a spreadsheet would refuse it.
+    """
+    sink, sheets, rest = _Sink(), 0, iter(rows)
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as book:  # type: ignore[call-overload]
+        is_over = False
+        while not is_over:
+            sheets += 1
+            with book.open(f"xl/worksheets/sheet{sheets}.xml", "w") as sheet:
+                size = sheet.write(f'{_HEAD}<worksheet xmlns="{_MAIN}"><sheetData>{_row(header)}'.encode())
+                count = 1
+                while count < MAX_ROWS and size < MAX_SHEET_BYTES:
+                    row = next(rest, None)
+                    if is_over := row is None:
+                        break
+                    size += sheet.write(_row(row).encode())
+                    count += 1
+                    if sink.size >= PIECE:
+                        yield sink.take()
+                sheet.write(b"</sheetData></worksheet>")
+        for name, part in _parts(sheets).items():
+            book.writestr(name, _HEAD + part)
+    yield sink.take()
+
+
+def _row(cells: Iterable[Any]) -> str:
+    return f"<row>{''.join(map(_cell, cells))}</row>"
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "":
+        return "<c/>"
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return f"<c><v>{value}</v></c>"
+    text = _NOT_IN_XML.sub("\ufffd", escaped(str(value)))[:MAX_CELL]
+    return f'<c t="inlineStr"><is><t xml:space="preserve">{html.escape(text, quote=False)}</t></is></c>'
+
+
+def _parts(sheets: int) -> dict[str, str]:
+    numbers = range(1, sheets + 1)
+    types = "".join(f'<Override PartName="/xl/worksheets/sheet{n}.xml" ContentType="{_SHEET_TYPE}"/>' for n in numbers)
+    names = "".join(f'<sheet name="{n}" sheetId="{n}" r:id="rId{n}"/>' for n in numbers)
+    links = "".join(
+        f'<Relationship Id="rId{n}" Type="{_OFFICE}/worksheet" Target="worksheets/sheet{n}.xml"/>' for n in numbers
+    )
+    relationships = f'<Relationships xmlns="{_PACKAGE}/relationships">'
+    return {
+        "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><sheets>{names}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f"{relationships}{links}</Relationships>",
+        "_rels/.rels": f'{relationships}<Relationship Id="rId1" Type="{_OFFICE}/officeDocument" '
+        'Target="xl/workbook.xml"/></Relationships>',
+        "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{_BOOK_TYPE}"/>{types}</Types>',
+    }

@@ -1,0 +1,21 @@
+"""Mails that nobody has asked for just now."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.template.loader import render_to_string
+from django.utils import translation
+
+
+def in_all_languages(template: str, context: dict[str, Any]) -> Iterator[str]:
+    """Whoever gets such a mail did not say in which language."""
+    for language, _ in settings.LANGUAGES:
+        with translation.override(language):
+            yield render_to_string(template, context).strip()
+
+
+def subject_and_text(template: str, context: dict[str, Any]) -> tuple[str, str]:
+    """Of the two files `<template>_subject.txt` and `<template>.txt`."""
+    subject = " · ".join(in_all_languages(f"{template}_subject.txt", context))
+    return subject, "\n\n———\n\n".join(in_all_languages(f"{template}.txt", context))

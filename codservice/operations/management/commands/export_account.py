@@ -1,0 +1,41 @@
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from codservice import commands
+from codservice.accounts import security_log
+from codservice.accounts.account_argument import add_account_argument, find_account
+from codservice.files import account_export
+
+
+class Command(commands.Command):
+    help = """Write everything of an account into one ZIP file: a CSV file for each table, its test mode's in `test`.
+
+Keys and signing secrets are not in it. Runs in constant memory beside the service; times have their UTC offset, amounts
+are in DZD. The security log notes it. An interrupted export leaves no file."""
+    examples = "export_account yasmine.zip --account yasmine@example.dz"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
+        add_account_argument(parser)
+
+    def handle(self, *, file: Path, **options: Any) -> None:
+        account = find_account(options["account"])
+        try:
+            with file.open("xb") as zip_file:
+                try:
+                    security_log.note(
+                        security_log.Action.EXPORTED, target=account.name, target_id=account.id, account_id=account.id
+                    )
+                    for piece in account_export.stream(account):
+                        zip_file.write(piece)
+                except BaseException:
+                    file.unlink()
+                    raise
+        except FileExistsError:
+            raise CommandError(f"{file} exists; give a new name.") from None
+        except OSError as error:
+            raise CommandError(f"{file} cannot be written: {error.strerror}.") from None
+        self.stdout.write(f"{file}: {file.stat().st_size} bytes")

@@ -1,0 +1,101 @@
+"""What the gateway hands to a WSGI application, and how it takes the answer."""
+
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+Message = dict[str, Any]
+Application = Callable[..., Iterable[bytes]]
+
+# An answer is made in pieces of about this size.
+PIECE_BYTES = 128 << 10
+
+
+class Answer:
+    """What a WSGI application answers, taken piece by piece, each in whichever thread is free."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self.is_given_up = False
+        self._answered: Iterable[bytes] = ()
+        self._pieces: Iterator[bytes] = iter(())
+
+    def begin(self, application: Application, environ: dict[str, Any]) -> bytes:
+        self._answered = application(environ, self._start)
+        self._pieces = iter(self._answered)
+        first = self.next()
+        if self.is_given_up:
+            self.close()
+        return first
+
+    def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+        self.status = int(status[:3])
+        self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+    def next(self) -> bytes:
+        """The next pieces joined, PIECE_BYTES or more unless they are the last; empty at the end."""
+        gathered, size = [], 0
+        try:
+            for piece in self._pieces:
+                gathered.append(piece)
+                size += len(piece)
+                if size >= PIECE_BYTES:
+                    break
+            else:
+                self.is_whole = True
+                self.close()
+        except BaseException:
+            self.close()
+            raise
+        return gathered[0] if len(gathered) == 1 else b"".join(gathered)
+
+    def close(self) -> bytes:
+        """Does nothing the second time."""
+        answered, self._answered, self._pieces = self._answered, (), iter(())
+        if hasattr(answered, "close"):
+            answered.close()
+        return b""
+
+
+def environ(scope: Message, body: bytes) -> dict[str, Any]:
+    """The WSGI environment of a complete request."""
+    host, port = scope["server"]
+    result: dict[str, Any] = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": host,
+        "SERVER_PORT": str(port),
+        "SERVER_PROTOCOL": "HTTP/" + scope["http_version"],
+        "REMOTE_ADDR": scope["client"][0],
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope["scheme"],
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for name, sent in scope["headers"]:
+        # A name with an underscore would become the twin of one with a dash that a proxy checked.
+        if b"_" in name:
+            continue
+        key, value = "HTTP_" + name.decode("latin-1").upper().replace("-", "_"), sent.decode("latin-1")
+        if key in result:
+            value = result[key] + ("; " if key == "HTTP_COOKIE" else ",") + value
+        result[key] = value
+    if not result.get("HTTP_HOST"):  # HTTP/1.0 needs none, and granian then makes an empty one
+        result.pop("HTTP_HOST", None)
+    result.pop("HTTP_TRANSFER_ENCODING", None)
+    declared = result.pop("HTTP_CONTENT_LENGTH", None)
+    if body or declared:
+        result["CONTENT_LENGTH"] = str(len(body))
+    if (kind := result.pop("HTTP_CONTENT_TYPE", None)) is not None:
+        result["CONTENT_TYPE"] = kind
+    return result

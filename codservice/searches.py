@@ -1,0 +1,50 @@
+"""Searches for a part of a text may look at every row of an account: how much of them it gets at a time."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from django.db import OperationalError, connection, transaction
+from django.utils.translation import gettext as _
+from psycopg.errors import QueryCanceled
+
+from codservice.errors import Invalid, Refused
+
+SEARCH_SECONDS = 2  # of a statement; all others have 30 and more
+
+
+class StillSearching(Refused):
+    """Another search of the account is under way."""
+
+    code, status = "rate_limited", 429
+
+    def __init__(self) -> None:
+        super().__init__(_("Another search of this account is under way: try again when it is over."))
+
+
+@contextmanager
+def one_at_a_time(account_id: UUID) -> Iterator[None]:
+    """A search of the account by `q`, in a transaction, whose statements take SEARCH_SECONDS at most.
+
+    Raises StillSearching while there is another one, in whatever process, and Invalid when it takes too long.
+    """
+    number = int.from_bytes(hashlib.sha256(f"search {account_id}".encode()).digest()[:8], signed=True)
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_try_advisory_xact_lock(%s), set_config('statement_timeout', %s, true),"
+                    # How many rows a text is in decides the way to them: a plan for any text is one for none.
+                    " set_config('plan_cache_mode', 'force_custom_plan', true)",
+                    [number, f"{SEARCH_SECONDS}s"],
+                )
+                (is_ours, *_settings) = cursor.fetchone()
+            if not is_ours:
+                raise StillSearching
+            yield
+    except OperationalError as error:
+        if not isinstance(error.__cause__, QueryCanceled):
+            raise
+        said = _("The search takes too long: search for a longer part, or in fewer days or statuses.")
+        raise Invalid({"q": [said]}) from None

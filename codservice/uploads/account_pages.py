@@ -1,0 +1,300 @@
+"""The account's pages of files that it uploads: a file arrives, its columns are matched, its rows are taken in.
+
+Rooms mount `new` for the kinds of files that they take.
+"""
+
+from collections.abc import Iterator
+from itertools import islice, zip_longest
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.db.models.functions import Now
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path, reverse
+from django.utils.translation import get_language, gettext, override
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from codservice.accounts import security_log
+from codservice.accounts.account_page import account_page, confirmation
+from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
+from codservice.accounts.sessions import by_itself
+from codservice.accounts.team import Right
+from codservice.errors import Refused
+from codservice.files.downloads import table_answer
+from codservice.files.headings import meant
+from codservice.uploads import arrival, wording, work
+from codservice.uploads.kinds import KINDS, Kind
+from codservice.uploads.models import RefusedRow, Upload
+
+Status = Upload.Status
+SHOWN_UPLOADS = 20
+SHOWN_ROWS = 3  # of a file whose columns are to be matched
+SHOWN_REFUSED = 50
+BATCH = 500  # refused rows in memory at once
+
+
+# --- A file arrives --------------------------------------------------------------------------------------------------
+
+
+@account_page(look=Right.WRITE)
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
+    """Takes a file: announced by name and size, whose pieces follow; or whole, from a browser that runs no scripts."""
+    error, status = "", 200
+    if request.method == "POST":
+        sent, by_script = request.FILES.get("file"), "size" in request.POST
+        size = request.POST["size"] if by_script else str(sent.size if sent else 0)
+        name = request.POST.get("name", "") if by_script else (sent.name if sent else "") or ""
+        try:
+            number = int(size) if size.isdecimal() and len(size) < 16 else 0
+            upload = arrival.begin(account, kind, name=name, size=number, user=request.user)  # type: ignore[arg-type]
+        except Refused as refused:
+            error, status = refused.message, 422
+        else:
+            if not by_script:
+                _take_whole(upload, account, sent)  # type: ignore[arg-type]
+                return redirect("account-upload", id=upload.id)
+            address, pieces = (
+                reverse("account-upload", args=[upload.id]),
+                reverse("account-upload-piece", args=[upload.id]),
+            )
+            return JsonResponse({"address": address, "pieces": pieces, "bytes": arrival.PIECE_BYTES})
+        if by_script:
+            return JsonResponse({"error": error}, status=status)
+    uploads = list(Upload.objects.filter(account=account, kind=kind).order_by("-created_at", "-id")[:SHOWN_UPLOADS])
+    context = {
+        "kind": KINDS[kind],
+        "columns": [column.label for column in KINDS[kind].intake.columns],
+        "error": error,
+        "uploads": [(upload, _counts(upload)) for upload in uploads],
+        "most": arrival.MAX_BYTES >> 20,
+    }
+    return render(request, "uploads/new.html", context, status=status)
+
+
+def _take_whole(upload: Upload, account: Account, sent: UploadedFile) -> None:
+    for number, data in enumerate(sent.chunks(arrival.PIECE_BYTES)):
+        arrival.take_piece(upload.id, account, number=number, data=data)
+
+
+@account_page(look=Right.WRITE)
+@require_POST
+def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    number, sent = request.POST.get("number", ""), request.FILES.get("data")
+    get_object_or_404(Upload, id=id, account=account)
+    try:
+        data = sent.read() if sent else b""
+        place = int(number) if number.isdecimal() and len(number) < 6 else -1
+        is_whole = arrival.take_piece(id, account, number=place, data=data)
+    except Refused as refused:
+        return JsonResponse({"error": refused.message}, status=422)
+    return JsonResponse({"whole": is_whole})
+
+
+# --- Its columns are matched -----------------------------------------------------------------------------------------
+
+
+class MatchForm(forms.Form):
+    """For each of our columns the one of the file that holds it."""
+
+    def __init__(self, data: Any, *, kind: Kind, titles: list[str], initial: dict[str, int]) -> None:
+        super().__init__(data, initial=initial, label_suffix="", use_required_attribute=False)
+        self.required = kind.intake.required
+        names = [
+            (place, title or gettext("Column %(number)d") % {"number": place + 1}) for place, title in enumerate(titles)
+        ]
+        for column in kind.intake.columns:
+            field = forms.TypedChoiceField(
+                label=column.label,
+                choices=[("", gettext("(not in the file)")), *names],
+                coerce=int,
+                empty_value=None,
+                required=False,
+            )
+            field.widget.attrs["dir"] = "auto"
+            self.fields[column.name] = field
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        for names in self.required:
+            if all(data.get(name) is None for name in names) and not any(name in self.errors for name in names):
+                labels = [str(self.fields[name].label) for name in names]
+                said = gettext("Choose the column.") if len(names) == 1 else gettext("Choose one of: %(names)s.")
+                self.add_error(names[0], said % {"names": ", ".join(labels)} if len(names) > 1 else said)
+        return data
+
+    def mapping(self) -> dict[str, int]:
+        return {name: place for name, place in self.cleaned_data.items() if place is not None}
+
+
+def _form(upload: Upload, data: Any = None) -> MatchForm:
+    kind = KINDS[upload.kind]
+    return MatchForm(data, kind=kind, titles=upload.titles, initial=_guess(upload, kind))
+
+
+def _guess(upload: Upload, kind: Kind) -> dict[str, int]:
+    """How a file with the same headings was matched before, or else what its headings mean."""
+    before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, headings=upload.headings)
+    if known := before.exclude(mapping={}).order_by("-created_at", "-id").first():
+        titles = {name: known.titles[place] for name, place in known.mapping.items() if place < len(known.titles)}
+        return {name: upload.titles.index(title) for name, title in titles.items() if title in upload.titles}
+    found = meant(upload.titles, kind.intake.columns)
+    return {name: place for place, name in enumerate(found) if name}
+
+
+# --- An upload -------------------------------------------------------------------------------------------------------
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """How far it is; while its columns are to be matched the form for it, by POST what is chosen there."""
+    shown = _find(account, id)
+    if request.method != "POST" or shown.status != Status.MATCHING:
+        return render(request, "uploads/upload.html", _context(shown))
+    form = _form(shown, request.POST)
+    if not form.is_valid():
+        return render(request, "uploads/upload.html", _context(shown, form), status=422)
+    waiting = Upload.objects.filter(id=id, account=account, status=Status.MATCHING)
+    with transaction.atomic():
+        if waiting.update(status=Status.RUNNING, mapping=form.mapping()):
+            security_log.note(Action.UPLOADED, target=shown.name, target_id=id, account_id=account.id)
+    return redirect("account-upload", id=id)
+
+
+@account_page
+@by_itself
+@require_safe
+def progress(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    return render(request, "uploads/progress.html", _context(_find(account, id)))
+
+
+@account_page(look=Right.WRITE)
+@require_http_methods(["GET", "HEAD", "POST"])
+def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """By GET the question, by POST the deed: the file is forgotten, what is in stays in."""
+    shown = _find(account, id)
+    if shown.status not in Upload.OPEN:
+        return redirect("account-upload", id=id)
+    if request.method != "POST":
+        return confirmation(
+            request,
+            title=gettext("Stop this upload?"),
+            text=gettext("What is taken in already stays; the rest of the file is forgotten."),
+            button=gettext("Stop the upload"),
+            back=reverse("account-upload", args=[id]),
+        )
+    ended = Upload.objects.filter(id=id, account=account, status__in=Upload.OPEN)
+    with transaction.atomic():
+        is_ended = ended.update(status=Status.STOPPED, finished_at=Now(), claim=None, claimed_until=None)
+        if is_ended:
+            security_log.note(Action.UPLOAD_STOPPED, target=shown.name, target_id=id, account_id=account.id)
+    if is_ended:
+        work.forget_file(id)
+        messages.success(request, gettext("The upload is stopped."))
+    return redirect("account-upload", id=id)
+
+
+def _find(account: Account, id: UUID) -> Upload:
+    return get_object_or_404(Upload, id=id, account=account, kind__in=KINDS)
+
+
+def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
+    """What the page shows: six statements at most, however large the file is."""
+    context: dict[str, Any] = {
+        "upload": upload,
+        "kind": KINDS[upload.kind],
+        "is_at_work": upload.status in Upload.AT_WORK,
+        "is_open": upload.status in Upload.OPEN,
+        "problem": wording.in_words(upload.problem) if upload.problem else "",
+        "counts": _counts(upload),
+    }
+    if upload.status == Status.MATCHING:
+        rows = work.rows_of(upload)
+        context["form"] = form or _form(upload)
+        context["sample"] = [_titled(cells, upload) for _line, cells in islice(rows, SHOWN_ROWS)]
+        same = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, digest=upload.digest)
+        context["same"] = same.exclude(id=upload.id).exclude(mapping={}).order_by("-created_at").first()
+    elif upload.status not in Upload.OPEN:
+        refused = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])
+        said = _Reasons(upload)
+        context["refused"] = [
+            (row.line, " · ".join(filter(None, row.cells))[:200], said.of(row)) for row in refused[:SHOWN_REFUSED]
+        ]
+        context["has_more"] = len(refused) > SHOWN_REFUSED
+    return context
+
+
+def _titled(cells: list[str], upload: Upload) -> list[tuple[str, str]]:
+    """A cell for each column, with its title."""
+    return [(title, cell[:60]) for title, cell in zip_longest(upload.titles, cells[: len(upload.titles)], fillvalue="")]
+
+
+def _counts(upload: Upload) -> list[tuple[Any, int]]:
+    names = {**KINDS[upload.kind].intake.counted, "refused": _("Refused")} if upload.kind in KINDS else {}
+    return [(label, upload.counts[name]) for name, label in names.items() if type(upload.counts.get(name)) is int]
+
+
+# --- What was refused ------------------------------------------------------------------------------------------------
+
+
+class _Reasons:
+    """Says why a row was refused, in the language of now and by the headings of the file."""
+
+    def __init__(self, upload: Upload) -> None:
+        intake = KINDS[upload.kind].intake
+        self._names = {column.name: str(column.label) for column in intake.columns}
+        places = {name: place for name, place in upload.mapping.items() if place < len(upload.titles)}
+        self._names |= {name: upload.titles[place] for name, place in places.items() if upload.titles[place]}
+
+    def of(self, row: RefusedRow) -> list[tuple[str, str]]:
+        """What is wrong: a heading, or none, and a sentence."""
+        return [
+            (self._names.get(column, column), " ".join(wording.in_words(each) for each in sentences))
+            for column, sentences in row.faults
+        ]
+
+    def __call__(self, row: RefusedRow) -> str:
+        return " ".join(f"{title}: {sentence}" if title else sentence for title, sentence in self.of(row))
+
+
+@account_page
+@require_safe
+def refused(request: HttpRequest, account: Account, id: UUID, form: str) -> HttpResponseBase:
+    """The refused rows as they stood in the file, with the reason beside each: to be mended and sent again."""
+    upload = _find(account, id)
+    if upload.status in Upload.OPEN:
+        raise Http404
+    kept = [place for place, title in enumerate(upload.titles) if not work.is_added(title)]
+    header = [*work.ADDED, *(upload.titles[place] for place in kept)]
+    return table_answer(request, f"refused.{form}", header, _refused_rows(upload, kept, get_language() or "en"))
+
+
+def _refused_rows(upload: Upload, kept: list[int], language: str) -> Iterator[list[Any]]:
+    last, width = -1, len(upload.titles)
+    while batch := list(RefusedRow.objects.filter(upload=upload, line__gt=last).order_by("line")[:BATCH]):
+        last = batch[-1].line
+        with override(language):
+            said = _Reasons(upload)
+            rows = [(row, said(row)) for row in batch]
+        for row, reason in rows:
+            cells = [row.cells[place] if place < len(row.cells) else "" for place in kept]
+            yield [row.line, reason, *cells, *row.cells[width:]]
+
+
+urlpatterns = [
+    path("uploads/<uuid:id>", upload, name="account-upload"),
+    path("uploads/<uuid:id>/piece", piece, name="account-upload-piece"),
+    path("uploads/<uuid:id>/progress", progress, name="account-upload-progress"),
+    path("uploads/<uuid:id>/stop", stop, name="account-upload-stop"),
+    path("uploads/<uuid:id>/refused.csv", refused, {"form": "csv"}, name="account-upload-refused-csv"),
+    path("uploads/<uuid:id>/refused.xlsx", refused, {"form": "xlsx"}, name="account-upload-refused-xlsx"),
+]

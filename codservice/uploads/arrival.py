@@ -1,0 +1,73 @@
+"""How a file arrives: in pieces, each a request of its own, so that no process ever holds the whole of it.
+
+The pieces lie in the database, where any web process writes and any worker reads them.
+"""
+
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+from uuid_utils.compat import uuid7
+
+from codservice import values
+from codservice.accounts.models import Account, User
+from codservice.errors import Refused
+from codservice.uploads.models import Piece, Upload
+
+PIECE_BYTES = 256 << 10  # which a slow line carries in seconds; a request's body may have 1 MiB
+MAX_BYTES = 40 << 20
+MAX_OPEN = 3  # uploads of an account that are not over
+SUFFIXES = (".csv", ".xlsx")
+
+
+class Unacceptable(Refused):
+    """The file cannot be taken; the message says why, in the person's language."""
+
+    code = "upload_refused"
+
+
+def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> Upload:
+    """An upload whose pieces may arrive. Raises Unacceptable."""
+    try:
+        name = values.text(name.replace("\\", "/").rpartition("/")[2][-255:])
+    except ValueError:
+        raise Unacceptable(_("Choose a file.")) from None
+    if not name.lower().endswith(SUFFIXES):
+        raise Unacceptable(_("The file must be CSV or XLSX: its name ends in .csv or .xlsx."))
+    if not size:
+        raise Unacceptable(_("The file is empty."))
+    if size > MAX_BYTES:
+        raise Unacceptable(_("The file may have %(most)d MB at most. Send it in parts.") % {"most": MAX_BYTES >> 20})
+    with transaction.atomic():
+        # The account's row is the lock under which its uploads are counted.
+        Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        if Upload.objects.filter(account=account, status__in=Upload.OPEN).count() >= MAX_OPEN:
+            raise Unacceptable(_("Other files are under way. Wait for them, or stop one."))
+        return Upload.objects.create(
+            id=uuid7(), account=account, kind=kind, name=name, size=size, actor=user.display_name, user_id=user.id
+        )
+
+
+def piece_count(upload: Upload) -> int:
+    return -(-upload.size // PIECE_BYTES)
+
+
+def take_piece(upload_id: UUID, account: Account, *, number: int, data: bytes) -> bool:
+    """Keep a piece, which may come twice and in any order; whether the file is there as a whole now.
+
+    Raises Upload.DoesNotExist, and Unacceptable for a piece that is none of this file.
+    """
+    with transaction.atomic():
+        upload = Upload.objects.select_for_update(no_key=True).get(pk=upload_id, account=account)
+        if upload.status != Upload.Status.ARRIVING:
+            return True
+        count = piece_count(upload)
+        if not 0 <= number < count or len(data) != min(PIECE_BYTES, upload.size - number * PIECE_BYTES):
+            raise Unacceptable(_("The file has changed while it was sent. Send it again."))
+        Piece.objects.bulk_create(
+            [Piece(account=account, upload=upload, number=number, data=data)], ignore_conflicts=True
+        )
+        if is_whole := Piece.objects.filter(upload=upload).count() == count:
+            upload.status = Upload.Status.READING
+            upload.save(update_fields=["status"])
+    return is_whole

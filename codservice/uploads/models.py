@@ -1,0 +1,115 @@
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
+from uuid_utils.compat import uuid7
+
+from codservice.accounts.models import Account
+
+
+class Upload(models.Model):
+    """A file that a merchant uploads, until all its rows are taken in or refused.
+
+    The file itself lies in its pieces, once it is read in its blocks; both are gone when it is over.
+    """
+
+    class Status(models.TextChoices):
+        ARRIVING = "arriving", _("Arriving")
+        READING = "reading", _("Being read")
+        MATCHING = "matching", _("To be matched")
+        RUNNING = "running", _("Being taken in")
+        DONE = "done", _("Done")
+        FAILED = "failed", _("Failed")
+        STOPPED = "stopped", _("Stopped")
+
+    AT_WORK = (Status.READING, Status.RUNNING)  # a worker's
+    OPEN = (Status.ARRIVING, Status.MATCHING, *AT_WORK)
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="uploads", db_index=False)
+    kind = models.CharField(max_length=16)  # of `kinds.KINDS`
+    name = models.CharField(max_length=255)
+    size = models.PositiveIntegerField(help_text="Bytes.")
+    status = models.CharField(max_length=16, choices=Status.choices, default=Status.ARRIVING)
+    actor = models.CharField(max_length=255)
+    user_id = models.UUIDField()
+    created_at = models.DateTimeField(db_default=Now())
+    finished_at = models.DateTimeField(null=True)
+    problem = models.TextField(blank=True, default="")
+    # What the file is, once it is read.
+    digest = models.CharField(max_length=64, blank=True, default="")
+    titles = ArrayField(models.TextField(), default=list)
+    headings = models.CharField(max_length=64, blank=True, default="", help_text="What files with these titles share.")
+    row_count = models.PositiveIntegerField(default=0)
+    # Which column of ours stands in which of the file, by its place.
+    mapping = models.JSONField(default=dict)
+    # How far it is: the line of the last row that is taken in or refused, and what became of the rows.
+    position = models.PositiveIntegerField(default=0)
+    rows_done = models.PositiveIntegerField(default=0)
+    counts = models.JSONField(default=dict)
+    # The worker that is at it, until when it is believed to live, and how often one has begun without getting on.
+    claim = models.UUIDField(null=True)
+    claimed_until = models.DateTimeField(null=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+
+    class Meta:
+        indexes = [
+            # The account's page, and how files with these headings were matched before.
+            models.Index(fields=["account", "kind", "-created_at", "-id"], name="upload_of_account"),
+            # What workers look for, every two seconds.
+            models.Index(
+                fields=["claimed_until"], condition=Q(status__in=["reading", "running"]), name="upload_to_work_at"
+            ),
+            # What is to be forgotten.
+            models.Index(fields=["created_at"], name="upload_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Piece(models.Model):
+    """Some bytes of a file that arrives."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
+    upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="pieces", db_index=False)
+    number = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["upload", "number"], name="one_piece_of_a_number")]
+
+    def __str__(self) -> str:
+        return f"{self.upload_id} {self.number}"
+
+
+class Block(models.Model):
+    """Rows of a file that was read: `data` is a JSON list of [line, [cell, …]], up to `last_line`."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
+    upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="blocks", db_index=False)
+    last_line = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["upload", "last_line"], name="one_block_up_to_a_line")]
+
+    def __str__(self) -> str:
+        return f"{self.upload_id} {self.last_line}"
+
+
+class RefusedRow(models.Model):
+    """A row that was refused, as it stood in the file, and why: `faults` is a list of [column, [sentence, …]]."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
+    upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="refused_rows", db_index=False)
+    line = models.PositiveIntegerField()
+    cells = ArrayField(models.TextField())
+    faults = models.JSONField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["upload", "line"], name="a_row_is_refused_once")]
+
+    def __str__(self) -> str:
+        return f"{self.upload_id} {self.line}"

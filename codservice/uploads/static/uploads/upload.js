@@ -1,0 +1,61 @@
+// Sends the chosen file in pieces, so that one of any size arrives over a slow line. A piece that is lost is sent again;
+// the service keeps each once. Without this script the form sends the file whole, which may then be small only.
+const form = document.getElementById("upload");
+const error = document.getElementById("upload-error");
+const state = document.getElementById("upload-progress");
+const TRIES = 8;
+
+const pause = (seconds) => new Promise((done) => setTimeout(done, seconds * 1000));
+
+// The answer to a POST; asked again while the line or the service is away, or it is too often.
+async function post(address, fields) {
+  const body = new FormData();
+  body.append("csrfmiddlewaretoken", form.elements.csrfmiddlewaretoken.value);
+  for (const [name, value] of Object.entries(fields)) body.append(name, value);
+  for (let number = 0; number < TRIES; number++) {
+    try {
+      const answer = await fetch(address, { method: "POST", body, redirect: "error" });
+      if (answer.status < 500 && answer.status !== 429 && answer.status !== 408) {
+        const said = await answer.json();
+        if (!answer.ok) throw new Refused(said.error);
+        return said;
+      }
+      await pause(Number(answer.headers.get("Retry-After")) || 2 ** number);
+    } catch (failure) {
+      if (failure instanceof Refused) throw failure;
+      await pause(Math.min(2 ** number, 15));
+    }
+  }
+  throw new Refused(form.dataset.failed);
+}
+
+class Refused extends Error {}
+
+async function send(file) {
+  const begun = await post(form.action, { name: file.name, size: file.size });
+  for (let start = 0, number = 0; start < file.size; start += begun.bytes, number++) {
+    await post(begun.pieces, { number, data: file.slice(start, start + begun.bytes) });
+    const part = Math.min(start + begun.bytes, file.size) / file.size;
+    state.querySelector("progress").value = part;
+    state.querySelector("span").textContent = `${Math.floor(part * 100)} %`;
+  }
+  location.assign(begun.address);
+}
+
+form.addEventListener("submit", async (event) => {
+  const file = form.elements.file.files[0];
+  if (!file) return;
+  event.preventDefault();
+  const button = form.querySelector("button");
+  button.disabled = true;
+  error.hidden = true;
+  state.hidden = false;
+  try {
+    await send(file);
+  } catch (failure) {
+    error.textContent = failure instanceof Refused ? failure.message : form.dataset.failed;
+    error.hidden = false;
+    state.hidden = true;
+    button.disabled = false;
+  }
+});

@@ -1,0 +1,15 @@
+from celery import shared_task
+from celery.signals import worker_shutting_down
+
+from codservice.uploads import work
+
+
+@shared_task
+def go_on() -> int:
+    """Work at what merchants have uploaded; how many turns. Each worker does it by its own clock (WORKER_SCHEDULE)."""
+    return work.go_on()
+
+
+@worker_shutting_down.connect
+def stop(**kwargs: object) -> None:
+    work.stop()

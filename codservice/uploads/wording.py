@@ -1,0 +1,126 @@
+"""What the rules say of a row, in the words and the language of the person who sent the file.
+
+Rules speak English, as the API does. Each of their sentences that a row of a file can meet stands here with what it is
+called on a page; one that does not is shown as it is.
+"""
+
+import re
+from functools import cache
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+# The rules' sentence, with names for what stands in it → ours, with the same names.
+_SENTENCES: dict[str, Any] = {
+    # Values.
+    "This field is required.": _("This is missing."),
+    "This field is required without product_id.": _("This is missing."),
+    "Must be a string.": _("Must be a text."),
+    "Must not be empty.": _("Must not be empty."),
+    "Must not hold control characters or broken Unicode.": _("Has signs that cannot be kept. Write it in another way."),
+    "Must have at most <most> characters.": _("Must have at most %(most)s characters."),
+    "Must be an integer, as a JSON number without a point.": _("Must be a whole number."),
+    "Must be an integer from <least> to <most>.": _("Must be a whole number from %(least)s to %(most)s."),
+    "Must be from <least> to <most>.": _("Must be from %(least)s to %(most)s."),
+    "Must be a number, or a string of digits with at most one point.": _("Must be an amount such as 400 or 400.50."),
+    "Must have at most two decimal places.": _("Must have at most two decimal places."),
+    "Must be a UUID.": _("Must be the id of a product."),
+    "Must be a complete URL, such as https://shop.example/robe.jpg.": _(
+        "Must be a complete address, such as https://shop.example/robe.jpg."
+    ),
+    "Must start with https://.": _("Must start with https://."),
+    "Must not hold a user name or password.": _("Must not hold a user name or password."),
+    "Must be true or false, yes or no, oui or non, 1 or 0.": _("Must be yes or no."),
+    "Must be an object with string values.": _('Must be a JSON object with texts, such as {"taille": "M"}.'),
+    # Orders.
+    "Must be home or desk.": _("Must be “home” or “desk” (a stop desk)."),
+    "Must be an Algerian phone number, such as 0550 12 34 56 or +213550123456.": _(
+        "Must be an Algerian phone number, such as 0550 12 34 56."
+    ),
+    "Ensure this field has no more than <most> elements.": _("An order has at most %(most)s lines."),
+    "<text> is not the code or name of a wilaya.": _("%(text)s is no wilaya."),
+    "<text> is not the code or name of a wilaya. Did you mean <names>?": _(
+        "%(text)s is no wilaya. Did you mean %(names)s?"
+    ),
+    "<text> may be more than one name of a wilaya. Did you mean <names>?": _(
+        "%(text)s may be several wilayas. Did you mean %(names)s?"
+    ),
+    "<text> is not the code or name of a commune of <wilaya>.": _("%(text)s is no commune of %(wilaya)s."),
+    "<text> is not the code or name of a commune of <wilaya>. Did you mean <names>?": _(
+        "%(text)s is no commune of %(wilaya)s. Did you mean %(names)s?"
+    ),
+    "<text> may be more than one name of a commune of <wilaya>. Did you mean <names>?": _(
+        "%(text)s may be several communes of %(wilaya)s. Did you mean %(names)s?"
+    ),
+    "No product of this account has this id.": _("No product of yours has this id."),
+    "Another order of this account has it already.": _("Another order of yours has this number."),
+    "Line <line> has the same external_id, with other orders between. An order's rows must follow each other.": _(
+        "Line %(line)s has the same order number, with other orders between. An order's rows must follow each other."
+    ),
+    # Products.
+    "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),
+    "There is no product of this SKU yet, and a new one needs it.": _(
+        "You have no product with this SKU yet, and a new one needs it."
+    ),
+    # Rows and files.
+    "See line <line>.": _("The row is fine; see line %(line)s of the same order."),
+    "The row has more cells than the first line has columns. Put a text with commas in quotes.": _(
+        "The row has more cells than the first line has columns. Put a text with commas in quotes."
+    ),
+    "We could not go on with this file. What is counted here is in.": _(
+        "We could not go on with this file. What is counted here is in."
+    ),
+    "The file is empty; its first line must name the columns.": _(
+        "The file is empty; its first line must name the columns."
+    ),
+    "The file has no rows below its first line.": _("The file has no rows below its first line."),
+    "The file has more than <most> rows. Send it in parts.": _(
+        "The file has more than %(most)s rows. Send it in parts."
+    ),
+    "The file has <count> columns, at most <most> are read.": _(
+        "The file has %(count)s columns, at most %(most)s are read."
+    ),
+    "The file has a row that does not end: is a quotation mark left open?": _(
+        "The file has a row that does not end: is a quotation mark left open?"
+    ),
+    "The file is not UTF-8. Save it as “CSV UTF-8”.": _(
+        "The file's letters cannot be read. Save it as “CSV UTF-8”, or as XLSX."
+    ),
+    "The file is no CSV file: <why>.": _("The file is no CSV file: a row of it cannot be read."),
+    "The file is no spreadsheet that we can read: <why>.": _("The file is no spreadsheet that we can read."),
+    "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”.": _(
+        "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”."
+    ),
+    "The file unpacks to <size> MiB, at most <most> are read.": _(
+        "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”."
+    ),
+}
+_NAME = re.compile(r"<(\w+)>")
+
+
+def in_words(sentence: str) -> str:
+    """The sentence as a person reads it."""
+    if sentence in _SENTENCES:
+        return str(_SENTENCES[sentence])
+    for pattern, said in _patterns():
+        if found := pattern.fullmatch(sentence):
+            named = found.groupdict()
+            if "names" in named:
+                named["names"] = ", ".join(named["names"].rsplit(" or ", 1))
+            return str(said) % named
+    return sentence
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], Any]]:
+    """The longest first: it says most."""
+    patterns = sorted((each for each in _SENTENCES if _NAME.search(each)), key=len, reverse=True)
+    return [(re.compile(_regex(each), re.DOTALL), _SENTENCES[each]) for each in patterns]
+
+
+def _regex(sentence: str) -> str:
+    parts = _NAME.split(sentence)
+    texts, names = parts[::2], parts[1::2]
+    return "".join(
+        re.escape(text) + (f"(?P<{name}>.+)" if name else "") for text, name in zip(texts, [*names, ""], strict=True)
+    )

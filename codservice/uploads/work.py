@@ -1,0 +1,286 @@
+"""A worker's part of an upload: it reads the file, and when its columns are matched takes its rows in.
+
+Rows are taken in by batches; what became of a batch and how far the file is are committed with it, by one transaction
+that holds the upload's row. So a worker may be killed anywhere: the next one goes on behind the last batch, and no row
+is taken in twice, whether it has a number or not. A claim says who is at it; it runs out, and only the claim that
+stands may write.
+"""
+
+import contextlib
+import hashlib
+import logging
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any
+from uuid import UUID, uuid4
+
+import msgspec
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from codservice.accounts.actor import Actor, Role
+from codservice.files import headings
+from codservice.files.intake import Entry, Intake, batches, blame, see, whole_ones
+from codservice.files.tables import ADDED, Row, Table, UnreadableTable
+from codservice.uploads.kinds import KINDS
+from codservice.uploads.models import Block, Piece, RefusedRow, Upload
+
+logger = logging.getLogger(__name__)
+
+SECONDS = 20.0  # for which one upload is worked at before another has its turn
+LEASE = timedelta(seconds=30)
+READING_LEASE = timedelta(minutes=4)  # a spreadsheet is read by a process that may take two, and says nothing meanwhile
+MOST_TRIES = 20  # without getting on by a batch
+MAX_ROWS = 200_000
+MAX_COLUMNS = 60
+_BLOCK_BYTES = 128 << 10
+
+_stopping = threading.Event()
+_rows_of = msgspec.json.Decoder(list[tuple[int, list[str]]]).decode
+_encode = msgspec.json.Encoder().encode
+Status = Upload.Status
+
+# Whoever waited longest, and nobody twice.
+_CLAIM = """
+UPDATE uploads_upload SET claim = %(claim)s, claimed_until = clock_timestamp() + %(lease)s, tries = tries + 1
+WHERE id = (
+    SELECT id FROM uploads_upload
+    WHERE status IN ('reading', 'running') AND (claimed_until IS NULL OR claimed_until < clock_timestamp())
+    ORDER BY claimed_until NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+) RETURNING id
+"""
+
+
+class _Lost(Exception):
+    """Somebody else is at it by now, or it was stopped, or the worker stops."""
+
+
+def stop() -> None:
+    """Work no longer than to the end of the batch that is under way."""
+    _stopping.set()
+
+
+def go_on() -> int:
+    """Work at what is there, each upload in its turn, until nothing is left; how many turns it were."""
+    turns = 0
+    while not _stopping.is_set() and (claimed := _claim()):
+        turns += 1
+        id_, claim = claimed
+        try:
+            _work_at(id_, claim)
+        except _Lost:
+            logger.info("upload %s is somebody else's, or stopped", id_)
+        Upload.objects.filter(id=id_, claim=claim).update(claim=None, claimed_until=Now())
+    return turns
+
+
+def _claim() -> tuple[UUID, UUID] | None:
+    claim = uuid4()
+    parameters: dict[str, Any] = {"claim": claim, "lease": LEASE}
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, parameters)
+        found = cursor.fetchone()
+    return (found[0], claim) if found else None
+
+
+def _work_at(id_: UUID, claim: UUID) -> None:
+    upload = Upload.objects.get(id=id_)
+    if upload.tries > MOST_TRIES or upload.kind not in KINDS:
+        _end(upload, claim, Status.FAILED, "We could not go on with this file. What is counted here is in.")
+        return
+    try:
+        if upload.status == Status.READING:
+            _read(upload, claim)
+        else:
+            _take_in(upload, claim)
+    except UnreadableTable as error:
+        _end(upload, claim, Status.FAILED, str(error))
+
+
+@contextlib.contextmanager
+def _held(upload: Upload, claim: UUID) -> Iterator[None]:
+    """A transaction in which the upload is ours and as it was."""
+    with transaction.atomic():
+        ours = Upload.objects.select_for_update(no_key=True).filter(id=upload.id, claim=claim, status=upload.status)
+        if not list(ours.values_list("id")):
+            raise _Lost
+        yield
+
+
+def _change(upload: Upload, **fields: object) -> None:
+    Upload.objects.filter(id=upload.id).update(**fields)
+
+
+def _end(upload: Upload, claim: UUID, status: str, problem: str = "") -> None:
+    with _held(upload, claim):
+        forget_file(upload.id)
+        _change(upload, status=status, problem=problem, finished_at=Now(), claim=None, claimed_until=None)
+
+
+def forget_file(id_: UUID) -> None:
+    Piece.objects.filter(upload_id=id_).delete()
+    Block.objects.filter(upload_id=id_).delete()
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def _read(upload: Upload, claim: UUID) -> None:
+    """The file as blocks of rows, in place of its pieces. What an earlier try has left of them is made anew."""
+    _prolong(upload, claim, READING_LEASE)
+    with tempfile.TemporaryFile() as file:  # without a name: nothing of it is left behind by whoever is killed
+        digest = _fetch(upload, file)
+        table = Table(Path(upload.name), file=file)
+        if len(table.header) > MAX_COLUMNS:
+            raise UnreadableTable(f"The file has {len(table.header)} columns, at most {MAX_COLUMNS} are read.")
+        with _held(upload, claim):
+            Block.objects.filter(upload=upload).delete()
+        row_count = _write_blocks(upload, claim, table)
+    if not row_count:
+        raise UnreadableTable("The file has no rows below its first line.")
+    with _held(upload, claim):
+        Piece.objects.filter(upload=upload).delete()
+        _change(
+            upload,
+            status=Status.MATCHING,
+            digest=digest,
+            titles=[title[:200].replace("\0", "\ufffd") for title in table.header],
+            headings=_headings(table.header),
+            row_count=row_count,
+            tries=0,
+        )
+
+
+def _fetch(upload: Upload, file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    for number in Piece.objects.filter(upload=upload).order_by("number").values_list("number", flat=True):
+        data = bytes(Piece.objects.values_list("data", flat=True).get(upload=upload, number=number))
+        digest.update(data)
+        file.write(data)
+    file.flush()
+    return digest.hexdigest()
+
+
+def _write_blocks(upload: Upload, claim: UUID, table: Table) -> int:
+    block: list[tuple[int, list[str]]] = []
+    size = count = 0
+    for line, cells in table.records():
+        block.append((line, [cell.replace("\0", "\ufffd") for cell in cells]))
+        size, count = size + sum(map(len, cells)) + len(cells), count + 1
+        if count > MAX_ROWS:
+            raise UnreadableTable(f"The file has more than {MAX_ROWS} rows. Send it in parts.")
+        if size > _BLOCK_BYTES:
+            _write_block(upload, claim, block)
+            block, size = [], 0
+            if _stopping.is_set():
+                raise _Lost
+    if block:
+        _write_block(upload, claim, block)
+    return count
+
+
+def _write_block(upload: Upload, claim: UUID, rows: list[tuple[int, list[str]]]) -> None:
+    with _held(upload, claim):
+        Block.objects.create(account_id=upload.account_id, upload=upload, last_line=rows[-1][0], data=_encode(rows))
+
+
+def _prolong(upload: Upload, claim: UUID, lease: timedelta) -> None:
+    if not Upload.objects.filter(id=upload.id, claim=claim).update(claimed_until=Now() + lease):
+        raise _Lost
+
+
+def _headings(titles: list[str]) -> str:
+    """The same for files with the same headings, in whatever order, a report of ours among them."""
+    keys = sorted({headings.key(title) for title in titles if not is_added(title)})
+    return hashlib.sha256(_encode(keys)).hexdigest()
+
+
+def is_added(title: str) -> bool:
+    """Whether this is a column of a report of refused rows that was not in the file."""
+    return title in ADDED
+
+
+# --- Taking in -------------------------------------------------------------------------------------------------------
+
+
+def rows_of(upload: Upload, *, after: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of the rows behind a line, a block of them in memory at a time."""
+    last_line: int | None = after
+    while last_line is not None:
+        blocks = Block.objects.filter(upload=upload, last_line__gt=last_line).order_by("last_line")
+        last_line = None
+        if block := blocks.first():
+            last_line = block.last_line
+            yield from ((line, cells) for line, cells in _rows_of(block.data) if line > after)
+
+
+def _take_in(upload: Upload, claim: UUID) -> None:
+    intake = KINDS[upload.kind].intake(upload.account_id, actor=Actor(Role.API, upload.actor, upload.user_id))
+    rows = (_row(upload, line, cells) for line, cells in rows_of(upload))
+    entries = intake.entries(rows)
+    until = time.monotonic() + SECONDS
+    for batch in batches(_after(upload.position, entries, intake), intake.batch):
+        _take_batch(upload, claim, intake, batch)
+        if _stopping.is_set() or time.monotonic() > until:
+            return
+    _end(upload, claim, Status.DONE)
+
+
+def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[Entry]:
+    """The entries that are not taken yet; the intake is told of those before."""
+    for entry in entries:
+        if entry[-1].line > position:
+            yield entry
+        else:
+            intake.note(entry)
+
+
+def _row(upload: Upload, line: int, cells: list[str]) -> Row:
+    places, width = upload.mapping, len(upload.titles)
+    named = {name: cells[place] for name, place in places.items() if place < len(cells)}
+    return Row(line, named, [cell for cell in cells[width:] if cell])
+
+
+def _take_batch(upload: Upload, claim: UUID, intake: Intake, batch: list[Entry]) -> None:
+    whole, wrong = whole_ones(batch)
+    with _held(upload, claim):
+        taken = intake.take(whole)
+        refused = [*taken.refused, *wrong]
+        _note_refused(upload, intake, refused)
+        counts = Counter(upload.counts)
+        counts.update(taken.counts)
+        counts["refused"] += len(refused)
+        progress = {
+            "position": batch[-1][-1].line,
+            "rows_done": upload.rows_done + sum(map(len, batch)),
+            "counts": dict(counts),
+        }
+        _change(upload, **progress, tries=0, claimed_until=Now() + LEASE)
+    for name, value in progress.items():
+        setattr(upload, name, value)
+
+
+def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, dict[str, list[str]]]]) -> None:
+    """The refused rows as they stand in the file: what is not matched is theirs too."""
+    if not refused:
+        return
+    reasons: dict[int, list[tuple[str, list[str]]]] = {}
+    for entry, errors in refused:
+        wrong = blame(entry, errors, intake)
+        reasons |= {row.line: wrong.get(row.line, [("", [see(wrong)])]) for row in entry}
+    first = min(reasons)
+    cells_of: dict[int, list[str]] = {}
+    for line, cells in rows_of(upload, after=first - 1):
+        if line in reasons:
+            cells_of[line] = cells
+            if len(cells_of) == len(reasons):
+                break
+    RefusedRow.objects.bulk_create(
+        RefusedRow(account_id=upload.account_id, upload=upload, line=line, cells=cells_of[line], faults=reasons[line])
+        for line in sorted(reasons)
+    )

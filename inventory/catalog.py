@@ -1,0 +1,172 @@
+"""Every way in which products are made and their records change: by sku, which itself never changes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.utils.translation import gettext as _
+from uuid_utils.compat import uuid7
+
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account
+from codservice.errors import Refused
+from inventory import stock
+
+
+@dataclass(slots=True)
+class Draft:
+    """A product as it shall be. None leaves what is there; of a new product, which has a name and a price, it means no
+    stock, active, and empty."""
+
+    sku: str
+    name: str | None = None
+    price: Decimal | None = None
+    stock_quantity: int | None = None
+    is_active: bool | None = None
+    image_url: str | None = None
+    script: str | None = None
+
+
+class Done(StrEnum):
+    """What became of a draft."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+
+
+class Saved(NamedTuple):
+    """A product as it is now, and how it became so."""
+
+    id: UUID
+    sku: str
+    stock_quantity: int
+    done: Done
+
+
+class Exists(Refused):
+    """A product that was to be made is there already."""
+
+    code = "product_exists"
+
+
+class Changed(Refused):
+    """The product's record is no longer the one that the person saw."""
+
+    code = "product_changed"
+
+
+class Record(NamedTuple):
+    """What a product is, besides its sku and its stock."""
+
+    name: str
+    price: Decimal
+    is_active: bool
+    image_url: str
+    script: str
+
+
+def make(account_id: UUID, draft: Draft, *, actor: Actor) -> Saved:
+    """A new product. Raises Exists when the account has one of this sku, and changes nothing of it."""
+
+    def check(known: Mapping[str, "_Known"]) -> None:
+        if draft.sku in known:
+            raise Exists(_("There is a product with this SKU already."))
+
+    return save(account_id, [draft], actor=actor, sets_stock=True, check=check)[0]
+
+
+def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Saved:
+    """The product of the draft's sku, whose record was `seen`. Raises Changed when it is another one by now."""
+
+    def check(known: Mapping[str, "_Known"]) -> None:
+        product = known.get(draft.sku)
+        if product is None or any(getattr(product, name) != value for name, value in seen._asdict().items()):
+            raise Changed(_("Somebody has changed the product since you opened it. Look at it before you change it."))
+
+    return save(account_id, [draft], actor=actor, sets_stock=False, check=check)[0]
+
+
+def save(
+    account_id: UUID,
+    drafts: Sequence[Draft],
+    *,
+    actor: Actor,
+    sets_stock: bool,
+    check: Callable[[Mapping[str, "_Known"]], None] = lambda known: None,
+) -> list[Saved]:
+    """Make the products that the account does not have yet, by sku, and change those that are not as drafted.
+
+    What became of each draft, in their order; each has a sku of its own. Without `sets_stock` a draft's stock counts
+    only when the product is made. One transaction of seven statements at most, BEGIN and COMMIT included, however
+    many drafts there are. Stock that changes, a new product's from 0 too, gets its movement and event, and so does a
+    product that is made or whose record changes; what is unchanged writes nothing. Savings of one account wait for
+    each other, so that two cannot deadlock over products that both make. `check` looks at the products that are there,
+    by sku, once they are locked, and may refuse.
+    """
+    saved: dict[str, Saved] = {}
+    waiting = {draft.sku: draft for draft in drafts}
+    with transaction.atomic():
+        Account.objects.select_for_update(no_key=True).only("id").get(id=account_id)
+        # Once, but for products that somebody else makes between our look and our insert: they are there then.
+        while waiting:
+            known = {product.sku: product for product in stock.lock(_Known, account_id, skus=[*waiting])}
+            check(known)
+            changes = []
+            for sku, draft in waiting.items():
+                if (change := _difference(draft, known.get(sku), sets_stock)) is not None:
+                    changes.append(change)
+                    done = Done.CREATED if change.is_new else Done.UPDATED
+                    saved[sku] = Saved(change.id, sku, change.new_quantity, done)
+                else:
+                    saved[sku] = Saved(known[sku].id, sku, known[sku].stock_quantity, Done.UNCHANGED)
+            beaten = stock.write(account_id, changes, actor=actor) if changes else set()
+            waiting = {sku: waiting[sku] for sku in beaten}
+    return [saved[draft.sku] for draft in drafts]
+
+
+def lock_all(account_id: UUID) -> None:
+    """Lock all products of the account until the transaction ends: before `save` is called more than once within one.
+
+    Each locks its own products by primary key; only together were they out of order.
+    """
+    Account.objects.select_for_update(no_key=True).only("id").get(id=account_id)
+    with connection.cursor() as cursor:
+        locked = "SELECT FROM inventory_product WHERE account_id = %s ORDER BY id FOR NO KEY UPDATE"
+        cursor.execute(f"SELECT count(*) FROM ({locked}) locked", [account_id])  # noqa: S608  (our own text)
+
+
+class _Known(NamedTuple):
+    """A product that is there, as it is while we hold its lock."""
+
+    id: UUID
+    sku: str
+    stock_quantity: int
+    name: str
+    price: Decimal
+    is_active: bool
+    image_url: str
+    script: str
+
+
+_RECORD = Record._fields
+_NEW = {"is_active": True, "image_url": "", "script": ""}
+
+
+def _difference(draft: Draft, known: _Known | None, sets_stock: bool) -> stock.Change | None:
+    """The change that makes the product as drafted; None when it is so already."""
+    record = {name: getattr(draft, name) for name in _RECORD}
+    before = _NEW if known is None else {name: getattr(known, name) for name in _RECORD}
+    record |= {name: before[name] for name, value in record.items() if value is None}
+    if known is None:
+        first = draft.stock_quantity or 0
+        return stock.Change(uuid7(), draft.sku, 0, first, first > 0, is_new=True, is_edited=True, **record)
+    old = known.stock_quantity
+    new = draft.stock_quantity if sets_stock and draft.stock_quantity is not None else old
+    if record == before and new == old:
+        return None
+    return stock.Change(known.id, draft.sku, old, new, new != old, is_edited=record != before, **record)

@@ -1,0 +1,137 @@
+"""Files of products: what their columns are called, how their rows become products and stock, and products as rows."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from codservice import values
+from codservice.errors import Invalid
+from codservice.files.headings import Column
+from codservice.files.intake import Entry, Errors, Intake, Taken
+from inventory import catalog
+from inventory.models import Product, ProductQuerySet
+from inventory.serializers import read_product
+
+BATCH = 1000  # products that are in memory at once, on their way out
+
+COLUMNS = (
+    Column(
+        "sku",
+        _("SKU"),
+        ("ref", "reference", "reference produit", "ref produit", "code", "code article", "code produit", "product code",
+         "stock code", "variant sku", "ugs", "رمز المنتج", "المرجع", "مرجع المنتج"),
+    ),
+    Column(
+        "name",
+        _("Name"),
+        ("product", "product name", "item", "title", "produit", "nom produit", "article", "nom article", "designation",
+         "libelle", "المنتج", "اسم المنتج", "السلعة", "اسم السلعة"),
+    ),
+    Column(
+        "price",
+        _("Price"),
+        ("unit price", "regular price", "variant price", "prix unitaire", "prix vente", "prix ttc", "pu", "pu ttc",
+         "tarif", "tarif regulier", "سعر الوحدة", "سعر البيع", "الثمن"),
+    ),
+    Column(
+        "stock_quantity",
+        _("In stock"),
+        ("stock", "quantity", "qty", "quantity in stock", "stock quantity", "variant inventory qty", "inventory",
+         "quantite", "qte", "quantite stock", "quantite en stock", "qte stock", "qte en stock", "stock actuel",
+         "stock disponible", "disponible",
+         "المخزون", "الكمية", "العدد", "كمية المخزون", "الكمية المتوفرة"),
+    ),
+    Column("is_active", _("On sale"), ("active", "actif", "active product", "vendu", "نشط", "للبيع")),
+    Column(
+        "image_url",
+        _("Link to a picture"),
+        ("image", "picture", "photo", "image link", "image src", "lien image", "lien photo", "url image", "الصورة",
+         "رابط الصورة"),
+    ),
+    Column("script", _("What agents say of it"), ("argumentaire",)),
+)  # fmt: skip
+
+
+class ProductRows(Intake):
+    """A row is a product, made or changed by its SKU.
+
+    A cell that is empty, or whose column is missing, leaves what is there: so a list of SKUs and stock is a file too. A
+    product that is new needs a name and a price. The second row of a SKU is refused: which of the two was meant?
+    """
+
+    columns = COLUMNS
+    required = (("sku",), tuple(column.name for column in COLUMNS[1:]))
+    counted: Mapping[str, Any] = {
+        catalog.Done.CREATED.value: pgettext_lazy("products", "New"),
+        catalog.Done.UPDATED.value: pgettext_lazy("products", "Changed"),
+        catalog.Done.UNCHANGED.value: pgettext_lazy("products", "As they were"),
+    }
+    batch = 5000  # rows: some tenths of a second for which the stock of their products is locked
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lines: dict[str, int] = {}  # of each SKU
+
+    def note(self, entry: Entry) -> None:
+        (row,) = entry
+        if (sku := _sku(row.cells)) and not row.surplus:
+            self.lines.setdefault(sku, row.line)
+
+    def take(self, entries: Sequence[Entry]) -> Taken:
+        drafts: list[catalog.Draft] = []
+        refused: list[tuple[Entry, Errors]] = []
+        known = self._known(entries)
+        for entry in entries:
+            (row,) = entry
+            sku = _sku(row.cells)
+            first = self.lines.setdefault(sku, row.line) if sku else row.line
+            try:
+                draft = read_product(row.cells, is_known=sku in known)
+                if first != row.line:
+                    raise Invalid({"sku": [f"Line {first} has the same SKU."]})
+            except Invalid as error:
+                refused.append((entry, error.errors))
+            else:
+                drafts.append(draft)
+        saved = catalog.save(self.account_id, drafts, actor=self.actor, sets_stock=True)
+        done = Counter(each.done.value for each in saved)
+        return Taken({name: done[name] for name in self.counted if done[name]}, refused)
+
+    def _known(self, entries: Sequence[Entry]) -> set[str]:
+        """Of the SKUs whose rows do not say what a new product needs, those of products that are there, for good; no
+        statement when every row says it."""
+        cells = [row.cells for entry in entries for row in entry]
+        skus = {_sku(each) for each in cells if not (each.get("name") and each.get("price"))} - {""}
+        found = Product.objects.filter(account_id=self.account_id, sku__in=skus)
+        return set(found.values_list("sku", flat=True)) if skus else set()
+
+
+def _sku(cells: Mapping[str, str]) -> str:
+    """As the catalog has it; empty when it can be none."""
+    try:
+        return values.text(cells.get("sku", ""), max_length=64)
+    except ValueError:
+        return ""
+
+
+def rows(
+    products: ProductQuerySet, *, around: Callable[[], AbstractContextManager[Any]] = nullcontext
+) -> Iterator[list[list[Any]]]:
+    """The COLUMNS of each product, by SKU, up to BATCH of them at a time, such that `ProductRows` reads them again.
+
+    Read by key and not by one cursor; `around` stands around the statement of each batch.
+    """
+    words = {True: gettext("yes"), False: gettext("no")}
+    names = [column.name for column in COLUMNS]
+    place, last = names.index("is_active"), ""
+    while True:
+        with around():
+            batch = list(products.filter(sku__gt=last).order_by("sku").values_list(*names)[:BATCH])
+        yield [[*row[:place], words[row[place]], *row[place + 1 :]] for row in batch]
+        if len(batch) < BATCH:
+            return
+        last = batch[-1][0]

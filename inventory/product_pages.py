@@ -1,0 +1,310 @@
+"""The account's pages about products: find, make, change, set stock and see how it came to be."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from decimal import Decimal
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.core import signing
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from codservice import values
+from codservice.accounts import security_log
+from codservice.accounts.account_page import account_page
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account
+from codservice.accounts.team import Right
+from codservice.errors import Refused
+from codservice.files.downloads import table_answer
+from codservice.form_fields import AmountField, FreeText, Words
+from codservice.searches import one_at_a_time
+from codservice.uploads import account_pages as uploads
+from inventory import catalog, product_files, stock
+from inventory.filters import ProductFilter
+from inventory.models import MAX_QUANTITY, Product, ProductQuerySet
+
+PAGE = 25  # products, or movements, of a page
+_SEEN = signing.Signer(salt="inventory.product_pages")
+LEFT_TO_RIGHT = ("sku", "price", "image_url")
+
+
+class Choice(NamedTuple):
+    """Some of an account's products, by what another room knows of them: what people call them, and their ids."""
+
+    label: Any
+    ids: Callable[[Account], list[UUID]]
+
+
+# By the name that stands in the list's address as `only`. Apps add theirs when they are ready.
+CHOICES: dict[str, Choice] = {}
+
+
+class SearchForm(forms.Form):
+    """The list's filters, to be chosen. What is chosen is read by ProductFilter, as the API's parameters are."""
+
+    q = forms.CharField(
+        label=gettext_lazy("Name or SKU"),
+        widget=forms.TextInput(attrs={"type": "search", "dir": "auto"}),
+        required=False,
+    )
+    is_active = forms.ChoiceField(
+        label=gettext_lazy("Sale"),
+        choices=[("", gettext_lazy("all")), ("true", gettext_lazy("on sale")), ("false", gettext_lazy("not on sale"))],
+        required=False,
+    )
+    stock_below = forms.CharField(
+        label=gettext_lazy("Fewer in stock than"),
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "dir": "ltr"}),
+        required=False,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+
+class LinkField(Words):
+    """An address as browsers read it; nothing of ours ever loads what is there."""
+
+    def to_python(self, value: str | None) -> str:
+        text = super().to_python(value)
+        try:
+            return values.link(text, max_length=2048) if text else ""
+        except ValueError:
+            said = _("Write a complete address that begins with https://, such as https://shop.example/robe.jpg.")
+            raise forms.ValidationError(said) from None
+
+
+class StockField(forms.IntegerField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(min_value=0, max_value=MAX_QUANTITY, **kwargs)
+
+
+class ProductForm(forms.Form):
+    """A product's record. What it was when the form was opened comes back with it, signed."""
+
+    name = Words(label=gettext_lazy("Name"), max_length=255)
+    price = AmountField(label=gettext_lazy("Price"), max_length=20, help_text=gettext_lazy("In dinars."))
+    image_url = LinkField(
+        label=gettext_lazy("Link to a picture"),
+        max_length=2048,
+        required=False,
+        help_text=gettext_lazy("A link for agents to open; it begins with https://."),
+    )
+    script = FreeText(
+        label=gettext_lazy("What agents say of it"),
+        max_length=2000,
+        required=False,
+        help_text=gettext_lazy("Sizes, colours, conditions: agents read it on the phone."),
+    )
+    is_active = forms.BooleanField(label=gettext_lazy("On sale"), required=False, initial=True)
+    seen = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, data: Any = None, *, product: Product | None = None) -> None:
+        initial = {}
+        if product:
+            initial = {name: getattr(product, name) for name in catalog.Record._fields}
+            initial |= {"price": f"{product.price:f}".removesuffix(".00"), "seen": _sign(product)}
+        super().__init__(data, initial=initial, label_suffix="")
+        for name, field in self.fields.items():
+            if name not in ("is_active", "seen"):
+                field.widget.attrs |= {"dir": "ltr" if name in LEFT_TO_RIGHT else "auto", "autocomplete": "off"}
+        self.fields["price"].widget.attrs["inputmode"] = "decimal"
+
+    def draft(self, sku: str) -> catalog.Draft:
+        data = self.cleaned_data
+        return catalog.Draft(
+            sku, data["name"], data["price"], data.get("stock_quantity"),
+            data["is_active"], data["image_url"], data["script"],
+        )  # fmt: skip
+
+    def clean_seen(self) -> catalog.Record | None:
+        """None of a form that nothing was signed for."""
+        try:
+            name, price, *rest = _SEEN.unsign_object(self.cleaned_data["seen"])
+        except signing.BadSignature:
+            return None
+        return catalog.Record(name, Decimal(price), *rest)
+
+
+def _sign(product: Product) -> str:
+    record = [getattr(product, name) for name in catalog.Record._fields]
+    return _SEEN.sign_object([str(value) if isinstance(value, Decimal) else value for value in record])
+
+
+class NewProductForm(ProductForm):
+    sku = Words(label=gettext_lazy("SKU"), max_length=64, help_text=gettext_lazy("Your own code of it; never changes."))
+    stock_quantity = StockField(label=gettext_lazy("In stock"), initial=0)
+    field_order = ("sku", "name", "price", "stock_quantity")
+
+
+class StockForm(forms.Form):
+    """A new stock instead of the one that was seen."""
+
+    quantity = StockField(label=gettext_lazy("In stock from now on"))
+    expected_quantity = StockField(widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, *, product: Product) -> None:
+        shown = {"quantity": product.stock_quantity, "expected_quantity": product.stock_quantity}
+        super().__init__(data, initial=shown, label_suffix="")
+
+
+# --- Pages -----------------------------------------------------------------------------------------------------------
+
+
+@account_page
+@require_safe
+def products(request: HttpRequest, account: Account) -> HttpResponse:
+    """The account's products by SKU; `after` is the last one of the page before."""
+    form, status = SearchForm(request.GET), 200
+    form.is_valid()
+    given = _given(request)
+    mine, chosen = _mine(request, account)
+    after = request.GET.get("after", "").replace("\0", "")
+    try:
+        with one_at_a_time(account.id) if "q" in given else nullcontext():
+            rows = list(ProductFilter(given, mine).read().filter(sku__gt=after).order_by("sku")[: PAGE + 1])
+    except Refused as error:
+        for name, sentences in getattr(error, "errors", {"q": [error.message]}).items():
+            form.add_error(name if name in form.fields else None, sentences)
+        rows, status = [], error.status
+    context = {"form": form, "products": rows[:PAGE], "is_searched": bool(given) or bool(chosen), "after": after}
+    context["chosen"] = chosen
+    context["next"] = rows[PAGE - 1].sku if len(rows) > PAGE else ""
+    return render(request, "inventory/products.html", context, status=status)
+
+
+def _given(request: HttpRequest) -> dict[str, str]:
+    """The filters that are chosen, as ProductFilter takes them."""
+    return {name: request.GET[name] for name in SearchForm.base_fields if request.GET.get(name, "").strip()}
+
+
+def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, Choice | None]:
+    """The account's products, or those of the choice that the address names, with it."""
+    mine, chosen = Product.objects.filter(account=account), CHOICES.get(request.GET.get("only", ""))
+    return (mine.filter(id__in=chosen.ids(account)) if chosen else mine), chosen
+
+
+@account_page
+@require_safe
+def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
+    """The products that the list's filters leave, all of them, as CSV or XLSX in constant memory: a file that the page
+    of uploads takes again."""
+    given, mine = _given(request), _mine(request, account)[0]
+    around = partial(one_at_a_time, account.id) if "q" in given else nullcontext
+    try:
+        found = product_files.rows(ProductFilter(given, mine).read(), around=around)
+        first = next(found)
+    except Refused:  # which the list says in words
+        return redirect(f"{reverse('account-products')}?{request.GET.urlencode()}")
+    header = [str(column.label) for column in product_files.COLUMNS]
+    return table_answer(request, f"products.{form}", header, chain.from_iterable(chain([first], found)))
+
+
+@account_page(look=Right.WRITE)
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest, account: Account) -> HttpResponse:
+    form = NewProductForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            with transaction.atomic():
+                draft = form.draft(form.cleaned_data["sku"])
+                made = catalog.make(account.id, draft, actor=Actor.of_holder(request.user))
+                _note(account, made.id, draft.sku)
+        except catalog.Exists as refused:
+            form.add_error("sku", refused.message)
+        else:
+            messages.success(request, _("The product is made."))
+            return redirect("account-product", id=made.id)
+    return render(request, "inventory/new.html", {"form": form}, status=422 if form.errors else 200)
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """What it is, to be changed; its stock, and the movements that made it."""
+    shown = get_object_or_404(Product, id=id, account=account)
+    if request.method != "POST":
+        return _page(request, shown)
+    form = ProductForm(request.POST, product=shown)
+    if not form.is_valid():
+        return _page(request, shown, form=form)
+    seen = form.cleaned_data["seen"]
+    try:
+        if seen is None:
+            raise catalog.Changed(_("This form is too old. Look at the product before you change it."))
+        with transaction.atomic():
+            catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_holder(request.user))
+            _note(account, id, shown.sku)
+    except catalog.Changed as refused:
+        messages.error(request, refused.message)
+    else:
+        messages.success(request, _("The product is as you have written it."))
+    return redirect("account-product", id=id)
+
+
+@account_page(look=Right.WRITE)
+@require_POST
+def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """Unless it has changed since the page was opened."""
+    shown = get_object_or_404(Product, id=id, account=account)
+    form = StockForm(request.POST, product=shown)
+    if not form.is_valid():
+        return _page(request, shown, stock_form=form)
+    with transaction.atomic():
+        result = stock.set_quantities(
+            account.id, [stock.Update(id=id, **form.cleaned_data)], actor=Actor.of_holder(request.user)
+        )
+        if not result.errors:
+            _note(account, id, shown.sku)
+    if result.errors:
+        said = _("The stock has changed since you opened the page, and nothing was overwritten. Look at it, and write yours again.")  # fmt: skip  # noqa: E501
+        messages.error(request, said)
+    else:
+        messages.success(request, _("The stock is as you have written it."))
+    return redirect("account-product", id=id)
+
+
+def _note(account: Account, id: UUID, sku: str) -> None:
+    security_log.note(security_log.Action.PRODUCT, target=sku, target_id=id, account_id=account.id)
+
+
+def _page(
+    request: HttpRequest, shown: Product, form: ProductForm | None = None, stock_form: StockForm | None = None
+) -> HttpResponse:
+    before = request.GET.get("before", "")
+    movements = shown.movements.order_by("-id")
+    if before.isdecimal() and len(before) < 19:
+        movements = movements.filter(id__lt=int(before))
+    rows = list(movements[: PAGE + 1])
+    context = {
+        "product": shown,
+        "has_picture": shown.image_url.startswith("https://"),
+        "form": form or ProductForm(product=shown),
+        "stock_form": stock_form or StockForm(product=shown),
+        "movements": rows[:PAGE],
+        "older": rows[PAGE - 1].id if len(rows) > PAGE else "",
+    }
+    return render(request, "inventory/product.html", context, status=422 if form or stock_form else 200)
+
+
+urlpatterns = [
+    path("products", products, name="account-products"),
+    path("products/new", new, name="account-product-new"),
+    path("products/upload", uploads.new, {"kind": "products"}, name="account-products-upload"),
+    path("products/download.csv", download, {"form": "csv"}, name="account-products-csv"),
+    path("products/download.xlsx", download, {"form": "xlsx"}, name="account-products-xlsx"),
+    path("products/<uuid:id>", product, name="account-product"),
+    path("products/<uuid:id>/stock", set_stock, name="account-product-stock"),
+]

@@ -1,0 +1,75 @@
+"""What a merchant changes in a pending order (contract, section 5): the body of a PATCH, by the rules of an import."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from codservice.accounts.actor import Actor
+from codservice.errors import Invalid
+from orders import editing, importing, serializers
+from orders.models import Order
+from orders.serializers import Errors, Row
+
+# What is written as it was read; None of it is left as it is.
+_PLAIN = (
+    *("customer_name", "customer_phone", "phone_e164", "customer_address", "delivery_type", "notes", "shipping_fee"),
+    "total_amount",
+)
+_SECOND_PHONE = ("customer_phone_2", "phone_2_e164")
+
+
+def amend(
+    account_id: UUID,
+    order_id: UUID,
+    body: dict[str, Any],
+    *,
+    actor: Actor,
+    check: Callable[[], None] | None = None,
+) -> Order:
+    """Change what `body` names in a pending order of the account; what it does not name stays as it is.
+
+    A wilaya and a commune are read together: one that is not sent is the order's own. The total stays unless it is
+    sent. `check` is called when the order is locked, and refuses by raising. Raises Order.DoesNotExist, what `check`
+    raises, editing.NotEditable, and Invalid with all that is wrong with the body, in this order.
+    """
+    values, errors = serializers.read_changes(body)
+
+    def changes(order: Order) -> editing.Edit:
+        return _edit(order, body, values, errors)
+
+    return editing.edit(order_id, changes, actor=actor, account_id=account_id, check=check)
+
+
+def _edit(order: Order, body: dict[str, Any], values: Row, errors: Errors) -> editing.Edit:
+    edit = editing.Edit(
+        **{name: values.get(name) for name in _PLAIN},
+        **{name: values[name] or "" for name in _SECOND_PHONE if name in values},
+    )
+    if edit.total_amount is None:
+        edit.total_amount = order.total_amount
+    errors = _place(edit, order, body, values, errors) | errors
+    catalog = importing.products(order.account_id, [values])
+    errors |= importing.unknown_products(values, catalog)
+    if errors:
+        raise Invalid(errors)
+    if "items" in values:
+        importing.complete_lines(values["items"], catalog)
+        edit.lines = values["items"]
+    return edit
+
+
+def _place(edit: editing.Edit, order: Order, body: dict[str, Any], values: Row, errors: Errors) -> Errors:
+    """Set where the order goes, with the texts that were sent; a place that is the same in other words is no change."""
+    sent = {name: body[name] for name in ("customer_wilaya", "customer_commune") if name in values}
+    if not sent or "customer_wilaya" in errors:
+        return {}
+    try:
+        wilaya_code, commune_code = serializers.place(sent, order.wilaya_code, order.commune_code)
+    except Invalid as error:
+        return error.errors
+    if wilaya_code != order.wilaya_code:
+        edit.customer_wilaya, edit.wilaya_code = values["customer_wilaya"], wilaya_code
+    if (wilaya_code, commune_code) != (order.wilaya_code, order.commune_code):
+        edit.customer_commune = values.get("customer_commune", order.customer_commune) if commune_code else ""
+        edit.commune_code = commune_code
+    return {}

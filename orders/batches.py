@@ -1,0 +1,73 @@
+"""Batches of orders (contract, section 5): many imports by one request, each with its own answer."""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from codservice.accounts.actor import Actor
+from codservice.errors import Invalid
+from codservice.wire import Id
+from orders import importing, serializers
+from orders.bodies import OrderStatus
+from orders.importing import DuplicateExternalId
+
+_Index = Annotated[int, Meta(ge=0, description="Which of the orders that were sent, from 0 on.")]
+
+
+class BatchCreatedBody(Struct):
+    index: _Index
+    id: Id
+    external_id: str | None
+    status: OrderStatus
+
+
+class BatchErrorBody(Struct):
+    index: _Index
+    external_id: Annotated[str | None, Meta(description="As it was sent; null when it cannot be used.")]
+    error: Literal["validation_failed", "duplicate"]
+    message: str
+    errors: Annotated[dict[str, list[str]], Meta(description="Dotted paths of fields within this order.")]
+    id: Annotated[Id | None, Meta(description="Of a `duplicate`: the order that has the external_id.")] | UnsetType = (
+        UNSET
+    )
+
+
+class OrderBatchBody(Struct):
+    created: list[BatchCreatedBody]
+    errors: list[BatchErrorBody]
+
+
+class OrderBatchRefusedBody(Struct):
+    error: Annotated[str, Meta(description="A short code that does not change.")]
+    message: Annotated[str, Meta(description="A sentence for people.")]
+    errors: Annotated[
+        list[BatchErrorBody] | dict[str, list[str]],
+        Meta(description="Of each order; an object by dotted path when the request itself cannot be used."),
+    ]
+    created: Annotated[list[BatchCreatedBody], Meta(description="Empty.")] | UnsetType = UNSET
+
+
+def import_batch(account_id: UUID, body: dict[str, Any], *, actor: Actor) -> OrderBatchBody | OrderBatchRefusedBody:
+    """Import what can be imported of a batch; refused is one of which nothing can. Raises Invalid when it is none.
+
+    As many statements as a single import costs.
+    """
+    sent = serializers.read_batch(body)
+    answer = OrderBatchBody([], [])
+    for index, outcome in enumerate(importing.import_orders(account_id, sent, actor=actor)):
+        if isinstance(outcome, Invalid):
+            answer.errors.append(_error(index, serializers.external_id(sent[index]), outcome))
+        else:
+            answer.created.append(BatchCreatedBody(index, outcome.id, outcome.external_id, outcome.status))
+    if answer.created:
+        return answer
+    message = "None of the orders was imported; `errors` says why of each."
+    return OrderBatchRefusedBody(Invalid.code, message, answer.errors, [])
+
+
+def _error(index: int, external_id: str | None, refusal: Invalid) -> BatchErrorBody:
+    if isinstance(refusal, DuplicateExternalId):
+        message = "An order of this account has this external_id already; `id` is that order."
+        return BatchErrorBody(index, external_id, "duplicate", message, refusal.errors, refusal.order_id)
+    return BatchErrorBody(index, external_id, "validation_failed", refusal.message, refusal.errors)

@@ -1,0 +1,31 @@
+"""Why orders are canceled: the reasons that the call center has buttons for, and how any reason is shown to people."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy
+
+
+class CancelReason(models.TextChoices):
+    """Why an order is canceled. The value is what is kept, and what the merchant's systems read."""
+
+    REFUSED = "Customer refused", gettext_lazy("Customer refused")
+    UNREACHABLE = "Customer unreachable", gettext_lazy("Customer unreachable")
+    WRONG_NUMBER = "Wrong number", gettext_lazy("Wrong number")
+    DUPLICATE = "Duplicate", gettext_lazy("Duplicate")
+    FAKE = "Fake order", gettext_lazy("Fake order")
+    OUT_OF_STOCK = "Out of stock", gettext_lazy("Out of stock")
+    OTHER = "Other", gettext_lazy("Other: say what")
+
+    def said(self, details: str) -> str:
+        """The reason as it is kept: details after it, or for OTHER alone."""
+        if self == CancelReason.OTHER:
+            return details
+        return f"{self.value}: {details}" if details else self.value
+
+
+_WORDED = {reason.value: reason.label for reason in CancelReason if reason != CancelReason.OTHER}
+
+
+def in_words(kept: str) -> str:
+    """The reason as the reader's language has it; what a merchant or an agent wrote stays as it was written."""
+    reason, colon, details = kept.partition(":")
+    return f"{_WORDED[reason]}{colon}{details}" if reason in _WORDED else kept

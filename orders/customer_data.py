@@ -1,0 +1,203 @@
+"""One customer's data, by phone number: found, given out, and erased when the customer asks for it (law 18-07).
+
+A customer is a number, as the first phone of an order or the second. What is asked of a live account is asked of its
+twin too: somebody may have tried the API with a true customer's order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from msgspec import structs
+from uuid_utils.compat import uuid7
+
+from codservice.accounts import security_log
+from codservice.accounts.actor import Actor
+from codservice.accounts.key_form import LIVE, TEST
+from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
+from codservice.api import idempotency
+from codservice.errors import Refused
+from codservice.uploads.models import RefusedRow, Upload
+from codservice.wire import dump_json
+from orders import anonymising, bodies, phones
+from orders.models import CallState, Erasure, Order, OrderEdit, OrderQuerySet, Status
+from webhooks import personal
+
+BATCH = 200  # orders that a transaction erases, or that are in memory at once
+ENDED = (Status.CANCELED, Status.DELIVERED, Status.RETURNED)
+_PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
+# What events tell of a customer.
+_TOLD = {"customer_name": anonymising.NOBODY, "customer_phone": "", "external_id": None}
+_ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")
+
+# What else knows customers by their numbers: name → forget this one, in the transaction that erased the orders. Rooms
+# that orders do not know add theirs when they are ready.
+COPIES: dict[str, Callable[[str], None]] = {}
+
+
+class StillOpen(Refused):
+    """Some of the customer's orders have not ended: without name, phone and address nobody can deliver them."""
+
+    code = "orders_still_open"
+
+    def __init__(self, count: int) -> None:
+        text = ngettext(
+            "%(count)d order of this customer has not ended yet: cancel it, or wait until it is delivered or returned.",
+            "%(count)d orders of this customer have not ended yet: cancel them, or wait until they are delivered or "
+            "returned.",
+            count,
+        )
+        super().__init__(text % {"count": count})
+
+
+class FileUnderWay(Refused):
+    """A file of orders is not taken in whole yet: the customer may stand in its rest, and would be back with it."""
+
+    code = "file_under_way"
+
+    def __init__(self, name: str) -> None:
+        said = _(
+            "The file “%(name)s” is under way, and may bring the customer back: wait until it is done, or stop it."
+        )
+        super().__init__(said % {"name": name})
+
+
+class Erased(NamedTuple):
+    """How many orders of the account, and how many of its twin."""
+
+    orders: int
+    test_orders: int
+
+
+def with_twin(account: Account) -> list[Account]:
+    """The account and, of a live one, its twin."""
+    return [account, *Account.objects.filter(live=account)]
+
+
+def of_customer(account: Account, phone: str) -> OrderQuerySet:
+    """The account's orders of this number (E.164), and its twin's; oldest first."""
+    named = Q(phone_e164=phone) | Q(phone_2_e164=phone)
+    return Order.objects.filter(named, account__in=with_twin(account)).order_by("id")
+
+
+def still_open(orders: OrderQuerySet) -> OrderQuerySet:
+    """Those that keep a customer from being erased. Test orders never do."""
+    return orders.exclude(status__in=ENDED).exclude(call_state=CallState.TEST)
+
+
+# --- Given out -------------------------------------------------------------------------------------------------------
+
+
+def export(account: Account, phone: str) -> Iterator[bytes]:
+    """A JSON object, in pieces: the number, and each order with all that belongs to it, as the API shows it."""
+    asked = {"phone": phone, "exported_at": datetime.now(UTC)}
+    yield dump_json(asked)[:-1] + b',"orders":['
+    orders, before, last = of_customer(account, phone), b"\n", UUID(int=0)
+    while rows := list(orders.filter(id__gt=last).with_detail().values()[:BATCH]):
+        for row in rows:
+            mode = TEST if row["call_state"] == CallState.TEST else LIVE
+            yield before + dump_json({"mode": mode, **structs.asdict(bodies.detail(row))})
+            before, last = b",\n", row["id"]
+    yield b"\n]}\n"
+
+
+# --- Erased ----------------------------------------------------------------------------------------------------------
+
+
+def to_erase(account: Account, phone: str) -> Erased:
+    """How many orders `erase` would overwrite. Raises FileUnderWay, StillOpen."""
+    under_way = Upload.objects.filter(account__in=with_twin(account), kind="orders", status__in=Upload.OPEN)
+    if name := under_way.order_by("id").values_list("name", flat=True).first():
+        raise FileUnderWay(name)
+    orders = of_customer(account, phone)
+    if count := still_open(orders).count():
+        raise StillOpen(count)
+    test_orders = orders.filter(call_state=CallState.TEST).count()
+    return Erased(orders.count() - test_orders, test_orders)
+
+
+def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
+    """Overwrite the customer wherever the account, or its twin, knows them; with a record that it was done.
+
+    In their orders, with history, calls and edits (`orders.anonymising`); in events, the feed and the log of
+    deliveries; in answers that are kept for an Idempotency-Key; in refused rows of files; in what COPIES names. Orders
+    that had the number once and have another now lose it where it is kept. Raises FileUnderWay, and StillOpen, with
+    nothing erased unless such an order came meanwhile; a file that is sent from now on is the merchant's new word. Each
+    BATCH is one transaction, orders and copies: whoever was interrupted asks again.
+    """
+    to_erase(account, phone)
+    counts = [_erase(each, phone, actor=actor) for each in with_twin(account)]
+    return Erased(counts[0], sum(counts[1:])) if account.mode == LIVE else Erased(0, counts[0])
+
+
+def _erase(account: Account, phone: str, *, actor: Actor) -> int:
+    """Of this account alone. How many orders."""
+    record, count = uuid7(), 0
+    orders = of_customer(account, phone).filter(account=account)
+    while ids := list(orders.values_list("id", flat=True)[:BATCH]):
+        told = personal.events_of(account.id, ids)
+        with transaction.atomic():
+            locked = list(orders.filter(id__in=ids).order_by("id").select_for_update(no_key=True))
+            if open_count := still_open(orders.filter(id__in=ids)).count():
+                raise StillOpen(open_count)
+            if not locked:
+                continue
+            # Test orders may change meanwhile: what was told of them since our look is found now.
+            told = [*told.events, *personal.events_of(account.id, ids, since=told.since).events]
+            _erase_orders(account.id, [order.id for order in locked], told)
+            for forget in COPIES.values():
+                forget(phone)
+            count += len(locked)
+            _made, is_new = Erasure.objects.update_or_create(
+                id=record,
+                account=account,
+                defaults={"actor": actor.name, "user_id": actor.user_id, "order_count": count},
+            )
+            if is_new:
+                security_log.note(Action.ERASED, target=account.name, account_id=account.id)
+    _forget_former(account.id, phone)
+    _forget_refused(account.id, phone)
+    return count
+
+
+def _erase_orders(account_id: UUID, ids: Sequence[UUID], events: Sequence[UUID]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_ERASE, {"orders": ids, "nobody": anonymising.NOBODY})
+    personal.overwrite(events, _TOLD)
+    rows = Order.objects.filter(id__in=ids).with_detail().values()
+    idempotency.overwrite(account_id, {str(row["id"]): structs.asdict(bodies.detail(row)) for row in rows})
+
+
+def _forget_former(account_id: UUID, phone: str) -> None:
+    """Of orders that had the number once: their customer has another one, and may be somebody else."""
+    edits = OrderEdit.objects.filter(account_id=account_id, field__in=_PHONES).only("id", "order_id", "old", "new")
+    with_number = [edit for edit in edits.iterator(chunk_size=BATCH) if phone in (_e164(edit.old), _e164(edit.new))]
+    if not with_number:
+        return
+    told = personal.events_of(account_id, {edit.order_id for edit in with_number}).events
+    with transaction.atomic():
+        OrderEdit.objects.filter(id__in=[edit.id for edit in with_number]).update(old="", new="")
+        personal.overwrite(told, _TOLD, where=lambda data: _e164(data["customer_phone"]) == phone)
+
+
+def _forget_refused(account_id: UUID, phone: str) -> None:
+    """Rows of uploaded files that wait to be mended; while a file is under way nobody is erased."""
+    for upload in Upload.objects.filter(account_id=account_id).values_list("id", flat=True):
+        refused = RefusedRow.objects.filter(upload_id=upload)
+        rows = refused.values_list("id", "cells").iterator(chunk_size=BATCH)
+        theirs = [id_ for id_, cells in rows if phone in map(_e164, cells)]
+        if theirs:
+            refused.filter(id__in=theirs).delete()
+
+
+def _e164(text: str) -> str:
+    try:
+        return phones.to_e164(text)
+    except phones.NotAPhone:
+        return ""

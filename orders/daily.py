@@ -1,0 +1,373 @@
+"""What happened to an account's orders, day by day: read from sums of earlier days and from the rows of today.
+
+A day's figures count what happened on it: orders that arrived, were confirmed, canceled, shipped, delivered, returned,
+whenever each of them came. An order counts with what it holds now; after its confirmation nothing in it changes.
+Divided by product it counts once for each product in it, with the sum of these lines, and otherwise with its total.
+
+Days that are over stand in `DayFigure`, up to the account's `SummedUp.through`, made by `sum_up`, which beat calls for.
+What they say is never wrong: a day is summed up when every transaction that began before its end is over, and whatever
+changes its rows afterwards notes the day in `ChangedDay` in the same transaction (triggers, migration `days`). `read`
+takes noted days, and those after `through`, from the rows themselves, by the statement that also sums up. So it shows
+the same whatever was killed when, and nothing is written by a look; only its speed depends on beat.
+
+What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `over`, and by `take_changed` without an
+account.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field, fields
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from orders.lifecycle import CALLS
+from orders.models import DayFigure
+
+Dimension = DayFigure.Dimension
+# Minutes from an order's import to its first call. What took less than the first has the key 0, what took as long as
+# the last or longer its number.
+WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
+STEP = 7  # days that one transaction sums up: seconds at millions of orders a year
+
+_MOVES = {
+    "new": "to_status = 'pending_confirmation'",
+    "confirmed": "to_status = 'confirmed'",
+    "canceled": "to_status = 'canceled'",
+    "refused": "to_status = 'canceled' AND from_status = 'pending_confirmation'",
+    "shipped": "to_status = 'shipped'",
+    "delivered": "to_status = 'delivered'",
+    "returned": "to_status = 'returned'",
+}
+MOVES = tuple(_MOVES)
+
+
+@dataclass(slots=True)
+class Figures:
+    """Of one day, wilaya and so on, or of all of a period. Amounts are in DZD."""
+
+    key: str = ""
+    new_count: int = 0
+    new_amount: Decimal = Decimal(0)
+    unit_count: int = 0  # pieces in the new orders; only divided by product
+    confirmed_count: int = 0
+    confirmed_amount: Decimal = Decimal(0)
+    canceled_count: int = 0
+    canceled_amount: Decimal = Decimal(0)
+    refused_count: int = 0  # of the canceled ones, those that were never confirmed
+    refused_amount: Decimal = Decimal(0)
+    shipped_count: int = 0
+    shipped_amount: Decimal = Decimal(0)
+    delivered_count: int = 0
+    delivered_amount: Decimal = Decimal(0)
+    returned_count: int = 0
+    returned_amount: Decimal = Decimal(0)
+    first_call_count: int = 0  # orders that were called for the first time; only by wait
+
+    @property
+    def decided_count(self) -> int:
+        """Orders that were confirmed, or canceled before they were."""
+        return self.confirmed_count + self.refused_count
+
+    @property
+    def ended_count(self) -> int:
+        """Parcels that arrived or came back."""
+        return self.delivered_count + self.returned_count
+
+
+COLUMNS = tuple(each.name for each in fields(Figures))[1:]
+
+
+@dataclass(slots=True)
+class Summary:
+    """`total` and `days` are the period's; `waiting` is how many orders are undecided now, and their sum.
+
+    `days` are those on which something happened, in their order. The period divided otherwise is in `parts`: by key,
+    most new orders first.
+    """
+
+    today: Figures
+    total: Figures
+    waiting: tuple[int, Decimal]
+    days: list[Figures]
+    parts: dict[Dimension, list[Figures]] = field(default_factory=lambda: defaultdict(list))
+
+
+# What happened within `spans`, in the order of COLUMNS; only what `dimensions` ask for. PostgreSQL cannot foresee how
+# much that is, and would read whole tables for a day: what has a LIMIT or an OFFSET is looked up row by row instead.
+_CHANGES = """
+changes AS MATERIALIZED (
+    SELECT (s.at AT TIME ZONE 'Africa/Algiers')::date AS day, s.order_id, s.from_status, s.to_status, s.reason,
+        o.wilaya_code, o.source, o.total_amount
+    FROM spans CROSS JOIN LATERAL (
+        SELECT order_id, from_status, to_status, reason, at FROM orders_statuschange
+        WHERE account_id = %(account)s AND at >= spans.starts AND at < spans.ends
+    ) s CROSS JOIN LATERAL (
+        SELECT wilaya_code, source, total_amount FROM orders_order WHERE id = s.order_id LIMIT 1
+    ) o
+)"""
+_LINES = """
+lines AS MATERIALIZED (
+    SELECT order_id, CASE WHEN product_id IS NULL THEN 'name' ELSE 'product' END AS dimension,
+        coalesce(product_id::text, product_name) AS key, sum(quantity) AS units, sum(quantity * unit_price) AS amount
+    FROM (SELECT DISTINCT order_id FROM changes) AS changed_orders CROSS JOIN LATERAL (
+        SELECT product_id, product_name, quantity, unit_price FROM orders_orderitem
+        WHERE order_id = changed_orders.order_id OFFSET 0
+    ) AS item GROUP BY 1, 2, 3
+)"""
+_FACTS = {
+    Dimension.ALL: "SELECT day, 'all', '', {order} FROM changes",
+    Dimension.WILAYA: "SELECT day, 'wilaya', wilaya_code, {order} FROM changes",
+    Dimension.SOURCE: "SELECT day, 'source', coalesce(source, ''), {order} FROM changes",
+    Dimension.REASON: """SELECT day, 'reason', btrim(split_part(reason, ':', 1)), {order}
+        FROM changes WHERE to_status = 'canceled'""",
+    Dimension.PRODUCT: """SELECT day, dimension, key, from_status, to_status, amount, units
+        FROM changes JOIN lines USING (order_id)""",
+}
+_COUNTED = ", ".join(
+    f"count(*) FILTER (WHERE {condition}) AS {name}_count,"
+    f" coalesce(sum(amount) FILTER (WHERE {condition}), 0) AS {name}_amount"
+    + (f", coalesce(sum(units) FILTER (WHERE {condition}), 0) AS unit_count" if name == "new" else "")
+    for name, condition in _MOVES.items()
+)
+_NOTHING = ", ".join("0" for _ in COLUMNS[:-1])
+# The first call of all of an order, on the day on which it was made.
+_CALLED = f"""
+SELECT (n.created_at AT TIME ZONE 'Africa/Algiers')::date AS day, 'wait' AS dimension,
+    width_bucket(extract(epoch FROM n.created_at - o.created_at) / 60, %(waits)s::numeric[])::text AS key,
+    {_NOTHING}, count(*)
+FROM spans CROSS JOIN LATERAL (
+    SELECT id, order_id, created_at FROM orders_callnote
+    WHERE account_id = %(account)s AND created_at >= spans.starts AND created_at < spans.ends
+        AND outcome = ANY(%(calls)s)
+) n CROSS JOIN LATERAL (SELECT created_at FROM orders_order WHERE id = n.order_id LIMIT 1) o
+WHERE NOT EXISTS (
+    SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.outcome = ANY(%(calls)s)
+        AND (e.created_at, e.id) < (n.created_at, n.id) OFFSET 0
+)
+GROUP BY 1, 3
+"""  # noqa: S608  (our own text)
+
+
+def _live(spans: str, dimensions: set[Dimension]) -> str:
+    """Steps of a statement, the last of which, `live`, has day, dimension, key and COLUMNS within `spans`."""
+    order = "from_status, to_status, total_amount, 0"
+    facts = " UNION ALL ".join(text.format(order=order) for name, text in _FACTS.items() if name in dimensions)
+    return f"""
+spans(starts, ends) AS MATERIALIZED ({spans}), {_CHANGES}{"," + _LINES if Dimension.PRODUCT in dimensions else ""},
+facts(day, dimension, key, from_status, to_status, amount, units) AS ({facts}),
+live AS (
+    SELECT day, dimension, key, {_COUNTED}, 0 AS first_call_count FROM facts GROUP BY day, dimension, key
+    {"UNION ALL" + _CALLED if Dimension.WAIT in dimensions else ""}
+)"""  # noqa: S608  (our own text)
+
+
+_OTHER_SPANS = """
+    SELECT coalesce((SELECT through FROM summed) + 1, '-infinity')::timestamp AT TIME ZONE 'Africa/Algiers',
+        timestamptz 'infinity'
+    UNION ALL
+    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers', (day + 1)::timestamp AT TIME ZONE 'Africa/Algiers' FROM changed
+"""
+# Of all orders each day of the period and today by itself, and everything else in one row without a day; what is
+# divided otherwise by key.
+_READ = """
+WITH summed AS MATERIALIZED (
+    SELECT through FROM orders_summedup WHERE account_id = %(account)s
+), changed AS MATERIALIZED (
+    SELECT DISTINCT day FROM orders_changedday
+    WHERE account_id = %(account)s AND day <= (SELECT through FROM summed)
+), {live}, found AS (
+    SELECT * FROM live
+    UNION ALL
+    SELECT day, dimension, key, {columns} FROM orders_dayfigure
+    WHERE account_id = %(account)s AND dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s
+        AND day <= (SELECT through FROM summed) AND day NOT IN (SELECT day FROM changed)
+    UNION ALL
+    SELECT day, dimension, key, {columns} FROM orders_dayfigure
+    WHERE account_id = %(account)s AND dimension = 'all'
+        AND day <= (SELECT through FROM summed) AND day NOT IN (SELECT day FROM changed)
+), shown AS (
+    SELECT *, CASE WHEN dimension = 'all' AND (day BETWEEN %(first)s AND %(last)s OR day = %(today)s)
+        THEN day END AS own
+    FROM found WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
+)
+SELECT dimension, own, key, {sums} FROM shown GROUP BY dimension, own, key
+"""
+
+
+def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dimension] = frozenset()) -> Summary:
+    """The account's figures of the days `first` to `last`, both included, and of today. One statement.
+
+    The period is also divided by what `by` names, and by names of lines too when that is PRODUCT.
+    """
+    dimensions = {Dimension.ALL, *by}
+    statement = _READ.format(
+        live=_live(_OTHER_SPANS, dimensions),
+        columns=", ".join(COLUMNS),
+        sums=", ".join(f"sum({name})" for name in COLUMNS),
+    )
+    divided = {*by, *({Dimension.NAME} if Dimension.PRODUCT in by else ())} - {Dimension.ALL}
+    values = {"first": first, "last": last, "today": today, "divided": [dimension.value for dimension in divided]}
+    summary, decided = Summary(Figures(today.isoformat()), Figures(), (0, Decimal(0)), []), Figures()
+    with connection.cursor() as cursor:
+        cursor.execute(statement, _values(account_id, values, dimensions))
+        for dimension, day, key, *counts in cursor.fetchall():
+            row = Figures(key, *_numbers(counts))
+            if dimension != Dimension.ALL:
+                summary.parts[Dimension(dimension)].append(row)
+                continue
+            _add(decided, row)
+            row.key = day.isoformat() if day else ""
+            if day == today:
+                summary.today = row
+            if day and first <= day <= last:
+                summary.days.append(row)
+                _add(summary.total, row)
+    summary.waiting = (
+        decided.new_count - decided.decided_count,
+        decided.new_amount - decided.confirmed_amount - decided.refused_amount,
+    )
+    summary.days.sort(key=lambda row: row.key)
+    for rows in summary.parts.values():
+        rows.sort(key=lambda row: (-row.new_count, -row.canceled_count, row.key))
+    return summary
+
+
+def _numbers(counts: list[Any]) -> list[Any]:
+    """As Figures has them: PostgreSQL's sums of integers are decimals or integers, as they are large or small."""
+    return [
+        Decimal(value) if name.endswith("_amount") else int(value) for name, value in zip(COLUMNS, counts, strict=True)
+    ]
+
+
+def _add(row: Figures, other: Figures) -> None:
+    for name in COLUMNS:
+        setattr(row, name, getattr(row, name) + getattr(other, name))
+
+
+def _values(account_id: UUID, values: dict[str, Any], dimensions: set[Dimension]) -> dict[str, Any]:
+    if Dimension.WAIT in dimensions:
+        values |= {"waits": list(WAITS), "calls": CALLS}
+    return values | {"account": account_id}
+
+
+# --- Summing up ------------------------------------------------------------------------------------------------------
+
+_DUE = """
+SELECT account.id FROM accounts_account account LEFT JOIN orders_summedup summed ON summed.account_id = account.id
+WHERE summed.through IS NULL OR summed.through < (now() AT TIME ZONE 'Africa/Algiers')::date - 1
+    OR EXISTS (SELECT FROM orders_changedday changed WHERE changed.account_id = account.id)
+ORDER BY account.id
+"""
+# Whoever writes orders does so as we do, so that we see their transactions; a row is dated no earlier than the start of
+# its transaction, or else a trigger notes its day.
+_LAST_OVER = """
+SELECT ((least(now(), min(xact_start)){less}) AT TIME ZONE 'Africa/Algiers')::date - 1 FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend'
+"""
+_OVER = _LAST_OVER.format(less="")
+_FIRST = """
+SELECT (least(
+    (SELECT min(at) FROM orders_statuschange WHERE account_id = %(account)s),
+    (SELECT min(created_at) FROM orders_callnote WHERE account_id = %(account)s)
+) AT TIME ZONE 'Africa/Algiers')::date
+"""
+# Those of them that are gone now are either summed up in this transaction or will be for the first time.
+_TAKE_CHANGED = """
+WITH taken AS (
+    DELETE FROM orders_changedday WHERE account_id {whose} AND day IN (
+        SELECT DISTINCT day FROM orders_changedday WHERE account_id {whose} ORDER BY day LIMIT %(step)s
+    ) RETURNING day
+) SELECT DISTINCT day FROM taken
+"""
+_SPANS_OF_DAYS = """
+    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers', (day + 1)::timestamp AT TIME ZONE 'Africa/Algiers'
+    FROM unnest(%(days)s::date[]) AS day
+"""
+_SUM_UP = f"""
+WITH {_live(_SPANS_OF_DAYS, set(Dimension))}
+INSERT INTO orders_dayfigure (account_id, day, dimension, key, {", ".join(COLUMNS)})
+SELECT %(account)s, live.* FROM live
+"""  # noqa: S608  (our own text)
+
+
+# By name: a step of what other rooms sum up over all accounts; whether more is left.
+OVER_ALL: dict[str, Callable[[], bool]] = {}
+
+
+def over(cursor: Any, *, late: timedelta = timedelta()) -> date:
+    """The last day of which, `late` after its end, nothing can be written any more without being noted."""
+    cursor.execute(_LAST_OVER.format(less=" - %(late)s"), {"late": late})
+    return cursor.fetchone()[0]
+
+
+def take_changed(cursor: Any, account_id: UUID | None) -> set[date]:
+    """Some noted days, STEP at most, whose notes are gone with this transaction."""
+    whose = "IS NULL" if account_id is None else "= %(account)s"
+    cursor.execute(_TAKE_CHANGED.format(whose=whose), {"account": account_id, "step": STEP})
+    return {day for (day,) in cursor.fetchall()}
+
+
+def due() -> list[UUID]:
+    """The accounts for which `sum_up` has something to do."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE)
+        return [account_id for (account_id,) in cursor.fetchall()]
+
+
+def sum_up(account_id: UUID) -> bool:
+    """Sum up a week of the account's days that are over, and some of those that have changed; whether more is left.
+
+    One transaction. One at a time: nothing is done, and nothing left, while another is at it.
+    """
+    parameters: dict[str, Any] = {"account": account_id}
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
+        )
+        cursor.execute(
+            "SELECT through FROM orders_summedup WHERE account_id = %(account)s FOR UPDATE SKIP LOCKED", parameters
+        )
+        if not (found := cursor.fetchone()):
+            return False
+        (through,) = found
+        # Each by a statement of its own: what it sees is no older than what the one before has found out.
+        last = over(cursor)
+        days = take_changed(cursor, account_id)
+        more = len(days) == STEP
+        if through is None:
+            cursor.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
+            cursor.execute(_FIRST, parameters)
+            (first,) = cursor.fetchone()
+            through = last if first is None or first > last else date.fromordinal(first.toordinal() - 1)
+        end = max(through, min(last, date.fromordinal(through.toordinal() + STEP)))
+        days = {day for day in days if day <= through}
+        days |= {date.fromordinal(number) for number in range(through.toordinal() + 1, end.toordinal() + 1)}
+        if days:
+            cursor.execute(
+                "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
+                {"account": account_id, "days": list(days)},
+            )
+            cursor.execute(_SUM_UP, _values(account_id, {"days": list(days)}, set(Dimension)))
+        cursor.execute(
+            "UPDATE orders_summedup SET through = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
+        )
+    return more or end < last
+
+
+# Every day there is; those that are not summed up over all accounts are noted for nothing.
+_NOTE_ALL = """
+INSERT INTO orders_changedday (day) SELECT day FROM generate_series(
+    (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date - 1, interval '1 day'
+) AS day
+"""
+
+
+def begin_anew() -> None:
+    """Forget what was summed up, of all accounts: it is read from the rows until `sum_up` has been through them."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_NOTE_ALL)
+        cursor.execute("UPDATE orders_summedup SET through = NULL")

@@ -1,0 +1,144 @@
+"""The account's pages about personal data (law 18-07): all of the account, and one customer's, given out or erased."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.http import require_http_methods, require_safe
+
+from codservice import days
+from codservice.accounts import security_log
+from codservice.accounts.account_page import account_page, confirmation
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account
+from codservice.accounts.team import Right
+from codservice.errors import Refused
+from codservice.files import account_export
+from codservice.long_lists import NewestFirst
+from orders import customer_data, phones
+from orders.forms import PhoneField
+
+MOST = 100  # orders that are listed
+
+
+class CustomerForm(forms.Form):
+    """Whose data: a number, which comes as E.164."""
+
+    phone = PhoneField(label=gettext_lazy("The customer's phone"), max_length=phones.MAX_LENGTH)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+    def clean_phone(self) -> str:
+        return phones.to_e164(self.cleaned_data["phone"])
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_safe
+def data(request: HttpRequest, account: Account) -> HttpResponse:
+    """What can be taken out; with a phone also that customer's orders; and what was erased so far."""
+    is_asked = bool(request.GET.get("phone", "").strip())
+    form = CustomerForm(request.GET if is_asked else None)
+    context: dict[str, Any] = {"form": form}
+    context["page"] = NewestFirst(account.erasures.all(), before=request.GET.get("before", ""))
+    if is_asked and form.is_valid():
+        found = customer_data.of_customer(account, form.cleaned_data["phone"])
+        context |= {
+            "phone": form.cleaned_data["phone"],
+            "count": found.count(),
+            "open_count": customer_data.still_open(found).count(),
+            "orders": found.filter(account=account).order_by("-id")[:MOST],
+        }
+    return render(request, "orders/data.html", context, status=422 if form.errors else 200)
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_http_methods(["GET", "HEAD", "POST"])
+def export(request: HttpRequest, account: Account) -> HttpResponseBase:
+    if request.method != "POST":
+        return redirect("account-data")
+    _note(account)
+    return _download(account_export.stream(account), f"codservice-{days.today()}.zip", "application/zip")
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_http_methods(["GET", "HEAD", "POST"])
+def export_customer(request: HttpRequest, account: Account) -> HttpResponseBase:
+    if request.method != "POST":
+        return redirect("account-data")
+    form = CustomerForm(request.POST)
+    if not form.is_valid():
+        return _lost(request)
+    _note(account)
+    phone = form.cleaned_data["phone"]
+    return _download(customer_data.export(account, phone), f"customer-{days.today()}.json", "application/json")
+
+
+def _note(account: Account) -> None:
+    action = security_log.Action.EXPORTED
+    security_log.note(action, target=account.name, target_id=account.id, account_id=account.id)
+
+
+def _download(pieces: Any, name: str, kind: str) -> HttpResponseBase:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingHttpResponse(pieces, content_type=kind, headers=headers)
+
+
+@account_page(look=Right.OWN, change=Right.OWN)
+@require_http_methods(["GET", "HEAD", "POST"])
+def erase(request: HttpRequest, account: Account) -> HttpResponse:
+    """By GET the question, by POST the deed."""
+    form = CustomerForm(request.POST if request.method == "POST" else request.GET)
+    if not form.is_valid():
+        return _lost(request)
+    phone = form.cleaned_data["phone"]
+    try:
+        if request.method != "POST":
+            return _question(request, phone, customer_data.to_erase(account, phone))
+        erased = customer_data.erase(account, phone, actor=Actor.of_holder(request.user))
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect(reverse("account-data", query={"phone": phone}))
+    count = sum(erased)
+    said = ngettext(
+        "The customer is erased from %(count)d order.", "The customer is erased from %(count)d orders.", count
+    )
+    messages.success(request, said % {"count": count})
+    return redirect("account-data")
+
+
+def _question(request: HttpRequest, phone: str, found: customer_data.Erased) -> HttpResponse:
+    text = ngettext(
+        "%(count)d order loses name, phones, address and every text about the customer, in all copies that we keep. "
+        "What was ordered and what it cost stays in your figures. This cannot be undone.",
+        "%(count)d orders lose name, phones, address and every text about the customer, in all copies that we keep. "
+        "What was ordered and what it cost stays in your figures. This cannot be undone.",
+        sum(found),
+    )
+    return confirmation(
+        request,
+        title=_("Erase this customer?"),
+        text=text % {"count": sum(found)},
+        button=_("Erase the customer"),
+        back=reverse("account-data", query={"phone": phone}),
+        fields={"phone": phone},
+    )
+
+
+def _lost(request: HttpRequest) -> HttpResponse:
+    messages.error(request, _("Write an Algerian phone number, such as 0550 12 34 56."))
+    return redirect("account-data")
+
+
+urlpatterns = [
+    path("data", data, name="account-data"),
+    path("data/export", export, name="account-data-export"),
+    path("data/customer", export_customer, name="account-data-customer"),
+    path("data/erase", erase, name="account-data-erase"),
+]

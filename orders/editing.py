@@ -1,0 +1,219 @@
+"""What is changed in a pending order before it is decided: by an agent who has asked the customer, or by the merchant.
+
+One transaction, under the order's lock; each field's old and new value is written down.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import zip_longest
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from codservice.accounts.actor import Actor
+from codservice.errors import Invalid
+from codservice.values import MAX_AMOUNT
+from orders.lifecycle import AlreadyDecided, Changed, decided, lock_one, told
+from orders.models import Order, OrderEdit, OrderItem, Status
+from webhooks import events
+from webhooks.models import Event
+
+MAX_LINES = 100  # of an order (contract, section 5)
+MAX_WRITTEN_DOWN = 500  # characters of a value in an OrderEdit
+
+
+class NotEditable(AlreadyDecided):
+    """What an order holds is changed while it is pending, and not afterwards."""
+
+    code = "order_not_editable"
+
+
+@dataclass(slots=True)
+class Edit:
+    """What an agent, after asking the customer, or the merchant changes in a pending order; None is left as it is.
+
+    The codes belong to the texts beside them, as in an import; an empty second phone takes it away. `quantities` are
+    new quantities by item id: 0 removes the line. `line_changes` are other columns of lines, by item id too; `added`
+    are lines that come behind them, and `lines` replace all lines: rows as an import has them. Without a
+    `total_amount` the total follows by the difference, so that a discount in it stays, less `discounted`.
+    """
+
+    customer_name: str | None = None
+    customer_phone: str | None = None
+    phone_e164: str | None = None
+    customer_phone_2: str | None = None
+    phone_2_e164: str | None = None
+    customer_address: str | None = None
+    customer_wilaya: str | None = None
+    wilaya_code: str | None = None
+    customer_commune: str | None = None
+    commune_code: str | None = None
+    delivery_type: str | None = None
+    notes: str | None = None
+    shipping_fee: Decimal | None = None
+    total_amount: Decimal | None = None
+    discounted: Decimal = Decimal(0)
+    quantities: dict[UUID, int] = field(default_factory=dict)
+    line_changes: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    added: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[dict[str, Any]] | None = None
+
+
+def edit(
+    order_id: UUID,
+    changes: Edit | Callable[[Order], Edit],
+    *,
+    actor: Actor,
+    account_id: UUID | None = None,
+    seen_version: int | None = None,
+    check: Callable[[], None] | None = None,
+) -> Order:
+    """Change a pending order, and write down each field's old and new value. Nothing different is no change.
+
+    `changes` may be asked what they are when the order is locked; `check`, too, is called then, and refuses by raising.
+    Raises NotEditable, Changed, and Invalid when no line would be left or the total leave its bounds;
+    Order.DoesNotExist outside `account_id`, when that is given.
+    """
+    with transaction.atomic():
+        order = lock_one(order_id, account_id)
+        if check is not None:
+            check()
+        if order.status != Status.PENDING:
+            raise decided(order, NotEditable)
+        if seen_version not in (None, order.version):
+            raise Changed
+        if not isinstance(changes, Edit):
+            changes = changes(order)
+        written = _edit_fields(order, changes)
+        line_edits, difference = _edit_lines(order, changes)
+        difference -= changes.discounted
+        if changes.lines is not None:
+            line_edits += _replace_lines(order, changes.lines)
+        if changes.shipping_fee is not None:
+            difference += changes.shipping_fee - order.shipping_fee
+            written.append(("shipping_fee", order.shipping_fee, changes.shipping_fee))
+        total = order.total_amount + difference if changes.total_amount is None else changes.total_amount
+        if total != order.total_amount:
+            if not 0 <= total <= MAX_AMOUNT:
+                raise Invalid({"total_amount": [_("The total would become %(total)s.") % {"total": total}]})
+            written.append(("total_amount", order.total_amount, total))
+        for name, _old, new in written:
+            setattr(order, name, new)
+        edits = [row for row in [*written, *line_edits] if row[1] != row[2]]
+        if not edits:
+            return order
+        order.updated_at, order.version = order.now, order.version + 1
+        order.save(update_fields=[*(name for name, _old, _new in written), "updated_at", "version"])
+        OrderEdit.objects.bulk_create(
+            OrderEdit(
+                account_id=order.account_id,
+                order=order,
+                field=name,
+                old=_written_down(old),
+                new=_written_down(new),
+                at=order.now,
+                actor=actor.name,
+                user_id=actor.user_id,
+            )
+            for name, old, new in edits
+            if not name.endswith("_e164")  # the same number as in the field beside it
+        )
+        events.publish_changes([told(order, Event.Kind.ORDER_UPDATED)])
+    return order
+
+
+def _written_down(value: Any) -> str:
+    """As an OrderEdit keeps it, which has not room for everything."""
+    text = "" if value is None else str(value)
+    return text if len(text) <= MAX_WRITTEN_DOWN else f"{text[: MAX_WRITTEN_DOWN - 1]}…"
+
+
+_SECOND_PHONE = ("customer_phone_2", "phone_2_e164")
+_FIELDS = (
+    *("customer_name", "customer_phone", "phone_e164", *_SECOND_PHONE, "customer_address", "customer_wilaya"),
+    *("wilaya_code", "delivery_type", "notes"),
+)
+
+
+def _edit_fields(order: Order, changes: Edit) -> list[tuple[str, Any, Any]]:
+    """(field, old, new) of the customer's fields to write. A wilaya that is changed takes its commune along."""
+    written = [
+        (name, getattr(order, name), getattr(changes, name)) for name in _FIELDS if getattr(changes, name) is not None
+    ]
+    written = [(name, old, new or None if name in _SECOND_PHONE else new) for name, old, new in written]
+    if changes.customer_commune is not None or changes.wilaya_code not in (None, order.wilaya_code):
+        commune, code = changes.customer_commune or "", changes.commune_code
+        written += [("customer_commune", order.customer_commune, commune), ("commune_code", order.commune_code, code)]
+    return written
+
+
+def _edit_lines(order: Order, changes: Edit) -> tuple[list[tuple[str, Any, Any]], Decimal]:
+    """Write what changes in the lines: (field, old, new) of each change, and what they add to the total."""
+    if not (changes.quantities or changes.line_changes or changes.added):
+        return [], Decimal(0)
+    edits: list[tuple[str, Any, Any]] = []
+    difference, left, position = Decimal(0), 0, -1
+    for item in OrderItem.objects.filter(order=order).order_by("position"):
+        position, quantity = item.position, changes.quantities.get(item.id, item.quantity)
+        wanted = {"quantity": quantity} | (changes.line_changes.get(item.id, {}) if quantity else {})
+        changed = {name: value for name, value in wanted.items() if value != getattr(item, name)}
+        difference -= item.quantity * item.unit_price
+        for name, value in changed.items():
+            if name in _LINE:
+                field_name = f"items.{position}.{name}"
+                edits.append((field_name, _said_value(getattr(item, name)), _said_value(value)))
+            setattr(item, name, value)
+        difference += item.quantity * item.unit_price
+        if not quantity:
+            item.delete()
+            continue
+        left += 1
+        if changed:
+            item.save(update_fields=[*changed])
+    added = [
+        OrderItem(account_id=order.account_id, order=order, position=number, **line)
+        for number, line in enumerate(changes.added, position + 1)
+    ]
+    edits += [(f"items.{item.position}", None, _said_line(item)) for item in added]
+    difference += sum(item.quantity * item.unit_price for item in added)
+    OrderItem.objects.bulk_create(added)
+    if not left + len(added):
+        raise Invalid({"items": [_("An order keeps at least one line. Cancel it instead.")]})
+    if left + len(added) > MAX_LINES:
+        raise Invalid({"items": [_("An order has at most %(most)d lines.") % {"most": MAX_LINES}]})
+    return edits, difference
+
+
+_LINE = ("product_id", "product_name", "quantity", "unit_price", "attributes")
+
+
+def _replace_lines(order: Order, lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any, Any]]:
+    """Write these lines in place of all that are there, if they are others: (field, old, new) of what is different."""
+    before = list(OrderItem.objects.filter(order=order).order_by("position"))
+    after = [
+        OrderItem(account_id=order.account_id, order=order, position=position, **line)
+        for position, line in enumerate(lines)
+    ]
+    edits: list[tuple[str, Any, Any]] = []
+    for number, (old, new) in enumerate(zip_longest(before, after)):
+        if old is None or new is None:
+            edits.append((f"items.{number}", old and _said_line(old), new and _said_line(new)))
+        else:
+            pairs = [(f"items.{number}.{name}", getattr(old, name), getattr(new, name)) for name in _LINE]
+            edits += [(name, _said_value(was), _said_value(becomes)) for name, was, becomes in pairs if was != becomes]
+    if edits:
+        OrderItem.objects.filter(order=order).delete()
+        OrderItem.objects.bulk_create(after)
+    return edits
+
+
+def _said_line(item: OrderItem) -> str:
+    details = f" ({_said_value(item.attributes)})" if item.attributes else ""
+    return f"{item.quantity} × {item.product_name}{details}, {item.unit_price}"
+
+
+def _said_value(value: Any) -> Any:
+    return ", ".join(f"{key}: {text}" for key, text in value.items()) if isinstance(value, dict) else value

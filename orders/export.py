@@ -1,0 +1,81 @@
+"""An account's orders as rows of a table, for people and their spreadsheets."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext_lazy as _
+
+from orders import regions
+from orders.models import OrderItem, OrderQuerySet
+
+BATCH = 1000  # orders that are in memory at once
+
+_ORDER = ("id", "external_id", "status", "created_at", "updated_at", "confirmed_at", "canceled_at", "cancel_reason",
+          "customer_name", "phone_e164", "customer_address", "wilaya_code", "commune_code", "total_amount",
+          "shipping_fee", "notes", "delivery_type", "source", "phone_2_e164")  # fmt: skip
+_PLACE = _ORDER.index("commune_code") + 1
+COLUMNS = {
+    "order_id": _("Id"),
+    "external_id": _("Order number"),
+    "status": _("Status"),
+    "created_at": _("Arrived"),
+    "updated_at": _("Last change"),
+    "confirmed_at": _("Confirmed on"),
+    "canceled_at": _("Canceled on"),
+    "cancel_reason": _("Reason"),
+    "customer_name": _("Name"),
+    "customer_phone": _("Phone"),
+    "customer_address": _("Address"),
+    "wilaya_code": _("Wilaya code"),
+    "wilaya": _("Wilaya"),
+    "commune_code": _("Commune code"),
+    "commune": _("Commune"),
+    "items": _("Items"),
+    "total_amount": _("To pay at the door"),
+    "shipping_fee": _("Shipping fee"),
+    "notes": _("Notes for the agent"),
+    "delivery_type": _("Delivery type"),
+    "source": _("Where it came from"),
+    "customer_phone_2": _("Second phone"),
+}
+
+
+def batches(
+    orders: OrderQuerySet, *, around: Callable[[], AbstractContextManager[Any]] = nullcontext
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The COLUMNS of each order, oldest first, up to BATCH of them at a time; the lines of an order are one text.
+
+    Read by key and not by one cursor: nobody's transaction stays open meanwhile, and each order is as it is at the
+    moment when it is read. `around` stands around the statements of each batch.
+    """
+    orders = orders.order_by("created_at", "id")
+    rest: OrderQuerySet = orders
+    while True:
+        with around():
+            batch = list(rest.values_list(*_ORDER)[:BATCH])
+            items = _items([order[0] for order in batch])
+        yield [_row(order, items) for order in batch]
+        if len(batch) < BATCH:
+            return
+        last_id, last_at = batch[-1][0], batch[-1][_ORDER.index("created_at")]
+        # The first condition is the index's; orders of one moment are told apart by their ids.
+        rest = orders.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last_id)
+
+
+def _row(order: tuple[Any, ...], items: dict[UUID, list[str]]) -> tuple[Any, ...]:
+    (id_, *fields, wilaya_code, commune_code), last = order[:_PLACE], order[_PLACE:]
+    commune = regions.commune(commune_code).name if commune_code else None
+    return (id_, *fields, wilaya_code, regions.wilaya(wilaya_code).name, commune_code, commune,
+            "; ".join(items.get(id_, ())), *last)  # fmt: skip
+
+
+def _items(order_ids: list[UUID]) -> dict[UUID, list[str]]:
+    """The lines of each order as people read them: `2 × Robe (taille: M)`."""
+    said: dict[UUID, list[str]] = {}
+    lines = OrderItem.objects.filter(order_id__in=order_ids).order_by("order_id", "position")
+    for order_id, quantity, name, attributes in lines.values_list("order_id", "quantity", "product_name", "attributes"):
+        details = ", ".join(f"{key}: {value}" for key, value in attributes.items())
+        said.setdefault(order_id, []).append(f"{quantity} × {name}" + (f" ({details})" if details else ""))
+    return said

@@ -1,0 +1,81 @@
+"""The account's page of its shipping fees: what a delivery to each wilaya costs, to the door and to a stop desk."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from codservice.accounts import security_log
+from codservice.accounts.account_page import account_page
+from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
+from codservice.form_fields import AmountField
+from orders import fees, regions
+from orders.models import DeliveryType
+
+
+class FeesForm(forms.Form):
+    """An amount for each wilaya and delivery type; an empty one is no fee."""
+
+    def __init__(self, *args: Any, account: Account) -> None:
+        kept = {fee.wilaya: fee for fee in fees.of_account(account.id).data}
+        initial = {
+            _name(code, kind): f"{amount:f}".removesuffix(".00")
+            for code, fee in kept.items()
+            for kind in DeliveryType.values
+            if (amount := getattr(fee, kind)) is not None
+        }
+        super().__init__(*args, initial=initial)
+        named = "name_ar" if (get_language() or "").startswith("ar") else "name"
+        self.wilayas = [(wilaya.code, getattr(wilaya, named)) for wilaya in regions.WILAYAS]
+        for code, name in self.wilayas:
+            for kind, label in DeliveryType.choices:
+                field = AmountField(label=f"{code} {name}: {label}", max_length=20, required=False)
+                field.widget.attrs = {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
+                field.widget.attrs["aria-label"] = field.label
+                self.fields[_name(code, kind)] = field
+
+    @property
+    def rows(self) -> list[tuple[str, str, list[forms.BoundField]]]:
+        return [(code, name, [self[_name(code, kind)] for kind in DeliveryType.values]) for code, name in self.wilayas]
+
+    def changes(self) -> list[fees.Fee]:
+        """What is different, by wilaya; None takes a fee away."""
+        changed: dict[str, fees.Fee] = {}
+        for name in self.changed_data:
+            kind, _dash, code = name.partition("-")
+            changed.setdefault(code, {"wilaya_code": code})[kind] = self.cleaned_data[name]
+        return list(changed.values())
+
+
+def _name(code: str, kind: str) -> str:
+    return f"{kind}-{code}"
+
+
+@account_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def shipping_fees(request: HttpRequest, account: Account) -> HttpResponse:
+    form, status = FeesForm(request.POST if request.method == "POST" else None, account=account), 200
+    if request.method == "POST":
+        if form.is_valid():
+            if changes := form.changes():
+                with transaction.atomic():
+                    fees.set_fees(account.id, changes)
+                    wilayas = ", ".join(change["wilaya_code"] for change in changes)
+                    security_log.note(Action.FEES, target=wilayas, account_id=account.id)
+            messages.success(request, _("The fees are as you have written them."))
+            return redirect("account-fees")
+        status = 422
+    return render(request, "orders/fees.html", {"form": form, "kinds": DeliveryType.labels}, status=status)
+
+
+urlpatterns = [
+    path("fees", shipping_fees, name="account-fees"),
+]

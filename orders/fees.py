@@ -1,0 +1,136 @@
+"""Shipping fees by wilaya and delivery type (contract, section 5): how they come in, are kept and go out."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from msgspec import Struct
+from rest_framework import serializers
+
+from codservice import wire
+from codservice.accounts.models import Account
+from codservice.api.fields import Amount, Strict, read_body
+from orders import regions
+from orders.bodies import WilayaCode
+from orders.models import ShippingFee
+from orders.serializers import Body, WilayaField
+
+MAX_FEES = len(regions.WILAYAS)
+
+Fee = dict[str, Any]  # `wilaya_code`, and of `home` and `desk` what shall be changed
+
+# --- In --------------------------------------------------------------------------------------------------------------
+
+
+class ShippingFeeEntry(Body):
+    """What a delivery to one wilaya costs. Of `home` and `desk`, null removes one, and one that is not sent stays."""
+
+    wilaya = WilayaField(max_length=255)
+    home = Amount(allow_null=True, required=False, help_text="To the door, in DZD.")
+    desk = Amount(allow_null=True, required=False, help_text="To a courier's stop desk, in DZD.")
+
+    openapi_extra = {"anyOf": [{"required": [name]} for name in ("home", "desk")]}
+
+    def read(self, data: Any) -> tuple[dict[str, Any], Any]:
+        fee, errors = super().read(data)
+        if type(data) is dict and not {"home", "desk"} & data.keys():
+            errors["home"] = ["Send home, desk or both; null removes one."]
+        if "wilaya" in fee:
+            try:
+                fee["wilaya_code"] = regions.find_wilaya(data["wilaya"]).code
+            except regions.NotFound as error:
+                errors["wilaya"] = [str(error)]
+            del fee["wilaya"]
+        return fee, errors
+
+
+class Fees(Strict, serializers.ListField):
+    default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=ShippingFeeEntry(), min_length=1, max_length=MAX_FEES, **kwargs)
+
+    def clean(self, data: Any) -> list[Fee]:
+        if type(data) is not list:
+            raise ValueError("Must be a list.")
+        if not 1 <= len(data) <= MAX_FEES:
+            raise ValueError(f"Must have 1 to {MAX_FEES} entries.")
+        fees, wrong = [], []
+        first: dict[str, int] = {}  # where each wilaya stands first
+        for number, entry in enumerate(data):
+            fee, errors = self.child.read(entry)
+            if "wilaya_code" in fee and (earlier := first.setdefault(fee["wilaya_code"], number)) != number:
+                errors["wilaya"] = [f"Is the wilaya of fees.{earlier} already."]
+            fees.append(fee)
+            wrong.append(errors)
+        if any(wrong):
+            raise serializers.ValidationError(wrong)
+        return fees
+
+
+class ShippingFees(serializers.Serializer):
+    fees = Fees()
+
+
+_FEES = ShippingFees()
+
+
+def read_fees(body: dict[str, Any]) -> list[Fee]:
+    """The entries of a body, each of another wilaya. Raises Invalid with all its problems."""
+    return read_body(_FEES, body)["fees"]
+
+
+# --- Out -------------------------------------------------------------------------------------------------------------
+
+
+class ShippingFeeBody(Struct):
+    wilaya: WilayaCode
+    home: wire.Amount | None
+    desk: wire.Amount | None
+
+
+class ShippingFeeListBody(Struct):
+    data: list[ShippingFeeBody]
+
+
+def of_account(account_id: UUID) -> ShippingFeeListBody:
+    """The account's fees, by wilaya."""
+    fees = ShippingFee.objects.filter(account_id=account_id).order_by("wilaya_code")
+    return ShippingFeeListBody([ShippingFeeBody(*row) for row in fees.values_list("wilaya_code", "home", "desk")])
+
+
+def fee(account_id: UUID, wilaya_code: str, delivery_type: str) -> Decimal | None:
+    """What a delivery costs; None when the account has not said."""
+    found = ShippingFee.objects.filter(account_id=account_id, wilaya_code=wilaya_code)
+    return found.values_list(delivery_type, flat=True).first()
+
+
+# --- The rule --------------------------------------------------------------------------------------------------------
+
+
+def set_fees(account_id: UUID, changes: Sequence[Fee]) -> None:
+    """Change the fees of some wilayas, each named once; a wilaya that is left with none is forgotten.
+
+    One transaction of four statements, for one wilaya or all. Two at a time are written one after the other.
+    """
+    with transaction.atomic():
+        list(Account.objects.select_for_update(no_key=True).filter(id=account_id).values_list("id"))
+        codes = [change["wilaya_code"] for change in changes]
+        there = {
+            fee.wilaya_code: fee for fee in ShippingFee.objects.filter(account_id=account_id, wilaya_code__in=codes)
+        }
+        kept, empty = [], []
+        for change in changes:
+            fee = there.get(change["wilaya_code"]) or ShippingFee(account_id=account_id)
+            for name, value in change.items():
+                setattr(fee, name, value)
+            (kept if fee.home is not None or fee.desk is not None else empty).append(fee)
+        ShippingFee.objects.filter(id__in=[fee.id for fee in empty if fee.id]).delete()
+        ShippingFee.objects.bulk_create(
+            [ShippingFee(account_id=account_id, wilaya_code=f.wilaya_code, home=f.home, desk=f.desk) for f in kept],
+            update_conflicts=True,
+            update_fields=["home", "desk"],
+            unique_fields=["account", "wilaya_code"],
+        )

@@ -1,0 +1,198 @@
+"""The form in which a merchant writes an order, or corrects one. It gives a body as an import takes it."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any, cast
+
+from django import forms
+from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext_lazy as _
+from uuid_utils.compat import uuid7
+
+from codservice.accounts.models import Account
+from codservice.form_fields import AmountField, FreeText, QuantityField, Words
+from inventory.models import Product
+from orders import fees, phones, regions
+from orders.models import DeliveryType, Order, OrderItem
+
+LINES, MORE_LINES, MOST_LINES = 3, 3, 100
+LEFT_TO_RIGHT = {"customer_phone", "customer_phone_2", "shipping_fee", "total_amount", "external_id"}
+
+
+class PhoneField(Words):
+    """Keeps the number as it is written, which is how agents see it."""
+
+    def to_python(self, value: str | None) -> str:
+        text = super().to_python(value)
+        try:
+            if text:
+                phones.to_e164(text)
+        except phones.NotAPhone:
+            raise forms.ValidationError(_("Write an Algerian phone number, such as 0550 12 34 56.")) from None
+        return text
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return super().widget_attrs(widget) | {"type": "tel", "dir": "ltr", "placeholder": "0550 12 34 56"}
+
+
+class LineForm(forms.Form):
+    """A line of the order. One without a product is none: it was left empty, or shall go."""
+
+    item = forms.UUIDField(widget=forms.HiddenInput, required=False)  # the line of the order that is corrected
+    product = Words(label=_("Product or SKU"), max_length=255)
+    quantity = QuantityField(label=_("Quantity"), min_value=1, max_value=10_000, initial=1)
+    unit_price = AmountField(label=_("Price"), max_length=20, required=False)
+
+    def __init__(self, data: Any, number: int, written: Any) -> None:
+        prefix = f"line-{number}"
+        initial = {name: written[f"{prefix}-{name}"] for name in self.base_fields if f"{prefix}-{name}" in written}
+        super().__init__(data, prefix=prefix, initial=initial, label_suffix="", use_required_attribute=False)
+        self.fields["product"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
+        self.fields["unit_price"].widget.attrs |= {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
+        self.is_written = self._said("product") or (self._said("unit_price") and not self._said("item"))
+        if not self.is_written:
+            self.is_bound = False
+
+    def _said(self, name: str) -> bool:
+        return bool(str(self.data.get(self.add_prefix(name), "")).strip())
+
+
+class OrderForm(forms.Form):
+    id = forms.UUIDField(widget=forms.HiddenInput)  # of the order to be: sent twice it is still one
+    customer_name = Words(label=_("Name"), max_length=255)
+    customer_phone = PhoneField(label=_("Phone"), max_length=phones.MAX_LENGTH)
+    customer_phone_2 = PhoneField(label=_("Second phone"), max_length=phones.MAX_LENGTH, required=False)
+    customer_wilaya = forms.ChoiceField(label=_("Wilaya"))
+    customer_commune = Words(label=_("Commune"), max_length=255, required=False)
+    delivery_type = forms.ChoiceField(label=_("Delivery"), choices=DeliveryType.choices)
+    customer_address = FreeText(label=_("Address"), max_length=500)
+    notes = FreeText(label=_("Notes for the agent"), max_length=2000, required=False)
+    shipping_fee = AmountField(
+        label=_("Shipping fee"),
+        max_length=20,
+        required=False,
+        help_text=_("Left empty it is your fee for the wilaya."),
+    )
+    total_amount = AmountField(
+        label=_("To pay at the door"),
+        max_length=20,
+        required=False,
+        help_text=_("Left empty it is the sum of the lines and the shipping fee."),
+    )
+    external_id = Words(label=_("Order number"), max_length=64, required=False)
+    source = Words(
+        label=_("Where it came from"), max_length=64, required=False, help_text=_("Such as telephone, facebook, shop.")
+    )
+
+    def __init__(self, data: Any = None, *, account: Account, lines: int = LINES, written: Any = None) -> None:
+        """`data` is checked; what was `written` so far is only shown again."""
+        written = written or {"id": uuid7()}
+        super().__init__(data, initial=written, label_suffix="")
+        self.account = account
+        named = "name_ar" if (get_language() or "").startswith("ar") else "name"
+        wilayas = [(w.code, f"{w.code} {getattr(w, named)}") for w in regions.WILAYAS]
+        cast(forms.ChoiceField, self.fields["customer_wilaya"]).choices = [("", gettext("Choose a wilaya")), *wilayas]
+        for name, field in self.fields.items():
+            field.widget.attrs |= {"autocomplete": "off", "dir": "ltr" if name in LEFT_TO_RIGHT else "auto"}
+            if isinstance(field, FreeText):
+                field.widget.attrs["rows"] = 2
+        self.lines = [LineForm(data, number, written) for number in range(lines)]
+
+    def clean_customer_commune(self) -> str:
+        text, wilaya = self.cleaned_data["customer_commune"], self.cleaned_data.get("customer_wilaya")
+        if text and wilaya:
+            try:
+                regions.find_commune(text, wilaya)
+            except regions.NotFound as error:
+                said = {"text": text, "names": ", ".join(error.suggestions)}
+                if error.suggestions:
+                    sentence = _("“%(text)s” is no commune of this wilaya. Did you mean one of these: %(names)s?")
+                else:
+                    sentence = _("“%(text)s” is no commune of this wilaya.")
+                raise forms.ValidationError(sentence % said) from None
+        return text
+
+    def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
+        """The order as an import takes it; None when something is wrong, which the fields then say.
+
+        A line that is one of `items` keeps their product, while it is named as they are, and their attributes.
+        """
+        written = [line for line in self.lines if line.is_written]
+        is_good = all([self.is_valid(), *(line.is_valid() for line in written)])
+        if not written:
+            self.add_error(None, _("Write at least one product."))
+        if not (is_good and written):
+            return None
+        skus = [line.cleaned_data["product"] for line in written]
+        catalog = {each.sku: each for each in Product.objects.filter(account=self.account, sku__in=skus)}
+        lines = list(self._lines(written, catalog, {item.id: item for item in items}))
+        if any(line.errors for line in written):
+            return None
+        data = {name: value for name, value in self.cleaned_data.items() if value is not None and name != "id"}
+        if not data.get("external_id"):
+            data.pop("external_id", None)
+        if "shipping_fee" not in data:
+            data["shipping_fee"] = (
+                fees.fee(self.account.id, data["customer_wilaya"], data["delivery_type"]) or Decimal()
+            )
+        if "total_amount" not in data:
+            total = sum((line["unit_price"] * line["quantity"] for line in lines), Decimal())
+            data["total_amount"] = total + data["shipping_fee"]
+        return data | {"items": lines}
+
+    def _lines(
+        self, written: list[LineForm], catalog: dict[str, Product], items: dict[Any, OrderItem]
+    ) -> Iterator[dict[str, Any]]:
+        for line in written:
+            data, product = line.cleaned_data, catalog.get(line.cleaned_data["product"])
+            item = items.get(data["item"])
+            is_same = item is not None and item.product_name == data["product"]
+            price = data["unit_price"] if data["unit_price"] is not None else product and product.price
+            if price is None:
+                line.add_error("unit_price", _("Write the price: no product of yours has this SKU."))
+                continue
+            product_id = item.product_id if is_same and item else product and product.id
+            yield {
+                "product_id": str(product_id) if product_id else None,
+                "product_name": product.name if product else data["product"],
+                "quantity": data["quantity"],
+                "unit_price": price,
+                "attributes": item.attributes if item else {},
+            }
+
+
+class CorrectionForm(OrderForm):
+    """The same of an order that is there: its number and where it came from stay."""
+
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    external_id = None
+    source = None
+
+    def __init__(self, data: Any = None, *, order: Order, items: Sequence[OrderItem] = (), **kwargs: Any) -> None:
+        written = kwargs.pop("written", None) or _written(order, items)
+        super().__init__(data, account=order.account, written=written, **kwargs)
+
+
+def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
+    """The order as its form would have been filled in."""
+    commune = regions.commune(order.commune_code).name if order.commune_code else order.customer_commune
+    names = ("id", "version", "customer_name", "customer_phone", "delivery_type", "customer_address", "notes")
+    written = {name: getattr(order, name) for name in names} | {
+        "customer_phone_2": order.customer_phone_2 or "",
+        "customer_wilaya": order.wilaya_code,
+        "customer_commune": commune,
+        "shipping_fee": _amount(order.shipping_fee),
+        "total_amount": _amount(order.total_amount),
+    }
+    for number, item in enumerate(items):
+        written |= {
+            f"line-{number}-item": item.id,
+            f"line-{number}-product": item.product_name,
+            f"line-{number}-quantity": item.quantity,
+            f"line-{number}-unit_price": _amount(item.unit_price),
+        }
+    return written
+
+
+def _amount(value: Decimal) -> str:
+    return f"{value:f}".removesuffix(".00")

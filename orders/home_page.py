@@ -1,0 +1,344 @@
+"""The account's home, at /account/: what needs the merchant, today, and a period divided in four ways; and as files.
+
+Names of products and sources, and reasons, are what others wrote: they are shown, and nothing is looked up by them.
+"""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from io import StringIO
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from codservice import days
+from codservice.accounts.account_page import account_page
+from codservice.accounts.models import Account
+from codservice.files.tables import BOM, SafeWriter
+from codservice.form_fields import DayField
+from inventory.models import Product
+from orders import daily, needs, pictures
+from orders.cancel_reasons import in_words
+from orders.daily import WAITS, Dimension, Figures, Summary
+from orders.models import Order
+from orders.pictures import Bar, Picture
+from orders.templatetags.orders import wilaya
+
+MOST_DAYS = 366
+MOST_ROWS = 31  # in a table of the page; the file has all
+FEWEST_FOR_A_RATE = 30  # a rate of fewer cases says nothing yet
+
+DIVISIONS = {
+    "day": gettext_lazy("By day"),
+    "wilaya": gettext_lazy("By wilaya"),
+    "product": gettext_lazy("By product"),
+    "source": gettext_lazy("By source"),
+}
+FILES = (*DIVISIONS, "reason", "wait")
+
+
+class PeriodForm(forms.Form):
+    """Days from and to, both included, and what they are divided by. Without them: the last 7 days, by day."""
+
+    first = DayField(label=gettext_lazy("From"), required=False)
+    last = DayField(label=gettext_lazy("To"), required=False)
+    by = forms.ChoiceField(choices=[(name, name) for name in FILES], required=False)
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data, label_suffix="")
+
+    def clean(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        if self.errors:
+            return data
+        last = data["last"] = data.get("last") or days.today()
+        first = data["first"] = data.get("first") or last - timedelta(days=6)
+        data["by"] = data.get("by") or "day"
+        if first > last:
+            raise ValidationError(_("The first day must not be later than the last."))
+        if (last - first).days >= MOST_DAYS:
+            raise ValidationError(_("Not more than %(days)d days at once.") % {"days": MOST_DAYS})
+        return data
+
+
+# --- The page --------------------------------------------------------------------------------------------------------
+
+
+@never_cache
+def landing(request: HttpRequest) -> HttpResponse:
+    """Where `/account/` leads: home; who works in the console is sent there."""
+    if request.user.is_authenticated and request.user.is_staff and not Account.objects.filter(holder=request.user):
+        return redirect("admin:index")
+    return _home(request)
+
+
+@account_page
+@require_safe
+def _home(request: HttpRequest, account: Account) -> HttpResponse:
+    """Until the first order has arrived: the quick start."""
+    if not Order.objects.filter(account=account).exists():
+        return redirect("quick-start")
+    form = chosen = PeriodForm(request.GET)
+    if not form.is_valid():
+        chosen = PeriodForm({})
+        chosen.is_valid()
+    today, first, last, by = days.today(), *(chosen.cleaned_data[name] for name in ("first", "last", "by"))
+    by = by if by in DIVISIONS else "day"
+    dimensions = {Dimension.REASON, Dimension.WAIT} | (set() if by == "day" else {Dimension(by)})
+    summary = daily.read(account.id, first, last, today=today, by=dimensions)
+    rows = _rows(summary, by)
+    names = _names(rows[:MOST_ROWS] if by != "day" else rows, by)
+    return render(
+        request,
+        "orders/home.html",
+        {
+            "form": form,
+            "needs": needs.of_account(account, today),
+            "presets": _presets(today),
+            "first": first,
+            "last": last,
+            "today": _tiles(summary.today, summary),
+            "total": _tiles(summary.total),
+            "by": by,
+            "divisions": [(name, label, name == by) for name, label in DIVISIONS.items()],
+            "pictures": _pictures(rows, names, by, first, last),
+            "table": [(names[row.key], row, _rates(row)) for row in _shown(rows, by)],
+            "sum": _rates(summary.total),
+            "all": summary.total,
+            "left_out": max(len(rows) - MOST_ROWS, 0),
+            "reasons": _reasons(summary),
+            "waits": _waits(summary),
+        },
+        status=422 if form.errors else 200,
+    )
+
+
+def _presets(today: date) -> list[tuple[str, date, date]]:
+    return [
+        (label, today - timedelta(days=count - 1), today)
+        for count, label in ((7, _("7 days")), (30, _("30 days")), (92, _("92 days")))
+    ]
+
+
+def _rows(summary: Summary, by: str) -> list[Figures]:
+    """The period by day, wilaya, product or source; days in their order, all else with the most orders first."""
+    if by == "day":
+        return summary.days
+    rows = [*summary.parts[Dimension(by)], *(summary.parts[Dimension.NAME] if by == "product" else ())]
+    return sorted(rows, key=lambda row: (-row.new_count, -row.decided_count, -row.ended_count, row.key))
+
+
+def _shown(rows: list[Figures], by: str) -> list[Figures]:
+    """In the table: the last days, newest first."""
+    return rows[: -MOST_ROWS - 1 : -1] if by == "day" else rows[:MOST_ROWS]
+
+
+def _names(rows: Sequence[Figures], by: str) -> dict[str, str]:
+    """Key → what people call it. One statement for products."""
+    keys = [row.key for row in rows]
+    match by:
+        case "day":
+            return {key: formats.date_format(date.fromisoformat(key), "j M Y") for key in keys}
+        case "wilaya":
+            return {key: f"{key} {wilaya(key)}" for key in keys}
+        case "source":
+            return {key: key or _("Not told") for key in keys}
+        case "product":
+            ids = [id_ for key in keys if (id_ := _id(key))]
+            named = {str(id_): name for id_, name in Product.objects.filter(id__in=ids).values_list("id", "name")}
+            return {key: named.get(key, key) for key in keys}
+        case "reason":
+            return {key: in_words(key) or _("Not told") for key in keys}
+    return {key: _wait(key) for key in keys}
+
+
+def _id(key: str) -> UUID | None:
+    try:
+        return UUID(key) if len(key) == 36 else None
+    except ValueError:
+        return None
+
+
+def _wait(key: str) -> str:
+    number = _span(key)
+    if number == 0:
+        return _("under %(time)s") % {"time": _time(WAITS[0])}
+    if number == len(WAITS):
+        return _("%(time)s or more") % {"time": _time(WAITS[-1])}
+    return _("%(least)s to %(most)s") % {"least": _time(WAITS[number - 1]), "most": _time(WAITS[number])}
+
+
+def _span(key: str) -> int:
+    return int(key) if key in map(str, range(len(WAITS) + 1)) else 0
+
+
+def _time(minutes: int) -> str:
+    if minutes < 60:
+        return _("%(count)d min") % {"count": minutes}
+    return _("%(count)d h") % {"count": minutes // 60}
+
+
+class Tile(NamedTuple):
+    status: str
+    label: str
+    count: int
+    amount: Any
+
+
+def _tiles(row: Figures, summary: Summary | None = None) -> list[Tile]:
+    """A tile for each thing that happens to orders; of today also those that wait now."""
+    labels = {
+        "new": _("New"), "confirmed": _("Confirmed"), "canceled": _("Canceled"), "shipped": _("Shipped"),
+        "delivered": _("Delivered"), "returned": _("Returned"),
+    }  # fmt: skip
+    tiles = [
+        Tile(name, label, getattr(row, f"{name}_count"), getattr(row, f"{name}_amount"))
+        for name, label in labels.items()
+    ]
+    if summary is not None:
+        tiles.insert(1, Tile("pending_confirmation", _("Waiting now"), *summary.waiting))
+    return tiles
+
+
+class Rates(NamedTuple):
+    confirmation: str
+    delivery: str
+    back: str
+
+
+def _rates(row: Figures) -> Rates:
+    return Rates(
+        _rate(row.confirmed_count, row.decided_count),
+        _rate(row.delivered_count, row.ended_count),
+        _rate(row.returned_count, row.ended_count),
+    )
+
+
+def _rate(part: int, whole: int) -> str:
+    """A percentage, or while the cases are few how many it were."""
+    if not whole:
+        return "–"
+    if whole < FEWEST_FOR_A_RATE:
+        return _("%(part)d of %(whole)d") % {"part": part, "whole": whole}
+    return f"{formats.number_format(round(100 * part / whole, 1), 1)} %"
+
+
+def _pictures(rows: list[Figures], names: dict[str, str], by: str, first: date, last: date) -> dict[str, Picture]:
+    """Of decisions, confirmed and not, and of parcels, arrived and come back."""
+    if by == "day":
+        by_day = {row.key: row for row in rows}
+        dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+        days_ = [(f"{day:%d.%m}", by_day.get(day.isoformat(), Figures())) for day in dates]
+        return {
+            "decided": pictures.standing([Bar(name, row.confirmed_count, row.refused_count) for name, row in days_]),
+            "ended": pictures.standing([Bar(name, row.delivered_count, row.returned_count) for name, row in days_]),
+        }
+    shown = [(names[row.key], row, _rates(row)) for row in rows[: pictures.MOST_LYING]]
+    return {
+        "decided": pictures.lying(
+            [Bar(name, row.confirmed_count, row.refused_count, rates.confirmation) for name, row, rates in shown]
+        ),
+        "ended": pictures.lying(
+            [Bar(name, row.delivered_count, row.returned_count, rates.delivery) for name, row, rates in shown]
+        ),
+    }
+
+
+class Part(NamedTuple):
+    """A share of a whole: of the canceled orders a reason's, of the first calls a span's."""
+
+    name: str
+    count: int
+    share: str
+
+
+def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
+    whole = sum(count for _name, count in rows)
+    parts = [Part(name, count, _rate(count, whole)) for name, count in rows]
+    bars = [Bar(part.name, part.count, 0, f"{part.count} · {part.share}") for part in parts]
+    return {"rows": parts[:MOST_ROWS], "count": whole, "picture": pictures.lying(bars)}
+
+
+def _reasons(summary: Summary) -> dict[str, Any]:
+    rows = sorted(summary.parts[Dimension.REASON], key=lambda row: (-row.canceled_count, row.key))
+    names = _names(rows, "reason")
+    return _parts([(names[row.key], row.canceled_count) for row in rows])
+
+
+def _waits(summary: Summary) -> dict[str, Any]:
+    """Also the span within which half of the first calls were made."""
+    counts = {row.key: row.first_call_count for row in summary.parts[Dimension.WAIT]}
+    rows = [(str(number), counts.get(str(number), 0)) for number in range(len(WAITS) + 1)]
+    half, reached, within = sum(count for _key, count in rows) / 2, 0, ""
+    for key, count in rows:
+        reached += count
+        if not within and reached and reached >= half:
+            within = _time(WAITS[int(key)]) if int(key) < len(WAITS) else ""
+            break
+    return _parts([(_wait(key), count) for key, count in rows]) | {"within": within}
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+_RATES = {
+    "confirmation_rate": ("confirmed_count", "decided_count"),
+    "delivery_rate": ("delivered_count", "ended_count"),
+    "return_rate": ("returned_count", "ended_count"),
+}
+
+
+@account_page
+@require_safe
+def as_csv(request: HttpRequest, account: Account) -> HttpResponse:
+    """All rows of the page's tables as a file; a rate of few cases is empty, its counts stand beside it."""
+    form = PeriodForm(request.GET)
+    if not form.is_valid():
+        return _home(request)
+    first, last, by = (form.cleaned_data[name] for name in ("first", "last", "by"))
+    dimensions = set() if by == "day" else {Dimension(by)}
+    summary = daily.read(account.id, first, last, today=days.today(), by=dimensions)
+    rows = _rows(summary, by)
+    names = _names(rows, by)
+    file = StringIO()
+    file.write(BOM)
+    writer = SafeWriter(file)
+    if by == "reason":
+        writer.write(["reason", "canceled_count", "canceled_amount"])
+        for row in rows:
+            writer.write([names[row.key], row.canceled_count, row.canceled_amount])
+    elif by == "wait":
+        writer.write(["minutes_from", "minutes_to", "first_call_count"])
+        for row in sorted(rows, key=lambda row: _span(row.key)):
+            number = _span(row.key)
+            writer.write([*(WAITS[i] if 0 <= i < len(WAITS) else None for i in (number - 1, number)),
+                          row.first_call_count])  # fmt: skip
+    else:
+        counted = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]
+        writer.write([by, *(["units"] if by == "product" else []), *counted, *_RATES])
+        for row in rows:
+            name = row.key if by == "day" else names[row.key]
+            units = [row.unit_count] if by == "product" else []
+            writer.write([name, *units, *(getattr(row, column) for column in counted), *_plain_rates(row)])
+    response = HttpResponse(file.getvalue(), content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="orders-{by}-{first}-{last}.csv"'
+    return response
+
+
+def _plain_rates(row: Figures) -> list[float | None]:
+    pairs = [(getattr(row, part), getattr(row, whole)) for part, whole in _RATES.values()]
+    return [round(part / whole, 4) if whole >= FEWEST_FOR_A_RATE else None for part, whole in pairs]
+
+
+urlpatterns = [
+    path("", landing, name="account"),
+    path("figures.csv", as_csv, name="account-figures-csv"),
+]

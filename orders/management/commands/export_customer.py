@@ -1,0 +1,27 @@
+from argparse import ArgumentParser
+from typing import Any
+
+from codservice import commands
+from codservice.accounts import security_log
+from codservice.accounts.account_argument import add_account_argument, find_account
+from orders import customer_data, phones
+
+
+class Command(commands.Command):
+    help = """Write what an account knows of one customer to stdout, as JSON: their orders with calls and history.
+
+The customer is a phone number, the first of an order or the second, in any usual form; test orders are marked. The
+security log notes it."""
+    examples = "export_customer '0550 12 34 56' --account yasmine@example.dz > customer.json"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("phone", type=phones.argument, metavar="PHONE", help="the customer's number")
+        add_account_argument(parser)
+
+    def handle(self, *, phone: str, **options: Any) -> None:
+        account = find_account(options["account"])
+        count = customer_data.of_customer(account, phone).count()
+        security_log.note(security_log.Action.EXPORTED, target=account.name, account_id=account.id)
+        for piece in customer_data.export(account, phone):
+            self.stdout.write(piece.decode(), ending="")
+        self.say(f"Orders: {count}.")

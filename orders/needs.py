@@ -1,0 +1,169 @@
+"""What only the merchant can put right, for their home page: one statement for each kind, and the first few of it.
+
+Another kind is another function in NEEDS.
+"""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from codservice import days
+from codservice.accounts.models import Account
+from webhooks.models import Webhook
+
+SHOWN = 5  # of each kind
+MOST = 100  # are counted
+SOLD_DAYS = 7  # a stock is short that is smaller than what was ordered in so many days
+RUNNING_OUT = "running-out"  # what the products' page calls these
+CALLED_DAYS = 30  # orders whose number was wrong longer ago are not brought up any more
+
+
+class Line(NamedTuple):
+    """One thing that needs the merchant: its name, what more there is to say, where it is put right, and where it is
+    seen by who may only read, if elsewhere."""
+
+    name: str
+    text: str = ""
+    address: str = ""
+    seen_at: str = ""
+
+
+class Need(NamedTuple):
+    """A kind of what needs the merchant: a sentence that says how many, the first of them, and where all are."""
+
+    title: str
+    lines: list[Line]
+    address: str = ""
+
+
+# The days that are summed up: today's orders come to it tomorrow.
+_SHORT = """
+WITH sold AS (
+    SELECT key, sum(unit_count) AS units FROM orders_dayfigure
+    WHERE account_id = %(account)s AND dimension = 'product' AND day >= %(since)s GROUP BY key
+)
+SELECT product.id, product.name, product.stock_quantity, sold.units, count(*) OVER ()
+FROM sold JOIN inventory_product product
+    ON product.id = CASE WHEN sold.key ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN sold.key::uuid END
+WHERE product.account_id = %(account)s AND product.is_active AND product.stock_quantity < sold.units
+ORDER BY product.stock_quantity - sold.units, product.sku LIMIT %(shown)s
+"""
+
+
+def running_out(account: Account) -> list[UUID]:
+    """The ids of the products that `short_stock` means, all of them."""
+    rows = _ask(_SHORT, account.id, since=days.today() - timedelta(days=SOLD_DAYS), shown=None)
+    return [id_ for id_, *_rest in rows]
+
+
+def short_stock(account: Account, today: date) -> Need | None:
+    """Products of which fewer are left than were ordered in the last days."""
+    rows = _ask(_SHORT, account.id, since=today - timedelta(days=SOLD_DAYS))
+    if not rows:
+        return None
+    title = ngettext(
+        "%(count)d product is running out: fewer are left than were ordered in the last week",
+        "%(count)d products are running out: fewer are left than were ordered in the last week",
+        rows[0][4],
+    )
+    said = _("%(left)d left, %(ordered)d ordered")
+    return Need(
+        title % {"count": rows[0][4]},
+        [Line(name, said % {"left": left, "ordered": ordered}) for _id, name, left, ordered, _count in rows],
+        reverse("account-products", query={"only": RUNNING_OUT}),
+    )
+
+
+def failing_webhooks(account: Account, today: date) -> Need | None:
+    """Webhooks whose last attempt was not answered well."""
+    failing = Webhook.objects.filter(account=account, deleted_at=None, is_active=True, is_failing=True)
+    rows = list(failing.order_by("created_at").values_list("id", "url"))  # an account has few
+    if not rows:
+        return None
+    title = ngettext(
+        "%(count)d webhook does not answer: your system misses what happens",
+        "%(count)d webhooks do not answer: your system misses what happens",
+        len(rows),
+    )
+    lines = [Line(url, "", reverse("account-webhook", args=[id_])) for id_, url in rows[:SHOWN]]
+    return Need(title % {"count": len(rows)}, lines)
+
+
+# Along `call_note_wrong_number`. What was corrected since is not asked for again.
+_WRONG = """
+SELECT id, customer_name, phone_e164, count(*) OVER () FROM (
+    SELECT DISTINCT ON (o.id) o.id, o.customer_name, o.phone_e164, n.created_at
+    FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
+    WHERE n.account_id = %(account)s AND n.outcome = 'wrong_number' AND n.created_at >= %(since)s
+        AND o.account_id = %(account)s AND o.status = 'pending_confirmation' AND NOT EXISTS (
+            SELECT FROM orders_orderedit e
+            WHERE e.order_id = o.id AND e.at > n.created_at AND e.field LIKE 'customer_phone%%')
+    ORDER BY o.id DESC, n.created_at DESC LIMIT %(most)s
+) AS wrong ORDER BY created_at DESC LIMIT %(shown)s
+"""
+
+
+def wrong_numbers(account: Account, today: date) -> Need | None:
+    """Pending orders that nobody can call, because the number is not the customer's."""
+    rows = _ask(_WRONG, account.id, since=today - timedelta(days=CALLED_DAYS), most=MOST)
+    if not rows:
+        return None
+    title = ngettext(
+        "%(count)d order has a wrong phone number: correct it, so that the customer can be called",
+        "%(count)d orders have a wrong phone number: correct them, so that the customers can be called",
+        rows[0][3],
+    )
+    return Need(
+        title % {"count": rows[0][3]},
+        [
+            Line(name, phone, reverse("account-order-correct", args=[id_]), reverse("account-order", args=[id_]))
+            for id_, name, phone, _count in rows
+        ],
+    )
+
+
+# Of each kind of file the last one: who has sent the rows again has mended them. Rows are kept for some weeks.
+_REFUSED = """
+SELECT last.id, last.name, refused.count, sum(refused.count) OVER () FROM (
+    SELECT DISTINCT ON (kind) id, name FROM uploads_upload
+    WHERE account_id = %(account)s AND finished_at IS NOT NULL ORDER BY kind, created_at DESC, id DESC
+) AS last CROSS JOIN LATERAL (
+    SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = last.id
+) AS refused WHERE refused.count > 0 ORDER BY last.id DESC LIMIT %(shown)s
+"""
+
+
+def refused_rows(account: Account, today: date) -> Need | None:
+    """Rows of the last files that were not taken in."""
+    rows = _ask(_REFUSED, account.id)
+    if not rows:
+        return None
+    title = ngettext(
+        "%(count)d row of a file was refused: mend it and send it again",
+        "%(count)d rows of files were refused: mend them and send them again",
+        int(rows[0][3]),
+    )
+    return Need(
+        title % {"count": rows[0][3]},
+        [Line(name, str(count), reverse("account-upload", args=[id_])) for id_, name, count, _all in rows],
+    )
+
+
+def _ask(statement: str, account_id: UUID, **values: object) -> list[tuple]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"account": account_id, "shown": SHOWN, **values})
+        return cursor.fetchall()
+
+
+NEEDS: list[Callable[[Account, date], Need | None]] = [wrong_numbers, refused_rows, short_stock, failing_webhooks]
+
+
+def of_account(account: Account, today: date) -> list[Need]:
+    """What needs the merchant now, what costs orders first. As many statements as there are kinds."""
+    return [need for each in NEEDS if (need := each(account, today)) is not None]

@@ -1,0 +1,237 @@
+"""Files of orders, by the API's rules: what their columns are called, and how their rows become bodies of an import."""
+
+import contextlib
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from codservice import values
+from codservice.errors import Invalid
+from codservice.files.headings import Column, key
+from codservice.files.intake import Entry, Errors, Intake, Taken
+from codservice.files.tables import Row
+from inventory.models import Product
+from orders import importing, serializers
+from orders.models import DeliveryType
+from orders.serializers import SAID, SAID_OF_LINE
+
+MAX_ROWS = 1000  # that are held as one order; of the 100 lines that it may have there are too many already
+_INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+_ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
+
+COLUMNS = (
+    Column(
+        "external_id",
+        _("Order number"),
+        ("order", "order id", "order no", "invoice", "invoice no", "invoice number", "commande", "n commande",
+         "no commande", "num commande", "id commande", "ref commande", "reference commande", "facture", "n facture",
+         "رقم الطلب", "رقم الطلبية", "الطلبية", "رقم الفاتورة"),
+    ),
+    Column(
+        "customer_name",
+        _("Name"),
+        ("customer", "customer name", "full name", "client", "nom client", "nom complet", "nom prenom",
+         "nom et prenom", "destinataire", "الاسم الكامل", "الاسم واللقب", "اسم الزبون", "اسم العميل", "الزبون"),
+    ),
+    Column(
+        "customer_phone",
+        _("Phone"),
+        ("phone number", "phone 1", "mobile", "tel", "tel 1", "telephone 1", "telephone client", "n tel",
+         "n telephone", "num tel", "numero telephone", "portable", "رقم الهاتف", "هاتف الزبون", "الهاتف 1"),
+    ),
+    Column(
+        "customer_phone_2",
+        _("Second phone"),
+        ("phone 2", "tel 2", "telephone 2", "autre telephone", "deuxieme telephone", "الهاتف 2", "رقم الهاتف 2"),
+    ),
+    Column("customer_wilaya", _("Wilaya"), ("wilaya livraison", "code wilaya", "province", "state", "ولاية التوصيل")),
+    Column("customer_commune", _("Commune"), ("ville", "city", "municipality", "baladia", "المدينة")),
+    Column(
+        "customer_address",
+        _("Address"),
+        ("shipping address", "delivery address", "adresse client", "adresse livraison", "عنوان التوصيل"),
+    ),
+    Column("delivery_type", _("Delivery type"), ("mode livraison",)),
+    Column(
+        "product_name",
+        _("Product"),
+        ("item", "description", "article", "nom produit", "designation", "libelle", "اسم المنتج", "السلعة"),
+    ),
+    Column(
+        "sku",
+        _("SKU"),
+        ("stock code", "product code", "ref", "reference", "reference produit", "code", "code article",
+         "code produit", "رمز المنتج", "المرجع"),
+    ),
+    Column("quantity", _("Quantity"), ("qty", "qte", "quantites", "nombre", "العدد")),
+    Column("unit_price", _("Price"), ("prix unitaire", "pu", "pu ttc", "سعر الوحدة", "الثمن")),
+    Column("attributes", _("Attributes")),
+    Column("product_id", _("Product id")),
+    Column(
+        "shipping_fee",
+        _("Shipping fee"),
+        ("shipping", "delivery", "delivery fee", "livraison", "frais port", "prix livraison", "التوصيل",
+         "سعر التوصيل", "مصاريف التوصيل"),
+    ),
+    Column(
+        "total_amount",
+        _("To pay at the door"),
+        ("total", "total price", "amount", "cod", "montant", "montant total", "prix total", "a payer", "total a payer",
+         "a encaisser", "montant a encaisser", "المبلغ", "المبلغ الإجمالي", "السعر الإجمالي", "المجموع", "الإجمالي"),
+    ),
+    Column(
+        "notes",
+        _("Notes for the agent"),
+        ("note", "comment", "comments", "remarque", "remarques", "observation", "observations", "commentaire",
+         "ملاحظة", "ملاحظات"),
+    ),
+    Column("source", _("Where it came from"), ("origin", "origine", "canal", "channel", "المصدر")),
+)  # fmt: skip
+
+# How people write where a parcel goes.
+_DELIVERIES = {
+    key(word): kind.value
+    for kind, words in {
+        DeliveryType.HOME: ("home", "domicile", "a domicile", "maison", "المنزل", "إلى المنزل", "للمنزل"),
+        DeliveryType.DESK: ("desk", "stop desk", "stopdesk", "stop-desk", "bureau", "agence", "point relais", "المكتب"),
+    }.items()
+    for word in words
+}
+_AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
+
+
+class OrderRows(Intake):
+    """A row is one line of an order; rows that follow each other with the same order number are one order.
+
+    What an order's first row says of the customer holds for its other rows. Orders whose number is in the account
+    already are left as they are. A total that is left out is the sum of the lines and the shipping fee. A SKU of the
+    catalog is its product; of any other product it is the name, where that is left out.
+    """
+
+    columns = COLUMNS
+    required = (
+        ("customer_name",),
+        ("customer_phone",),
+        ("customer_wilaya",),
+        ("customer_address",),
+        ("product_name", "sku", "product_id"),
+        ("quantity",),
+        ("unit_price", "sku", "product_id"),
+    )
+    counted: Mapping[str, Any] = {"imported": _("Imported"), "already_there": _("There already")}
+    batch = 500  # rows: some tenths of a second
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lines: dict[str, int] = {}  # of each order number
+        self.unnamed = 0
+
+    def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
+        unnamed = itertools.count()
+        for _key, group in itertools.groupby(rows, key=lambda row: row.cells.get("external_id") or next(unnamed)):
+            while part := list(itertools.islice(group, MAX_ROWS)):
+                yield part
+        self.unnamed = next(unnamed)
+
+    def note(self, entry: Entry) -> None:
+        if (number := serializers.external_id(entry[0].cells)) is not None:
+            self.lines.setdefault(number, entry[0].line)
+
+    def take(self, entries: Sequence[Entry]) -> Taken:
+        counts: Counter[str] = Counter()
+        refused: list[tuple[Entry, Errors]] = []
+        sent: list[tuple[Entry, dict[str, Any]]] = []
+        catalog = self._catalog(entries)
+        for entry in entries:
+            body, line = _body(entry, catalog), entry[0].line
+            external_id = serializers.external_id(body)
+            if external_id is not None and (first := self.lines.setdefault(external_id, line)) != line:
+                refused.append((entry, {"external_id": [_apart(first)]}))
+            else:
+                sent.append((entry, body))
+        outcomes = importing.import_orders(
+            self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
+        )
+        for (entry, body), outcome in zip(sent, outcomes, strict=True):
+            if isinstance(outcome, importing.DuplicateExternalId):
+                counts["already_there"] += 1
+            elif isinstance(outcome, Invalid):
+                refused.append((entry, _errors(outcome, body)))
+            else:
+                counts["imported"] += 1
+        return Taken(counts, refused)
+
+    def row_of(self, path: str) -> tuple[int, str]:
+        item = _ITEM_PATH.fullmatch(path)
+        return (int(item[1]), item[2]) if item else (0, path)
+
+    def _catalog(self, entries: Sequence[Entry]) -> dict[str, Product]:
+        """The account's products that rows name by their SKUs; no statement when they name none."""
+        if not (skus := {row.cells.get("sku", "") for entry in entries for row in entry} - {""}):
+            return {}
+        found = Product.objects.filter(account_id=self.account_id, sku__in=[sku for sku in skus if "\0" not in sku])
+        return {product.sku: product for product in found.only("id", "sku", "price")}
+
+
+def _errors(refusal: Invalid, body: dict[str, Any]) -> Errors:
+    """What is wrong, but for a total that is only missing because a line that it is made of is wrong."""
+    follows = "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors)
+    return {path: said for path, said in refusal.errors.items() if not (follows and path == "total_amount")}
+
+
+def _apart(first: int) -> str:
+    return f"Line {first} has the same external_id, with other orders between. An order's rows must follow each other."
+
+
+def _body(entry: Entry, catalog: dict[str, Product]) -> dict[str, Any]:
+    """The order as the API takes it."""
+    first = entry[0].cells
+    body: dict[str, Any] = {name: first[name] for name in SAID if first.get(name)}
+    if "delivery_type" in body:
+        body["delivery_type"] = _DELIVERIES.get(key(body["delivery_type"]), body["delivery_type"])
+    body["items"] = [_item(row.cells, catalog) for row in entry]
+    _write_amounts_plainly(body)
+    if "total_amount" not in body and (total := _total(body, catalog)) is not None:
+        body["total_amount"] = total
+    return body
+
+
+def _item(cells: dict[str, str], catalog: dict[str, Product]) -> dict[str, Any]:
+    item: dict[str, Any] = {name: cells[name] for name in SAID_OF_LINE if cells.get(name)}
+    _write_amounts_plainly(item)
+    if _INTEGER.fullmatch(item.get("quantity", "")):
+        item["quantity"] = int(item["quantity"])
+    if "attributes" in item:
+        with contextlib.suppress(ValueError, RecursionError):  # a text is refused with the field's own sentence
+            item["attributes"] = json.loads(item["attributes"])
+    if sku := cells.get("sku"):
+        if sku in catalog and "product_id" not in item:
+            item["product_id"] = str(catalog[sku].id)
+        elif "product_id" not in item:
+            item.setdefault("product_name", sku)
+    return item
+
+
+def _write_amounts_plainly(body: dict[str, Any]) -> None:
+    for name in _AMOUNTS:
+        if name in body:
+            body[name] = values.plain_amount(body[name])
+
+
+def _total(body: dict[str, Any], catalog: dict[str, Product]) -> Decimal | None:
+    """The sum of the lines and the shipping fee; None while one of them cannot be read, which is said of it."""
+    prices = {str(product.id): product.price for product in catalog.values()}
+    total = Decimal()
+    try:
+        for item in body["items"]:
+            price = item["unit_price"] if "unit_price" in item else prices[item["product_id"]]
+            total += values.amount(price) * values.integer(item["quantity"], 1, 10_000)
+        return total + values.amount(body.get("shipping_fee", "0"))
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,151 @@
+"""`/api/v1/regions`: which wilayas and communes there are, and what an import takes a text for (contract, section 6).
+
+Nobody's data: no key is needed, any page of a shop may ask for it from a browser, and all may keep it for a day.
+"""
+
+from functools import cache
+from typing import Annotated, Any
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from msgspec import Meta, Struct
+from rest_framework import viewsets
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+
+from codservice import values
+from codservice.api import schema
+from codservice.api.conditional import answer_unless_etag_known, weak_etag
+from codservice.errors import Invalid
+from codservice.wire import dump_json
+from orders import regions
+
+KEPT_FOR = 24 * 60 * 60  # seconds
+_Code = Annotated[str, Meta(pattern="^[0-9]{2}$", description="Two digits.")]
+
+
+class WilayaBody(Struct):
+    code: _Code
+    name: Annotated[str, Meta(description="In French.")]
+    name_ar: str
+
+
+class CommuneBody(Struct):
+    code: Annotated[str, Meta(pattern="^[0-9]{4}$", description="Four digits of the ONS.")]
+    name: Annotated[str, Meta(description="In French.")]
+    name_ar: str
+    wilaya: Annotated[_Code, Meta(description="Its wilaya today, among 69.")]
+    wilaya_58: Annotated[_Code, Meta(description="Its wilaya from 2019 to 2026, among 58.")]
+    wilaya_48: Annotated[_Code, Meta(description="Its wilaya before 2019, among 48.")]
+    postal_code: str
+
+
+class WilayaListBody(Struct):
+    data: list[WilayaBody]
+
+
+class CommuneListBody(Struct):
+    data: list[CommuneBody]
+
+
+class LookupBody(Struct):
+    wilaya: WilayaBody
+    commune: Annotated[CommuneBody | None, Meta(description="Null when none was asked for.")]
+
+
+def _parameter(name: str, description: str, *, is_required: bool) -> OpenApiParameter:
+    kind = {"type": "string", "minLength": 1}
+    return OpenApiParameter(name, kind, OpenApiParameter.QUERY, required=is_required, description=description)
+
+
+class RegionViewSet(viewsets.GenericViewSet):
+    permission_classes = [AllowAny]
+    http_method_names = ["get", "head"]
+    pagination_class = None
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response.headers["Access-Control-Allow-Origin"] = "*"
+        return super().finalize_response(request, response, *args, **kwargs)
+
+    @schema.describe("List wilayas", answers={200: WilayaListBody}, has_etag=True, is_open=True)
+    def wilayas(self, request: Request) -> HttpResponseBase:
+        """All 69, by code."""
+        return _answer(request, *_wilayas())
+
+    @schema.describe("List communes", answers={200: CommuneListBody}, errors=(422,), has_etag=True, is_open=True)
+    @extend_schema(
+        parameters=[_parameter("wilaya", "Only those that an order to this wilaya may name.", is_required=False)]
+    )
+    def communes(self, request: Request) -> HttpResponseBase:
+        """All 1 541, by code; of a wilaya, those that lie in it under any of the maps of 69, 58 and 48 wilayas."""
+        return _answer(request, *_communes(_wilaya(request).code if "wilaya" in request.query_params else None))
+
+    @schema.describe("Look a place up", answers={200: LookupBody}, errors=(422,), has_etag=True, is_open=True)
+    @extend_schema(
+        parameters=[
+            _parameter("wilaya", "A code or a name, as `customer_wilaya` of an order.", is_required=True),
+            _parameter("commune", "A code or a name, as `customer_commune` of an order.", is_required=False),
+        ]
+    )
+    def lookup(self, request: Request) -> HttpResponseBase:
+        """What an import takes the texts for. One that is unknown or could mean two places is 422, with suggestions."""
+        wilaya = _wilaya(request)
+        text = _text(request, "commune")
+        commune = _found("commune", regions.find_commune, text, wilaya.code) if text else None
+        body = dump_json(LookupBody(_wilaya_body(wilaya), commune and _commune_body(commune)))
+        return _answer(request, body, weak_etag(body))
+
+
+def _text(request: Request, name: str) -> str:
+    try:
+        return values.text(request.query_params.get(name, ""), max_length=255, may_be_blank=True)
+    except ValueError as error:
+        raise Invalid({name: [str(error)]}) from None
+
+
+def _wilaya(request: Request) -> regions.Wilaya:
+    text = _text(request, "wilaya")
+    if not text:
+        raise Invalid({"wilaya": ["Send the code or the name of a wilaya."]})
+    return _found("wilaya", regions.find_wilaya, text)
+
+
+def _found(name: str, find: Any, *asked: str) -> Any:
+    try:
+        return find(*asked)
+    except regions.NotFound as error:
+        raise Invalid({name: [str(error)]}) from None
+
+
+def _answer(request: Request, body: bytes, etag: str) -> HttpResponseBase:
+    def answer() -> HttpResponse:
+        return HttpResponse(body, content_type="application/json")
+
+    return answer_unless_etag_known(request, etag, answer, cache=f"public, max-age={KEPT_FOR}")
+
+
+# The tables do not change while a process runs: each answer is made once.
+@cache
+def _wilayas() -> tuple[bytes, str]:
+    body = dump_json(WilayaListBody([_wilaya_body(wilaya) for wilaya in regions.WILAYAS]))
+    return body, weak_etag(body)
+
+
+@cache
+def _communes(wilaya_code: str | None) -> tuple[bytes, str]:
+    """Of one wilaya, or all."""
+    found = regions.communes_of(wilaya_code) if wilaya_code else regions.COMMUNES
+    body = dump_json(CommuneListBody([_commune_body(commune) for commune in found]))
+    return body, weak_etag(body)
+
+
+def _wilaya_body(wilaya: regions.Wilaya) -> WilayaBody:
+    return WilayaBody(wilaya.code, wilaya.name, wilaya.name_ar)
+
+
+def _commune_body(commune: regions.Commune) -> CommuneBody:
+    return CommuneBody(
+        commune.code, commune.name, commune.name_ar, commune.wilaya, commune.wilaya_58, commune.wilaya_48,
+        commune.postal_code,
+    )  # fmt: skip

@@ -1,0 +1,123 @@
+"""The account's pages on which a merchant writes an order down, and corrects one that nobody has decided yet."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import path
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from codservice.accounts.account_page import account_page
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
+from codservice.accounts.team import Right
+from codservice.errors import Invalid, Refused
+from orders import amending, importing, lifecycle
+from orders.account_pages import note_order
+from orders.forms import LINES, MORE_LINES, MOST_LINES, CorrectionForm, OrderForm
+from orders.importing import DuplicateExternalId
+from orders.models import Order, Status
+
+
+def _shown_lines(request: HttpRequest) -> int:
+    return sum(f"line-{number}-product" in request.POST for number in range(MOST_LINES))
+
+
+@account_page(look=Right.WRITE)
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest, account: Account) -> HttpResponse:
+    """The form, and the order that it makes, by the same rules as the API's."""
+    if request.method != "POST":
+        return _page(request, OrderForm(account=account))
+    shown = _shown_lines(request)
+    if "more" in request.POST:
+        lines = min(shown + MORE_LINES, MOST_LINES)
+        return _page(request, OrderForm(account=account, lines=lines, written=request.POST.dict()))
+    form = OrderForm(request.POST, account=account, lines=max(shown, 1))
+    if (body := form.body()) is None:
+        return _page(request, form, status=422)
+    id_ = form.cleaned_data["id"]
+    try:
+        with transaction.atomic():
+            (made,) = importing.import_orders(account.id, [body], actor=Actor.of_holder(request.user), ids=[id_])
+            if not isinstance(made, Refused):
+                note_order(Action.ORDER_WRITTEN, account, id_)
+    except IntegrityError:
+        get_object_or_404(Order, id=id_, account=account)  # it was sent before
+        return _done(request, id_)
+    if isinstance(made, DuplicateExternalId):
+        form.add_error("external_id", _("Another order of yours has this number."))
+    elif isinstance(made, Invalid):
+        _blame(form, made)
+    else:
+        messages.success(request, _("The order is taken: an agent calls the customer."))
+        return _done(request, id_)
+    return _page(request, form, status=422)
+
+
+@account_page(look=Right.WRITE)
+@require_http_methods(["GET", "HEAD", "POST"])
+def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """The same form with what the order says. An agent who has the order open is told."""
+    order = get_object_or_404(Order.objects.select_related("account"), id=id, account=account)
+    if order.status != Status.PENDING:
+        messages.error(request, _("The order is decided: nothing in it can be changed any more."))
+        return redirect("account-order", id=id)
+    items = list(order.items.order_by("position"))
+    shown = _shown_lines(request)
+    if request.method != "POST":
+        return _page(request, CorrectionForm(order=order, items=items, lines=len(items) + 1), order)
+    if "more" in request.POST:
+        lines = min(shown + MORE_LINES, MOST_LINES)
+        return _page(request, CorrectionForm(order=order, lines=lines, written=request.POST.dict()), order)
+    form = CorrectionForm(request.POST, order=order, lines=max(shown, LINES))
+    if (body := form.body(items)) is None:
+        return _page(request, form, order, status=422)
+    version = body.pop("version")
+
+    def check() -> None:
+        if Order.objects.values_list("version", flat=True).get(id=id) != version:
+            raise lifecycle.Changed
+
+    kept = [
+        (str(i.product_id) if i.product_id else None, i.product_name, i.quantity, i.unit_price, i.attributes)
+        for i in items
+    ]
+    if [tuple(line.values()) for line in body["items"]] == kept:
+        del body["items"]
+    try:
+        with transaction.atomic():
+            amending.amend(account.id, id, body, actor=Actor.of_holder(request.user), check=check)
+            note_order(Action.ORDER_CORRECTED, account, id)
+    except Invalid as invalid:
+        _blame(form, invalid)
+        return _page(request, form, order, status=422)
+    except Refused as refused:
+        messages.error(request, refused.message)
+    else:
+        messages.success(request, _("The order is as you have written it."))
+    return redirect("account-order", id=id)
+
+
+def _blame(form: OrderForm, error: Invalid) -> None:
+    """What the form did not see."""
+    form.add_error(None, [sentence for sentences in error.errors.values() for sentence in sentences])
+
+
+def _done(request: HttpRequest, id_: UUID) -> HttpResponse:
+    return redirect("account-order-new") if "another" in request.POST else redirect("account-order", id=id_)
+
+
+def _page(request: HttpRequest, form: OrderForm, order: Order | None = None, status: int = 200) -> HttpResponse:
+    context = {"form": form, "order": order, "most": MOST_LINES}
+    return render(request, "orders/write.html", context, status=status)
+
+
+urlpatterns = [
+    path("orders/new", new, name="account-order-new"),
+    path("orders/<uuid:id>/correct", correct, name="account-order-correct"),
+]

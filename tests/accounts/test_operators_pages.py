@@ -1,0 +1,281 @@
+"""The operators' pages of merchants, keys, people, roles and the log: what they show, find, do and refuse."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from codservice.accounts import authentication, security_log
+from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User
+from codservice.accounts.security_log import Action
+from tests import factories
+from tests.harness.client import ApiClient, new_key
+from tests.harness.deliveries import write_delivery
+from webhooks import registry
+
+LISTS = sorted(
+    f"{model._meta.app_label}_{model._meta.model_name}"
+    for model in admin.site._registry
+    if model._meta.model_name != "order"
+)
+NASTY = "\"><script>alert(1)</script>{{7*7}}'%s"
+
+
+@pytest.fixture
+def root(db: None) -> User:
+    return factories.UserFactory(username="root", is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def operator(root: User) -> Client:
+    client = Client()
+    client.force_login(root)
+    return client
+
+
+def page(name: str, *args: Any) -> str:
+    return reverse(f"admin:{name}", args=args)
+
+
+def of_merchant(account: Account) -> str:
+    return page("accounts_account_change", account.pk)
+
+
+def text_of(response: Any) -> str:
+    return response.content.decode()
+
+
+# --- Merchants -------------------------------------------------------------------------------------------------------
+
+
+def test_a_merchant_is_added_and_the_password_said_once(operator: Client) -> None:
+    form = {"name": "  Boutique Yasmine ", "email": "Yasmine@Example.dz", "rate_limit": "600"}
+    answer = operator.post(page("accounts_account_add"), form)
+    account = Account.objects.get()
+    password = re.search(r'class="password"[^>]*>([^<]+)<', text_of(answer))
+    assert (answer.status_code, account.name, account.rate_limit) == (201, "Boutique Yasmine", 600)
+    assert password
+    assert account.holder.check_password(password[1])
+    assert (account.holder.username, account.holder.has_one_time_password) == ("yasmine@example.dz", True)
+    assert SecurityEntry.objects.filter(action="person_made", account=account, actor="root").count() == 1
+    assert password[1] not in text_of(operator.get(of_merchant(account)))
+
+    browser = Client()
+    signed_in = browser.post("/account/login", {"username": "yasmine@example.dz", "password": password[1]}, follow=True)
+    assert signed_in.request["PATH_INFO"] == "/account/password"  # to choose their own
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"name": "", "email": "y@example.dz"},
+        {"name": "Bouti\0que", "email": "y@example.dz"},
+        {"name": "Boutique", "email": "nobody"},
+        {"name": "Boutique", "email": f"{'y' * 150}@example.dz"},
+        {"name": "Boutique", "email": "TAKEN@example.dz"},
+        {"name": "Boutique", "email": "y@example.dz", "rate_limit": "0"},
+        {"name": "B" * 300, "email": "y@example.dz"},
+    ],
+)
+def test_what_cannot_be_a_merchant_is_refused_beside_its_field(operator: Client, form: dict[str, str]) -> None:
+    factories.AccountFactory(holder__username="taken@example.dz")
+    answer = operator.post(page("accounts_account_add"), form)
+    assert answer.status_code == 422
+    assert "errornote" in text_of(answer)
+    assert Account.objects.count() == 1
+
+
+def test_a_merchant_is_renamed_with_its_twin(operator: Client, alice: Account, twin: Account) -> None:
+    form = {"action": "change", "name": "New name", "rate_limit": ""}
+    assert operator.post(of_merchant(alice), form).status_code == 302
+    assert set(Account.objects.filter(id__in=[alice.id, twin.id]).values_list("name", flat=True)) == {"New name"}
+    assert SecurityEntry.objects.filter(action="account_changed", target="New name").count() == 1
+    operator.post(of_merchant(alice), form)
+    assert SecurityEntry.objects.filter(action="account_changed").count() == 1
+    assert operator.post(of_merchant(alice), form | {"name": ""}).status_code == 422
+
+
+def test_a_merchant_is_deactivated_and_activated_again(operator: Client, alice: Account) -> None:
+    key = new_key(alice)
+    for action, status, noted in (("deactivate", 401, "deactivated"), ("reactivate", 200, "reactivated")):
+        for _press in range(2):
+            assert operator.post(of_merchant(alice), {"action": action}).status_code == 302
+        authentication.forget_believed()
+        assert ApiClient(key).get("/api/v1/orders").status_code == status
+        assert SecurityEntry.objects.filter(action=noted, target=alice.name).count() == 1
+    assert operator.post(of_merchant(alice), {"action": "delete"}).status_code == 403
+
+
+def test_a_merchants_page_leads_to_all_that_is_theirs(operator: Client, alice: Account, charlie: Account) -> None:
+    reader = factories.UserFactory(username="reader@example.com")
+    Membership.objects.create(account=alice, user=reader, role="reader")
+    ApiKey.issue(alice, name="Shop key")
+    ApiKey.issue(alice, name="Trial key", is_test=True)
+    ApiKey.issue(charlie, name="Other key")
+    text = text_of(operator.get(of_merchant(alice)))
+    for shown in (alice.holder.username, "reader@example.com", "Shop key", "Trial key", "made an API key"):
+        assert shown in text
+    assert "Other key" not in text
+    for lead in re.findall(r'<a class="button" href="([^"]+)"', text):
+        assert operator.get(lead.replace("&amp;", "&")).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["accounts_apikey", "webhooks_webhook", "accounts_securityentry"])
+def test_a_list_is_narrowed_to_one_merchant(operator: Client, alice: Account, charlie: Account, name: str) -> None:
+    for account, word in ((alice, "hersmark"), (charlie, "otherone")):
+        ApiKey.issue(account, name=word)
+        registry.register(account.id, url=f"https://203.0.114.1/{word}", events=["order.confirmed"])
+    there = page(f"{name}_changelist")
+    text = text_of(operator.get(there, {"account": str(alice.id)}))
+    assert "hersmark" in text
+    assert "otherone" not in text
+    for wrong in ("nonsense", "00000000-0000-0000-0000-000000000000", "\0"):
+        assert "hersmark" not in text_of(operator.get(there, {"account": wrong}))
+
+
+# --- Keys, people, roles ---------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_revoked_on_its_page(operator: Client, alice: Account) -> None:
+    key, _ = ApiKey.issue(alice, name="Leaked")
+    there = page("accounts_apikey_change", key.pk)
+    assert operator.post(there, {"action": "other"}).status_code == 403
+    assert operator.post(there, {"action": "revoke"}).status_code == 302
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert 'value="revoke"' not in text_of(operator.get(there))
+    assert "Leaked" in text_of(operator.get(page("accounts_apikey_changelist"), {"state": "revoked"}))
+    assert "Leaked" not in text_of(operator.get(page("accounts_apikey_changelist"), {"state": "works"}))
+
+
+def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, root: User, alice: Account) -> None:
+    there = page("accounts_user_change", alice.holder.pk)
+    form = {"username": alice.holder.username, "is_active": "on", "is_staff": "on"}
+    assert "works for a merchant" in text_of(operator.post(there, form))
+    there = page("accounts_user_change", root.pk)
+    form = {"username": "root", "is_active": "on", "is_staff": "on"}
+    assert "last operator" in text_of(operator.post(there, form))
+    root.refresh_from_db()
+    alice.holder.refresh_from_db()
+    assert (root.is_superuser, alice.holder.is_staff) == (True, False)
+
+
+def test_roles_are_looked_at_and_not_changed(operator: Client) -> None:
+    agent = factories.AgentFactory(username="samira")
+    role = agent.groups.get()
+    there = page("auth_group_change", role.pk)
+    text = text_of(operator.get(there))
+    assert "samira" in text
+    assert "call customers and decide orders" in text
+    assert operator.post(there, {"name": "Other"}).status_code == 403
+    assert operator.get(page("auth_group_add")).status_code == 403
+    assert operator.post(page("auth_group_delete", role.pk), {"post": "yes"}).status_code == 403
+    assert Group.objects.filter(name="Agents").exists()
+
+
+@pytest.mark.parametrize("role", ["operator", "supervisor", "agent", "holder", "colleague"])
+def test_people_are_found_by_role(operator: Client, alice: Account, role: str) -> None:
+    people = {
+        "operator": "root",
+        "agent": factories.AgentFactory().username,
+        "supervisor": factories.AgentFactory(role="Supervisors").username,
+        "holder": alice.holder.username,
+        "colleague": factories.UserFactory().username,
+    }
+    Membership.objects.create(account=alice, user=User.objects.get(username=people["colleague"]), role="reader")
+    text = text_of(operator.get(page("accounts_user_changelist"), {"role": role}))
+    found = {name for name, username in people.items() if f'<bdi dir="ltr">{username}</bdi>' in text}
+    assert found == {role}
+
+
+# --- The log ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("typed", ["yasmi", "YASMINE@boutique", "198.51.100.7", "woo", "woo'); --", "!"])
+def test_the_log_is_searched_by_the_beginnings_of_words(operator: Client, typed: str) -> None:
+    who = {"by": "person", "actor": "yasmine@boutique.dz", "address": "198.51.100.7"}
+    SecurityEntry.objects.create(action=Action.KEY_MADE, outcome="done", target="WooCommerce (cod_live_x…)", **who)
+    security_log.note(Action.KEY_MADE, target="Somebody else's")
+    text = text_of(operator.get(page("accounts_securityentry_changelist"), {"q": typed}))
+    assert ("yasmine@boutique.dz" in text) == (typed != "!")
+    assert "Somebody else" not in text
+
+
+# --- All of them -----------------------------------------------------------------------------------------------------
+
+
+def furnish(text: str) -> None:
+    """A merchant whose every text is `text`, with what belongs to one."""
+    account = factories.AccountFactory(name=text)
+    ApiKey.issue(account, name=text[:100])
+    factories.AgentFactory(first_name=text, last_name=text)
+    webhook = registry.register(account.id, url="https://203.0.114.1/hooks", events=["order.confirmed"])[0]
+    webhook.description = text
+    webhook.save()
+    write_delivery(webhook, "failed", attempts=2)
+    member = factories.UserFactory(first_name=text)
+    Membership.objects.create(account=account, user=member, role="reader")
+
+
+def pages_of(name: str) -> Iterator[str]:
+    yield page(f"{name}_changelist")
+    model = next(m for m in admin.site._registry if f"{m._meta.app_label}_{m._meta.model_name}" == name)
+    yield from (page(f"{name}_change", pk) for pk in model._default_manager.values_list("pk", flat=True)[:2])
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_pages_show_any_text_as_text(operator: Client, name: str) -> None:
+    furnish(NASTY)
+    for path in pages_of(name):
+        answer = operator.get(path)
+        assert answer.status_code == 200, path
+        assert "<script>alert" not in text_of(answer)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_and_pages_take_the_same_number_of_statements(operator: Client, name: str) -> None:
+    furnish("Shop")
+
+    def counts() -> list[int]:
+        found = []
+        for path in list(pages_of(name))[:2]:
+            with CaptureQueriesContext(connection) as captured:
+                assert operator.get(path).status_code == 200
+            found.append(len(captured))
+        return found
+
+    counts()  # what is asked for once and kept
+    few = counts()
+    for _ in range(8):
+        furnish("Shop")
+    assert counts() == few
+    assert max(few) <= 14
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_searches_and_filters_take_any_text(operator: Client, name: str) -> None:
+    furnish("Shop")
+    for typed in ("%", "_", "\0", "'", '"', "\\", "((", ":*", "سميرة", "9" * 99, "x" * 3000):
+        for asked in ({"q": typed}, {"state": typed}, {"role": typed}, {"action": typed}, {"p": typed}):
+            assert operator.get(page(f"{name}_changelist"), asked).status_code in (200, 302, 400), (typed, asked)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_nobody_but_operators_comes_in(alice: Account, root: User, name: str) -> None:
+    furnish("Shop")
+    for person, code in ((factories.AgentFactory(role="Supervisors"), 403), (alice.holder, 302)):
+        client = Client()
+        client.force_login(person)
+        for path in pages_of(name):
+            assert client.get(path).status_code == code
+        assert client.post(page("accounts_account_add"), {"name": "x", "email": "x@example.dz"}).status_code == code
+        assert client.post(of_merchant(alice), {"action": "deactivate"}).status_code == code
+    alice.refresh_from_db()
+    assert alice.is_active

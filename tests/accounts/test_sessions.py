@@ -1,0 +1,141 @@
+"""Where a merchant's person is signed in, and the end of their sessions; and their one-time codes."""
+
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+from django_otp.oath import totp
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from codservice.accounts import one_time_codes, sessions
+from codservice.accounts.models import Account, Membership, SignIn, User
+from tests import factories
+
+PAGE, CODES, LOGIN, PASSWORD = "/account/sessions", "/account/codes", "/account/login", "correct horse"
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+CHROME = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Mobile Safari/537.36"
+
+
+def sign_in(username: str, agent: str = FIREFOX, address: str = "203.0.113.9", **data: str) -> Client:
+    client = Client(HTTP_USER_AGENT=agent, REMOTE_ADDR=address)
+    client.post(LOGIN, {"username": username, "password": PASSWORD, **data})
+    return client
+
+
+def is_in(client: Client) -> bool:
+    return client.get(PAGE).status_code == 200
+
+
+def test_sessions_are_listed_with_device_and_address(alice: Account) -> None:
+    here, phone = sign_in(alice.holder.username), sign_in(alice.holder.username, CHROME, "198.51.100.7")
+    rows = here.get(PAGE).context["sessions"]
+    assert [(row.device, row.address, is_here) for row, is_here in rows] == [
+        ("Firefox, Linux", "203.0.113.9", True),
+        ("Chrome, Android", "198.51.100.7", False),
+    ]
+    assert Session.objects.count() == SignIn.objects.count() == 2
+    assert phone.cookies["sessionid"].value not in here.get(PAGE).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("said", "device"),
+    [
+        ("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537 Chrome/138.0 Safari/537 Edg/138.0", "Edge, Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1", "Safari, iPhone"),
+        ("curl/8.0", ""),
+        ("<script>alert(1)</script>" * 1000, ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_of_a_browser_only_its_name_is_kept(said: str, device: str) -> None:
+    assert sessions.device_of(said) == device
+
+
+def test_one_session_is_ended(alice: Account) -> None:
+    here, phone = sign_in(alice.holder.username), sign_in(alice.holder.username, CHROME)
+    (other,) = [row for row, is_here in here.get(PAGE).context["sessions"] if not is_here]
+    assert here.post(f"{PAGE}/{other.id}/end").url == PAGE
+    assert (is_in(here), is_in(phone)) == (True, False)
+    assert here.post(f"{PAGE}/{other.id}/end").status_code == 404
+
+
+def test_all_others_are_ended(alice: Account) -> None:
+    here, *others = (sign_in(alice.holder.username) for _ in range(3))
+    answer = here.post(f"{PAGE}/end", follow=True)
+    assert "2 sessions are ended." in answer.content.decode()
+    assert [is_in(client) for client in (here, *others)] == [True, False, False]
+
+
+def test_anothers_session_is_not_found(alice: Account, charlie: Account) -> None:
+    here, theirs = sign_in(alice.holder.username), sign_in(charlie.holder.username)
+    other = SignIn.objects.get(user=charlie.holder)
+    assert here.post(f"{PAGE}/{other.id}/end").status_code == 404
+    here.post(f"{PAGE}/end")
+    assert is_in(theirs)
+
+
+def test_a_session_with_a_new_key_is_the_same_and_can_be_ended_at_once(alice: Account) -> None:
+    here, phone = sign_in(alice.holder.username), None
+    new = "battery staple 9"
+    here.post("/account/password", {"old_password": PASSWORD, "new_password1": new, "new_password2": new})
+    phone = Client()
+    phone.post(LOGIN, {"username": alice.holder.username, "password": new})
+    assert len(phone.get(PAGE).context["sessions"]) == 2
+    phone.post(f"{PAGE}/end")
+    assert not is_in(here)
+
+
+def test_who_logs_out_is_not_listed_and_leaves_nothing(alice: Account) -> None:
+    here, phone = sign_in(alice.holder.username), sign_in(alice.holder.username)
+    phone.post("/account/logout")
+    assert len(here.get(PAGE).context["sessions"]) == 1
+    SignIn.objects.update(created_at=timezone.now() - timezone.timedelta(days=2))
+    call_command("prune")
+    assert SignIn.objects.count() == 1
+
+
+def test_a_session_lasts_twelve_hours_however_often_it_is_noted(alice: Account, monkeypatch: Any) -> None:
+    here = sign_in(alice.holder.username)
+    end = Session.objects.get().expire_date
+    SignIn.objects.update(seen_at=timezone.now() - timezone.timedelta(minutes=9))
+    monkeypatch.setattr(sessions, "_NOTED_EVERY", -1)
+    assert is_in(here)
+    assert Session.objects.get().expire_date == end
+    assert timezone.now() - SignIn.objects.get().seen_at < timezone.timedelta(minutes=1)
+
+
+def test_staff_are_not_listed(alice: Account) -> None:
+    factories.make_groups()
+    sign_in(factories.AgentFactory().username)
+    assert not SignIn.objects.exists()
+
+
+# --- One-time codes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["holder", "reader"])
+def test_a_merchants_person_turns_codes_on_and_signs_in_with_them(role: str, alice: Account) -> None:
+    user: User = alice.holder
+    if role == "reader":
+        user = factories.UserFactory()
+        Membership.objects.create(account=alice, user=user, role=role)
+    browser, elsewhere = sign_in(user.username), sign_in(user.username)
+    assert browser.post(CODES, {"action": "offer"}).status_code == 302
+    assert b"data:image/svg+xml" in browser.get(CODES).content
+    device = TOTPDevice.objects.get()
+    before = f"{totp(device.bin_key, drift=-1):06d}"
+    assert browser.post(CODES, {"action": "on", "code": before, "password": "wrong"}).status_code == 422
+    assert browser.post(CODES, {"action": "on", "code": before, "password": PASSWORD}).url == CODES
+    assert (is_in(browser), is_in(elsewhere)) == (True, False)
+    for data in ({}, {"code": "000000"}):
+        page = Client().post(LOGIN, {"username": user.username, "password": PASSWORD, **data})
+        assert (page.status_code, b"one-time code is missing" in page.content) == (200, True)
+        assert b'<details class="more" open>' in page.content
+    TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
+    assert is_in(sign_in(user.username, code=f"{totp(device.bin_key):06d}"))
+    assert browser.post(CODES, {"action": "off", "password": PASSWORD}).url == CODES
+    assert not one_time_codes.are_on(user)
+    assert is_in(sign_in(user.username))

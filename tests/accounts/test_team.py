@@ -1,0 +1,423 @@
+"""Colleagues of an account: invited by mail, with a role, minded by the holder; and what each of them may."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.core.management import CommandError, call_command
+from django.db import connections
+from django.db.models.functions import Now
+from django.test import Client
+from django.utils import translation
+from django_otp.plugins.otp_totp.models import TOTPDevice
+from kombu.exceptions import OperationalError
+
+from codservice.accounts import team
+from codservice.accounts.models import Account, ApiKey, Invitation, Membership, SecurityEntry, User
+from codservice.accounts.tasks import send_invitation
+from codservice.celery import app
+from tests import factories
+from tests.harness.background import PATIENCE
+from webhooks.models import Webhook
+
+TEAM, PASSWORD, NEW = "/account/team", "correct horse", "battery staple 9"
+
+
+@pytest.fixture(autouse=True)
+def _worker() -> Iterator[None]:
+    """What is left to the worker is done at once."""
+    app.conf.task_always_eager = True
+    yield
+    app.conf.task_always_eager = False
+
+
+@pytest.fixture
+def holder(alice: Account) -> Client:
+    return browser_of(alice.holder)
+
+
+@pytest.fixture
+def member(alice: Account) -> Callable[..., User]:
+    def make(role: str = "manager", name: str = "nadia") -> User:
+        email = f"{name}@example.com"
+        user = factories.UserFactory(username=email, email=email, first_name=name.title())
+        Membership.objects.create(account=alice, user=user, role=role)
+        return user
+
+    return make
+
+
+def browser_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def invite(holder: Client, email: str = "nadia@example.com", role: str = "manager") -> Any:
+    return holder.post(TEAM, {"email": email, "role": role})
+
+
+def link() -> str:
+    """That of the newest mail, which says it in each language."""
+    (path,) = set(re.findall(r"http://testserver(/account/invitation/\S+)", mail.outbox[-1].body))
+    return path
+
+
+def join(path: str, client: Client | None = None, **changes: str) -> Any:
+    data = {"name": "Nadia Cherif", "new_password1": NEW, "new_password2": NEW, **changes}
+    return (client or Client()).post(path, data)
+
+
+def log(*actions: str) -> list[tuple[Any, ...]]:
+    return list(
+        SecurityEntry.objects.filter(action__in=actions).order_by("id").values_list("action", "actor", "target")
+    )
+
+
+# --- Inviting and coming in --------------------------------------------------------------------------------------
+
+
+def test_an_invited_colleague_comes_in_with_a_password_and_a_role(alice: Account, holder: Client) -> None:
+    assert invite(holder, "Nadia@Example.com").url == TEAM
+    (sent,) = mail.outbox
+    assert sent.to == ["nadia@example.com"]
+    assert "nadia@example.com" in holder.get(TEAM).content.decode()
+    page = Client().get(link()).content.decode()
+    assert alice.name in page.replace("&#x27;", "'")
+    assert "nadia@example.com" in page
+    browser = Client()
+    assert join(link(), browser).url == "/account/"
+    assert browser.get("/account/orders").status_code == 200
+    assert browser.get(TEAM).status_code == 403
+    user = User.objects.get(email="nadia@example.com")
+    assert (user.display_name, user.membership.role, user.membership.account) == ("Nadia Cherif", "manager", alice)
+    assert not Invitation.objects.exists()
+    assert Client().login(username="nadia@example.com", password=NEW)
+    assert log("invited", "joined") == [
+        ("invited", alice.holder.username, "nadia@example.com (manager)"),
+        ("joined", "nadia@example.com", "nadia@example.com"),
+    ]
+
+
+def test_the_mail_speaks_three_languages(alice: Account, holder: Client) -> None:
+    invite(holder)
+    (sent,) = mail.outbox
+    for language in ("fr", "ar-dz"):
+        with translation.override(language):
+            assert translation.gettext("An invitation to codservice") in sent.subject
+            assert translation.gettext("If you know nothing of it, do nothing: nobody gets in without this link.") in (
+                sent.body
+            )
+
+
+def test_a_link_works_once(alice: Account, holder: Client) -> None:
+    invite(holder)
+    path = link()
+    join(path)
+    assert b"does not work any more" in Client().get(path).content
+    assert b"does not work any more" in join(path, name="Mallory").content
+    assert User.objects.filter(first_name="Mallory").count() == 0
+
+
+def test_a_link_works_for_a_week_until_it_is_sent_again_or_withdrawn(alice: Account, holder: Client) -> None:
+    invite(holder)
+    first, invitation = link(), Invitation.objects.get()
+    Invitation.objects.update(expires_at=Now() - timedelta(seconds=1))
+    assert b"does not work any more" in Client().get(first).content
+    holder.post(f"/account/invitations/{invitation.id}/again")
+    second = link()
+    assert second != first
+    assert b"does not work any more" in join(first).content
+    assert b"new_password1" in Client().get(second).content
+    holder.post(f"/account/invitations/{invitation.id}/withdraw")
+    assert b"does not work any more" in join(second).content
+    assert not Membership.objects.exists()
+    assert [action for action, *_ in log("invited_again", "uninvited")] == ["invited_again", "uninvited"]
+
+
+def test_what_is_kept_opens_nothing(alice: Account, holder: Client, django_assert_num_queries: Any) -> None:
+    """Neither who reads the database nor who guesses comes in; what we did not sign is not even looked up."""
+    invite(holder)
+    token = link().rpartition("/")[2]
+    digest = bytes(Invitation.objects.get().digest)
+    assert token.encode() not in digest
+    for guess in ("x", digest.hex(), token[:-1] + "!", token.partition(":")[0], "a" * 43 + ":b"):
+        with django_assert_num_queries(0):
+            assert b"does not work any more" in Client().get(f"/account/invitation/{guess}").content
+
+
+def test_a_closed_account_lets_nobody_in(alice: Account, holder: Client) -> None:
+    invite(holder)
+    path = link()
+    User.objects.filter(id=alice.holder_id).update(is_active=False)
+    assert b"does not work any more" in join(path).content
+    assert not Membership.objects.exists()
+
+
+def test_a_weak_password_and_no_name_are_refused(alice: Account, holder: Client) -> None:
+    invite(holder)
+    for changes in ({"new_password1": "12345678", "new_password2": "12345678"}, {"name": ""}, {"name": "a\x00"}):
+        assert b'class="problem"' in join(link(), **changes).content
+    assert not Membership.objects.exists()
+
+
+@pytest.mark.parametrize("who", ["a merchant", "staff", "a colleague elsewhere", "somebody deactivated"])
+def test_whoever_invites_learns_of_nobody_who_exists(
+    who: str, alice: Account, charlie: Account, holder: Client
+) -> None:
+    """The page says the same of any address; its owner reads in the mail why they cannot join."""
+    email = charlie.holder.email
+    if who != "a merchant":
+        email = "samira@example.com"
+        user = factories.UserFactory(username=email, email=email, is_staff=who == "staff")
+        if who == "a colleague elsewhere":
+            Membership.objects.create(account=charlie, user=user, role="reader")
+        elif who == "somebody deactivated":
+            User.objects.filter(id=user.id).update(is_active=False)
+    pages = []
+    for address in (email, "stranger@example.com"):
+        response = holder.post(TEAM, {"email": address, "role": "reader"}, follow=True)
+        text = re.sub(r'value="\w{64}"', "", response.content.decode()).replace(address, "ADDRESS")
+        pages.append(re.sub(r"[0-9a-f-]{36}|<time.*</time>", "", text).splitlines())
+        holder.post(f"/account/invitations/{Invitation.objects.get().id}/withdraw")
+        holder.get(TEAM)
+    assert [lines for lines in zip(*pages, strict=True) if lines[0] != lines[1]] == []
+    theirs, strangers = mail.outbox
+    assert "/account/invitation/" in strangers.body
+    assert "/account/invitation/" not in theirs.body
+    assert "signs in to codservice with this address already" in theirs.body
+
+
+def test_an_address_that_came_to_sign_in_elsewhere_meanwhile_is_told_so(alice: Account, holder: Client) -> None:
+    invite(holder)
+    factories.AccountFactory(holder__username="nadia@example.com")
+    answer = join(link())
+    assert (answer.status_code, b"signs in with this address already" in answer.content) == (422, True)
+    assert not Membership.objects.exists()
+
+
+def test_who_is_there_or_invited_is_not_invited_again(
+    alice: Account, holder: Client, member: Callable[..., User]
+) -> None:
+    member(name="karim")
+    invite(holder)
+    for email in ("karim@example.com", alice.holder.email.upper(), "nadia@example.com", "no address"):
+        assert invite(holder, email).status_code == 422
+    assert invite(holder, "x@example.com", role="holder").status_code == 422
+    assert Invitation.objects.count() == len(mail.outbox) == 1
+
+
+def test_a_team_has_a_most(alice: Account, holder: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(team, "MOST_PEOPLE", 1)
+    invite(holder)
+    assert "1 people and invitations at most" in invite(holder, "second@example.com").content.decode()
+
+
+def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, settings: Any) -> None:
+    invite(holder)
+    again = f"/account/invitations/{Invitation.objects.get().id}/again"
+    for _ in range(40):
+        holder.post(again)
+    assert len(mail.outbox) == 5, "of one address"
+    assert invite(holder, "second@example.com").status_code == 429
+    assert Invitation.objects.count() == 1
+
+
+def test_without_a_broker_it_says_so_and_keeps_the_invitation(
+    alice: Account, holder: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*args: Any, **kwargs: Any) -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(send_invitation, "apply_async", away)
+    page = holder.post(TEAM, {"email": "nadia@example.com", "role": "reader"}, follow=True).content.decode()
+    assert "No mail can be sent just now" in page
+    assert "not yet" in page
+    assert Invitation.objects.get().digest is None
+
+
+def test_no_link_leads_to_a_host_of_others(alice: Account, holder: Client) -> None:
+    invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
+    send_invitation(str(invitation.id), host="evil.example")
+    assert mail.outbox == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_press_the_link_at_once_one_comes_in(alice: Account) -> None:
+    invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
+    token, outcomes = team.new_link(invitation), []
+    barrier = threading.Barrier(2)
+
+    def press(number: int) -> None:
+        try:
+            barrier.wait(PATIENCE)
+            outcomes.append(team.accept(token, name=f"Nadia {number}", password=NEW).username)
+        except (team.LinkOver, team.AddressTaken):
+            outcomes.append("refused")
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=press, args=[number]) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(outcomes) == ["nadia@example.com", "refused"]
+    assert Membership.objects.count() == 1
+
+
+# --- Minding them ------------------------------------------------------------------------------------------------
+
+
+def test_a_role_holds_from_the_next_click_on(alice: Account, holder: Client, member: Callable[..., User]) -> None:
+    user = member("reader")
+    theirs = browser_of(user)
+    assert theirs.get("/account/orders/new").status_code == 403
+    page = f"/account/team/{user.membership.id}"
+    assert holder.post(page, {"role": "manager"}).url == TEAM
+    assert theirs.get("/account/orders/new").status_code == 200
+    assert holder.post(page, {"role": "owner"}).status_code == 422
+    assert log("role") == [("role", alice.holder.username, "nadia@example.com: manager")]
+
+
+def test_a_removed_colleague_is_out_at_once_and_their_address_is_free(
+    alice: Account, holder: Client, member: Callable[..., User]
+) -> None:
+    user = member()
+    theirs, page = browser_of(user), f"/account/team/{user.membership.id}/remove"
+    assert theirs.get("/account/orders").status_code == 200
+    assert "Remove Nadia from the team?" in holder.get(page).content.decode()
+    assert theirs.get("/account/orders").status_code == 200
+    assert holder.post(page).url == TEAM
+    assert theirs.get("/account/orders").url.startswith("/account/login")
+    assert not Client().login(username="nadia@example.com", password=PASSWORD)
+    user.refresh_from_db()
+    assert (user.display_name, user.email, user.is_active) == ("Nadia", "", False)
+    assert log("removed") == [("removed", alice.holder.username, "nadia@example.com")]
+    invite(holder)
+    assert join(link()).status_code == 302
+
+
+def test_keys_and_webhooks_are_the_accounts_and_outlast_a_colleague(
+    alice: Account, holder: Client, member: Callable[..., User]
+) -> None:
+    user = member()
+    body = {"url": "https://203.0.114.1/hooks", "events": ["order.confirmed"]}
+    assert browser_of(user).post("/account/webhooks", body).status_code == 201
+    assert browser_of(user).post("/account/quick-start").status_code == 201
+    holder.post(f"/account/team/{user.membership.id}/remove")
+    assert Webhook.objects.get().deleted_at is None
+    assert ApiKey.objects.get().revoked_at is None
+
+
+def test_managers_get_test_keys_and_no_others(alice: Account, member: Callable[..., User]) -> None:
+    browser = browser_of(member())
+    assert browser.post("/account/keys", {"name": "x", "scopes": ["orders:read"], "works": "live"}).status_code == 403
+    assert browser.post("/account/keys", {"name": "x", "scopes": ["orders:read"], "works": "test"}).status_code == 403
+    assert browser.post("/account/quick-start").status_code == 201
+    assert ApiKey.objects.get().account.live == alice
+    assert "Make the key" not in browser.get("/account/keys").content.decode()
+
+
+def test_a_lost_phone_is_helped_by_the_holder(alice: Account, holder: Client, member: Callable[..., User]) -> None:
+    user = member()
+    TOTPDevice.objects.create(user=user, confirmed=True, name="")
+    assert "Turn one-time codes off" in holder.get(f"/account/team/{user.membership.id}").content.decode()
+    holder.post(f"/account/team/{user.membership.id}/codes")
+    assert not TOTPDevice.objects.filter(user=user).exists()
+    assert log("codes_off") == [("codes_off", alice.holder.username, "nadia@example.com")]
+
+
+def test_another_accounts_people_and_invitations_are_not_found(
+    charlie: Account, holder: Client, member: Callable[..., User]
+) -> None:
+    user, invitation = member(), team.invite(charlie.id, email="x@example.com", role="reader")
+    Membership.objects.update(account=charlie)
+    page = f"/account/team/{user.membership.id}"
+    for path in (page, f"{page}/remove", f"{page}/codes", f"/account/invitations/{invitation.id}/again",
+                 f"/account/invitations/{invitation.id}/withdraw"):  # fmt: skip
+        assert holder.post(path, {"role": "reader"}).status_code == 404
+    assert (Membership.objects.get().role, Invitation.objects.count()) == ("manager", 1)
+
+
+def test_people_of_a_closed_account_look_and_change_nothing_of_it(alice: Account, member: Callable[..., User]) -> None:
+    """Closed it is too while its holder is deactivated: nobody answers for it."""
+    browser = browser_of(member())
+    alice.holder.deactivate()
+    page = browser.get("/account/orders")
+    assert (page.status_code, b"This account is closed" in page.content) == (200, True)
+    assert browser.post("/account/webhooks", {"url": "https://203.0.114.1/"}).url == "/account/"
+    assert not Webhook.objects.exists()
+    assert browser.post("/account/sessions/end").url == "/account/sessions", "their own affair"
+
+
+def test_handing_over_swaps_holder_and_manager(alice: Account, member: Callable[..., User]) -> None:
+    before, after = alice.holder, member()
+    team.hand_over(alice.id, after.membership.id)
+    assert Account.objects.get().holder == after
+    assert before.membership.role == "manager"
+    assert browser_of(after).get(TEAM).status_code == 200
+    assert browser_of(before).get(TEAM).status_code == 403
+
+
+# --- What they did -----------------------------------------------------------------------------------------------
+
+
+def test_the_holder_reads_what_each_of_them_did(alice: Account, holder: Client, member: Callable[..., User]) -> None:
+    user, other = member(), member(name="karim")
+    browser_of(other)
+    order, fee = factories.make_order(alice), {"home-16": "400"}
+    theirs = browser_of(user)
+    SecurityEntry.objects.filter(action="login").delete()
+    theirs.post(f"/account/orders/{order.id}/cancel", {"version": order.version, "reason": ""})
+    theirs.post("/account/fees", fee)
+    name = user.username
+    assert log(*SecurityEntry.objects.values_list("action", flat=True)) == [
+        ("order_canceled", name, str(order.id)),
+        ("fees", name, "16"),
+    ]
+    page = holder.get("/account/security").content.decode()
+    assert f'href="/account/orders/{order.id}"' in page
+    assert "canceled an order" in holder.get("/account/security", {"by": str(user.id)}).content.decode()
+    assert "canceled an order" not in holder.get("/account/security", {"by": str(other.id)}).content.decode()
+    assert holder.get("/account/security", {"by": "x"}).status_code == 422
+    assert theirs.get("/account/security").status_code == 403
+
+
+def test_the_pages_ask_the_same_number_of_questions_however_many_there_are(
+    alice: Account, holder: Client, member: Callable[..., User], django_assert_max_num_queries: Any
+) -> None:
+    for number in range(20):
+        member(name=f"person{number}")
+        team.invite(alice.id, email=f"invited{number}@example.com", role="reader")
+    with django_assert_max_num_queries(7):
+        holder.get(TEAM)
+
+
+def test_who_tries_to_sign_in_as_a_colleague_stands_in_the_holders_log(
+    alice: Account, holder: Client, member: Callable[..., User]
+) -> None:
+    Client().post("/account/login", {"username": member().username, "password": "wrong"})
+    assert SecurityEntry.objects.get(outcome="refused").account == alice
+
+
+# --- Commands ----------------------------------------------------------------------------------------------------
+
+
+def test_operators_hand_an_account_over_and_turn_codes_off(alice: Account, member: Callable[..., User]) -> None:
+    before, after = alice.holder.email, member()
+    out = StringIO()
+    with pytest.raises(CommandError, match="Nobody with the address"):
+        call_command("hand_over_account", "--account", before, "--to", "x@example.com", stdout=out)
+    call_command("hand_over_account", "--account", before, "--to", after.email, stdout=out)
+    assert Account.objects.get().holder == after
+    TOTPDevice.objects.create(user=after, confirmed=True, name="")
+    call_command("turn_codes_off", after.email, stdout=out)
+    assert not TOTPDevice.objects.exists()
+    with pytest.raises(CommandError, match="Nobody signs in"):
+        call_command("turn_codes_off", after.email, stdout=out)

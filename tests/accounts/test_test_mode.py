@@ -1,0 +1,255 @@
+"""Test keys, the twin that they belong to, what every answer to them says, and `GET /api/v1/me`."""
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import IntegrityError, transaction
+from django.test import Client
+
+from codservice.accounts import authentication
+from codservice.accounts.key_form import is_key, make_key
+from codservice.accounts.models import SCOPES, Account, ApiKey, TooManyKeys
+from inventory.models import Product
+from orders.models import CallState, Order
+from tests.factories import ProductFactory, make_order, order_body
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient, new_key
+
+
+def test_the_first_test_key_makes_the_twin_and_the_others_join_it(alice: Account, charlie: Account) -> None:
+    assert not hasattr(alice, "twin")
+    first, key = ApiKey.issue(alice, name="One", is_test=True)
+    second, _ = ApiKey.issue(alice, name="Two", is_test=True)
+    third, _ = ApiKey.issue(first.account, name="By the twin")
+    twin = Account.objects.get(live=alice)
+    assert {row.account_id for row in (first, second, third)} == {twin.id}
+    assert (twin.mode, twin.name, twin.holder, alice.mode) == ("test", alice.name, None, "live")
+    assert re.fullmatch(r"cod_test_[0-9A-Za-z]{49}", key)
+    assert first.prefix == key[:12]
+    assert Account.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_first_test_keys_at_once_make_one_twin(alice: Account) -> None:
+    at_once(2, lambda number: ApiKey.issue(alice, name=str(number), is_test=True))
+    assert Account.objects.get(live=alice).api_keys.count() == 2
+
+
+def test_the_form_has_its_mode_in_the_checksum() -> None:
+    key = make_key("test")
+    assert is_key(key)
+    assert not is_key(key.replace("cod_test_", "cod_live_"))
+    assert not is_key(key.replace("cod_test_", "cod_best_"))
+
+
+def test_an_account_has_a_holder_or_is_a_twin(alice: Account, charlie: Account) -> None:
+    for changes in ({"holder": None}, {"live": alice}):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Account.objects.filter(id=charlie.id).update(**changes)
+
+
+def test_twenty_test_keys_are_counted_apart(alice: Account) -> None:
+    for number in range(20):
+        ApiKey.issue(alice, name=str(number), is_test=True)
+    with pytest.raises(TooManyKeys):
+        ApiKey.issue(alice, name="21", is_test=True)
+    ApiKey.issue(alice, name="Live")
+
+
+def test_what_is_made_with_a_test_key_is_the_twins_alone(alice: Account, api: ApiClient, twins_api: ApiClient) -> None:
+    live_product = ProductFactory(account=alice, sku="A")
+    made = twins_api.post("/api/v1/orders", order_body(external_id="1"))
+    assert made.status_code == 201
+    assert api.post("/api/v1/orders", order_body(external_id="1")).status_code == 201
+    order = Order.objects.get(id=made.json()["id"])
+    assert (order.account.live, order.call_state) == (alice, CallState.TEST)
+    assert Order.objects.get(account=alice).call_state == CallState.NEW
+    path = f"/api/v1/orders/{order.id}"
+    assert (api.get(path).status_code, twins_api.get(path).status_code) == (404, 200)
+    for client in (api, twins_api):
+        assert client.get("/api/v1/orders").json()["meta"]["total"] == 1
+    assert twins_api.get("/api/v1/inventory").json()["data"] == []
+    line = {"product_id": str(live_product.id), "quantity": 1}
+    assert twins_api.post("/api/v1/orders", order_body(items=[line])).status_code == 422
+    webhook = {"url": "https://203.0.114.1/hooks", "events": ["order.confirmed"]}
+    assert twins_api.post("/api/v1/webhooks", webhook).status_code == 201
+    assert api.get("/api/v1/webhooks").json()["data"] == []
+    assert Product.objects.get() == live_product
+
+
+def test_importing_for_a_twin_costs_no_statement_more(
+    alice: Account, twin: Account, django_assert_num_queries: Any
+) -> None:
+    for account in (alice, twin):
+        with django_assert_num_queries(2):  # the insert, and the factory's own look
+            make_order(account)
+
+
+def test_every_answer_to_a_test_key_says_so(alice: Account, api: ApiClient, twins_api: ApiClient) -> None:
+    revoked_row, revoked = ApiKey.issue(alice, name="Revoked", is_test=True)
+    revoked_row.revoke()
+    limited = new_key(Account.objects.get(live=alice), scopes=["orders:read"])
+    asked = [
+        (twins_api.get("/api/v1/orders"), 200),
+        (twins_api.post("/api/v1/orders", {}), 422),
+        (twins_api.get("/api/v1/nothing"), 404),
+        (twins_api.delete("/api/v1/orders"), 405),
+        (ApiClient(limited).get("/api/v1/inventory"), 403),
+        (ApiClient(revoked).get("/api/v1/orders"), 401),
+        (ApiClient(make_key("test")).get("/api/v1/orders"), 401),
+    ]
+    for answer, status in asked:
+        assert (answer.status_code, answer.headers.get("X-Service-Mode")) == (status, "test")
+    for answer in (api.get("/api/v1/orders"), api.get("/api/v1/nothing"), Client().get("/api/v1/orders")):
+        assert "X-Service-Mode" not in answer.headers
+
+
+def test_the_limits_of_the_twin_are_its_own(alice: Account, api_for: Callable[..., ApiClient]) -> None:
+    Account.objects.filter(id=alice.id).update(rate_limit=2)
+    live, test = api_for(alice), api_for(alice, is_test=True)
+    for _ in range(2):
+        assert live.get("/api/v1/me").status_code == 200
+    assert live.get("/api/v1/me").status_code == 429
+    answer = test.get("/api/v1/me")
+    assert (answer.status_code, answer["X-RateLimit-Limit"], answer["X-RateLimit-Remaining"]) == (200, "2", "1")
+    assert test.get("/api/v1/me").status_code == 200
+    over = test.get("/api/v1/me")
+    assert (over.status_code, over["X-Service-Mode"]) == (429, "test")
+    Account.objects.filter(live=alice).update(rate_limit=500)
+    authentication.forget_believed()
+    assert api_for(alice, is_test=True).get("/api/v1/me").json()["rate_limit"] == 500
+
+
+def test_whoever_closes_the_account_or_stops_its_holder_ends_the_twin(
+    alice: Account, twins_api: ApiClient, twin: Account
+) -> None:
+    def status() -> int:
+        authentication.forget_believed()
+        return twins_api.get("/api/v1/orders").status_code
+
+    assert status() == 200
+    Account.objects.filter(id=twin.id).update(is_active=False)
+    assert status() == 401
+    Account.objects.filter(id=twin.id).update(is_active=True)
+    Account.objects.filter(id=alice.id).update(is_active=False)
+    assert status() == 401
+    Account.objects.filter(id=alice.id).update(is_active=True)
+    assert status() == 200
+    alice.holder.deactivate()
+    assert status() == 401
+
+
+# --- GET /api/v1/me --------------------------------------------------------------------------------------------------
+
+
+def test_me_says_what_the_key_is(alice: Account, django_assert_num_queries: Any) -> None:
+    row, key = ApiKey.issue(alice, name="Sync", scopes=["webhooks:read", "orders:read"])
+    assert ApiClient(key).get("/api/v1/me").json() == {
+        "account": {"id": str(alice.id), "name": "Alice's shop", "mode": "live"},
+        "key": {
+            "name": "Sync", "prefix": row.prefix, "scopes": ["orders:read", "webhooks:read"], "expires_at": None
+        },
+        "rate_limit": 60,
+    }  # fmt: skip
+    with django_assert_num_queries(0):  # the key is believed for a second
+        ApiClient(key).get("/api/v1/me")
+
+
+def test_me_in_test_mode_is_the_twin(alice: Account, twins_api: ApiClient, twin: Account) -> None:
+    me = twins_api.get("/api/v1/me").json()
+    assert me["account"] == {"id": str(twin.id), "name": "Alice's shop", "mode": "test"}
+    assert (me["key"]["prefix"][:9], me["key"]["scopes"]) == ("cod_test_", list(SCOPES))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_any_scope_will_do_for_me(scope: str, alice: Account, api_for: Callable[..., ApiClient]) -> None:
+    assert api_for(alice, scopes=[scope]).get("/api/v1/me").status_code == 200
+
+
+def test_me_is_not_told_by_plain_http(api: ApiClient, settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    assert api.get("/api/v1/me").status_code == 403
+
+
+def test_me_is_for_keys_alone(stranger: ApiClient, api: ApiClient) -> None:
+    assert stranger.get("/api/v1/me").status_code == 401
+    assert api.post("/api/v1/me", {}).status_code == 405
+
+
+# --- The command and the pages ---------------------------------------------------------------------------------------
+
+
+def test_the_command_makes_a_test_key(alice: Account) -> None:
+    out = StringIO()
+    call_command("create_api_key", "--account", alice.holder.email, "--test", stdout=out, stderr=StringIO())
+    key = out.getvalue().strip()
+    assert is_key(key)
+    assert ApiClient(key).get("/api/v1/me").json()["account"]["mode"] == "test"
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+def test_a_key_made_on_the_page_works_in_the_mode_that_was_chosen(alice: Account, browser: Client) -> None:
+    fields = {"name": "Shop", "scopes": list(SCOPES)}
+    live = browser.post("/account/keys", fields).content.decode()
+    assert "cod_live_" in live
+    assert 'data-mode="test"' not in live
+    test = browser.post("/account/keys", fields | {"works": "test", "name": "Trial"}).content.decode()
+    assert 'data-mode="test"' in test
+    assert ("Trial" in test, ">Shop<" in test) == (True, False), "the keys of its mode alone"
+    again = browser.post("/account/keys", fields | {"name": "Another"}).content.decode()
+    assert len(set(re.findall(r"cod_test_[0-9A-Za-z]{49}", again))) == 1, "on a page in test mode"
+    assert 'data-mode="test"' not in browser.post("/account/keys", fields | {"works": "live"}).content.decode()
+    assert browser.post("/account/keys", fields | {"works": "other"}).status_code == 422
+    assert (alice.api_keys.count(), alice.twin.api_keys.count()) == (2, 2)
+
+
+def test_the_switch_shows_the_twin_and_the_live_account(
+    alice: Account, twin: Account, browser: Client, django_assert_num_queries: Any
+) -> None:
+    live, test = make_order(alice, customer_name="Lamia Live"), make_order(twin, customer_name="Tarek Test")
+
+    def shown() -> tuple[bool, bool, bool]:
+        text = browser.get("/account/orders").content.decode()
+        return "Lamia" in text, "Tarek" in text, 'data-mode="test"' in text
+
+    assert shown() == (True, False, False)
+    assert browser.get(f"/account/orders/{test.id}").status_code == 404
+    assert browser.post("/account/mode", {"to": "test"}).url == "/account/"
+    assert shown() == (False, True, True)
+    assert browser.get(f"/account/orders/{live.id}").status_code == 404
+    assert browser.post(f"/account/orders/{live.id}/cancel").status_code == 404
+    with django_assert_num_queries(4):
+        browser.get("/account/keys")
+    browser.post("/account/mode", {"to": "live"})
+    assert shown() == (True, False, False)
+
+
+def test_without_a_twin_the_switch_leads_to_the_quick_start(alice: Account, browser: Client) -> None:
+    assert browser.post("/account/mode", {"to": "test"}).url == "/account/quick-start"
+    assert 'data-mode="test"' not in browser.get("/account/keys").content.decode()
+    assert not hasattr(alice, "twin")
+
+
+def test_a_form_of_the_other_mode_is_refused(alice: Account, twin: Account, browser: Client) -> None:
+    """Of a page that stood open while another one switched."""
+    fields = {"name": "Shop", "scopes": ["orders:read"], "mode": "test"}
+    assert browser.post("/account/keys", fields).status_code == 302
+    assert alice.api_keys.count() == 0
+
+
+def test_a_closed_accounts_twin_can_be_read_and_not_changed(alice: Account, twin: Account, browser: Client) -> None:
+    browser.post("/account/mode", {"to": "test"})
+    Account.objects.filter(id=alice.id).update(is_active=False)
+    assert browser.post("/account/keys", {"name": "x", "scopes": ["orders:read"]}).status_code == 302
+    assert "closed" in browser.get("/account/keys").content.decode()
+    assert twin.api_keys.count() == 1

@@ -1,0 +1,329 @@
+"""What a supervisor does with many orders of the list at once."""
+
+import csv
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents.desk import claims
+from agents.supervision import bulk
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, User
+from orders import lifecycle
+from orders.models import CallNote, CallState, Order, StatusChange
+from tests.factories import make_order
+from webhooks.models import Event
+
+LIST, BULK = "/console/orders/order/", "/console/bulk/"
+REFUSED = {"why": "Customer refused", "details": "", "to": ""}
+
+
+@pytest.fixture
+def browser(supervisor: User, browser_of: Any) -> Client:
+    return browser_of(supervisor)
+
+
+@pytest.fixture
+def orders(alice: Account) -> list[Order]:
+    return [make_order(alice, phone=f"055000000{n}", external_id=f"CMD-{n}", customer_name=f"C{n}") for n in range(4)]
+
+
+def look(browser: Client, deed: str, **query: Any) -> Any:
+    response = browser.get(BULK, {"deed": deed, **query})
+    assert response.status_code == 200
+    return response
+
+
+def press(browser: Client, deed: str, data: dict[str, str] | None = None, **query: Any) -> list[str]:
+    """Look, and press the button; what is said then."""
+    seen_at = look(browser, deed, **query).context["seen_at"]
+    return pressed(browser, seen_at, deed, data, **query)
+
+
+def pressed(browser: Client, seen_at: str, deed: str, data: dict[str, str] | None = None, **query: Any) -> list[str]:
+    response = browser.post(BULK, {"seen_at": seen_at, **(data or {})}, query_params={"deed": deed, **query})
+    assert response.url.startswith(LIST)
+    return [str(message) for message in browser.get(response.url).context["messages"]]
+
+
+def statuses() -> list[str]:
+    return list(Order.objects.order_by("id").values_list("status", flat=True))
+
+
+def offers(browser: Client, **query: str) -> set[str]:
+    return set(browser.get(LIST, query).context["deeds"])
+
+
+# --- What is offered ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({}, {"assign", "requeue", "cancel", "export"}),
+        ({"call": "review"}, {"assign", "requeue", "cancel", "export"}),
+        ({"call": "callback"}, {"assign", "cancel", "export"}),
+        ({"status": "confirmed"}, {"shipped", "delivered", "returned", "cancel", "export"}),
+        ({"status": "shipped"}, {"delivered", "returned", "export"}),
+        ({"status": "delivered"}, {"export"}),
+        ({"status": "canceled"}, {"export"}),
+        ({"status": "all"}, set(bulk.FORMS) | {"requeue", "shipped", "delivered", "returned", "export"}),
+        ({"q": "C1"}, set(bulk.FORMS) | {"requeue", "shipped", "delivered", "returned", "export"}),
+        ({"status": "x"}, set()),
+    ],
+)
+def test_only_what_can_succeed_is_offered(
+    query: dict[str, str], names: set[str], orders: list[Order], browser: Client
+) -> None:
+    assert offers(browser, **query) == names
+
+
+def test_agents_are_offered_nothing(orders: list[Order], agent: User, browser_of: Any) -> None:
+    browser = browser_of(agent)
+    assert offers(browser, status="all") == set()
+    assert b'name="chosen"' not in browser.get(LIST).content
+    chosen = {"deed": "export", "chosen": str(orders[0].id)}
+    assert browser.get(BULK, chosen).status_code == 403
+    assert browser.post(BULK, {"seen_at": timezone.now().isoformat()}, query_params=chosen).status_code == 403
+
+
+# --- A look ------------------------------------------------------------------------------------------------------
+
+
+def test_a_look_says_what_can_be_changed_and_changes_nothing(orders: list[Order], agent: User, browser: Client) -> None:
+    for order in orders[:2]:
+        lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.ship(orders[0].id, actor=Actor.of_command("x"))
+    before = list(Order.objects.order_by("id").values())
+    response = look(browser, "cancel", every="1", status="all")
+    assert response.context["able"] == 3
+    assert [(status.value, can, stay) for status, can, stay in response.context["by_status"]] == [
+        ("pending_confirmation", 2, 0), ("confirmed", 1, 0), ("shipped", 0, 1),
+    ]  # fmt: skip
+    assert "3 orders can be changed. Nothing has been changed yet." in response.content.decode()
+    assert list(Order.objects.order_by("id").values()) == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {}, {"deed": "x", "every": "1"}, {"deed": "cancel"}, {"deed": "cancel", "chosen": ["\0", "x", ""]},
+        {"deed": "cancel", "every": "1", "q": "nobody"}, {"deed": "cancel", "every": "1", "first": "x"},
+        {"deed": "cancel", "every": "1", "p": "x", "sort": "\0"}, {"deed": "ship", "every": "1", "status": "\0"},
+        {"deed": "cancel", "chosen": "01980000-0000-7000-8000-000000000000"},
+    ],
+)  # fmt: skip
+def test_odd_choices_are_no_crash(query: dict[str, Any], browser: Client) -> None:
+    for response in (browser.get(BULK, query), browser.post(BULK, {"seen_at": "x"}, query_params=query)):
+        assert response.status_code == 302
+        assert response.url.startswith(LIST)
+
+
+def test_other_filters_than_the_lists_are_refused(orders: list[Order], browser: Client) -> None:
+    query = {"deed": "export", "every": "1", "account__holder__password__startswith": "a"}
+    assert browser.get(BULK, query).status_code in (302, 400)
+
+
+@pytest.mark.parametrize("seen_at", ["", "x", "2026-01-01T00:00:00", "9" * 500])
+def test_nothing_is_done_without_a_look(seen_at: str, orders: list[Order], browser: Client) -> None:
+    response = browser.post(BULK, {"seen_at": seen_at, **REFUSED}, query_params={"deed": "cancel", "every": "1"})
+    assert response.status_code in (200, 422)
+    assert set(statuses()) == {"pending_confirmation"}
+
+
+# --- What is chosen ----------------------------------------------------------------------------------------------
+
+
+def test_all_that_the_filter_finds_is_found_anew(orders: list[Order], alice: Account, browser: Client) -> None:
+    """What came after the look stays, and what was changed after it, with the reason."""
+    query = {"every": "1", "wilaya": "16"}
+    Order.objects.filter(id=orders[3].id).update(wilaya_code="31")
+    seen_at = look(browser, "cancel", **query).context["seen_at"]
+    make_order(alice, phone="0661000000")
+    Order.objects.filter(id=orders[0].id).update(updated_at=timezone.now() + timedelta(minutes=1))
+    said = pressed(browser, seen_at, "cancel", REFUSED, **query)
+    assert said[0] == "2 orders are now “Canceled”."
+    assert said[1].startswith("1 order stays as it is: The order has been changed since you opened it.")
+    assert statuses() == [
+        "pending_confirmation",
+        "canceled",
+        "canceled",
+        "pending_confirmation",
+        "pending_confirmation",
+    ]
+
+
+def test_only_the_chosen_ones_are_changed(orders: list[Order], browser: Client) -> None:
+    said = press(browser, "cancel", REFUSED, chosen=[str(orders[1].id), str(orders[2].id)])
+    assert said == ["2 orders are now “Canceled”."]
+    assert statuses() == ["pending_confirmation", "canceled", "canceled", "pending_confirmation"]
+
+
+def test_one_press_takes_so_many_and_another_the_rest(
+    orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST", 3)
+    monkeypatch.setattr(bulk, "STEP", 2)
+    assert "these are its first 3" in look(browser, "cancel", every="1").content.decode()
+    assert press(browser, "cancel", REFUSED, every="1") == ["3 orders are now “Canceled”."]
+    assert press(browser, "cancel", REFUSED, every="1") == ["1 order is now “Canceled”."]
+
+
+# --- Cancel, ship ------------------------------------------------------------------------------------------------
+
+
+def test_orders_are_canceled_with_the_reason_and_the_event(
+    orders: list[Order], agent: User, supervisor: User, browser: Client
+) -> None:
+    lifecycle.confirm(orders[0].id, actor=Actor.of_user(agent))
+    lifecycle.confirm(orders[1].id, actor=Actor.of_user(agent))
+    lifecycle.ship(orders[1].id, actor=Actor.of_command("x"))
+    claims.take(orders[2].id, agent=agent)
+    query = {"every": "1", "status": "all"}
+    said = press(browser, "cancel", {"why": "Out of stock", "details": "sold"}, **query)
+    assert sorted(said) == [
+        "1 order stays as it is: Somebody is calling this customer.",
+        "1 order stays as it is: This cannot be done to an order that is shipped.",
+        "2 orders are now “Canceled”.",
+    ]
+    assert statuses() == ["canceled", "shipped", "pending_confirmation", "canceled"]
+    canceled = Order.objects.get(id=orders[0].id)
+    assert (canceled.cancel_reason, canceled.version) == ("Out of stock: sold", 3)
+    assert StatusChange.objects.filter(to_status="canceled", user=supervisor).count() == 2
+    assert Event.objects.filter(kind="order.cancelled").count() == 2
+
+
+@pytest.mark.parametrize("data", [{}, {"why": "x"}, {"why": "Other", "details": " "}])
+def test_a_cancellation_needs_a_reason(data: dict[str, str], orders: list[Order], browser: Client) -> None:
+    seen_at = look(browser, "cancel", every="1").context["seen_at"]
+    response = browser.post(BULK, {"seen_at": seen_at, **data}, query_params={"deed": "cancel", "every": "1"})
+    assert response.status_code == 422
+    assert set(statuses()) == {"pending_confirmation"}
+
+
+def test_the_rule_itself_says_why_others_stay(orders: list[Order], supervisor: User, agent: User) -> None:
+    """However they came there between the look and the lock."""
+    lifecycle.cancel(orders[0].id, actor=Actor.of_user(agent), reason="x")
+    lifecycle.confirm(orders[1].id, actor=Actor.of_user(agent))
+    lifecycle.ship(orders[1].id, actor=Actor.of_user(supervisor))
+    lifecycle.confirm(orders[2].id, actor=Actor.of_user(agent))
+    locked = lifecycle.lock(Order.objects.filter(id__in=[order.id for order in orders]))
+    refused = lifecycle.cancel_many(locked, actor=Actor.of_user(agent), reason="y")
+    assert {str(type(why).__name__) for why in refused.values()} == {"AlreadyDecided", "NotCancellable", "NotAllowed"}
+    assert statuses() == ["canceled", "shipped", "confirmed", "canceled"]
+    assert Order.objects.get(id=orders[0].id).cancel_reason == "x"
+
+
+def test_orders_are_shipped_and_delivered(orders: list[Order], agent: User, browser: Client) -> None:
+    for order in orders[:3]:
+        lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    assert press(browser, "shipped", every="1", status="confirmed") == ["3 orders are now “Shipped”."]
+    said = press(browser, "delivered", every="1", status="all")
+    assert said == [
+        "3 orders are now “Delivered”.",
+        "1 order stays as it is: This cannot be done to an order that is pending confirmation.",
+    ]
+
+
+# --- Assign, requeue ---------------------------------------------------------------------------------------------
+
+
+def test_assigned_orders_are_the_agents_next_calls(
+    orders: list[Order], agent: User, colleague: User, supervisor: User, browser: Client
+) -> None:
+    claims.take(orders[3].id, agent=colleague)
+    later = timezone.now() + timedelta(days=1)
+    Order.objects.filter(id=orders[2].id).update(call_state=CallState.RETRY, call_due_at=later, call_attempts=2)
+    assert "Samira" in look(browser, "assign", every="1").content.decode()
+    said = press(browser, "assign", {"to": str(agent.id)}, every="1")
+    assert said == [
+        "3 orders are assigned to Samira.",
+        "1 order stays as it is: Somebody is calling this customer.",
+    ]
+    first, second, third = Order.objects.filter(callback_agent=agent, call_state="callback").order_by("id")
+    assert timedelta(0) < second.call_due_at - first.call_due_at < timedelta(minutes=15)
+    assert (third.call_due_at, third.call_attempts) == (later, 2)
+    note = CallNote.objects.get(order=first)
+    assert (note.outcome, note.note, note.agent) == ("handed_over", "Assigned to Samira.", supervisor)
+    claims.release_all(colleague)
+    assert claims.next_customer(agent)
+    assert claims.holder(first.phone_e164).agent == agent
+
+
+def test_nobody_is_given_more_than_a_days_work(
+    orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST_ASSIGNED", 3)
+    assert press(browser, "assign", {"to": str(agent.id)}, every="1") == [
+        "3 orders are assigned to Samira.", "1 order stays as it is: More than 3 at once.",
+    ]  # fmt: skip
+
+
+def test_orders_go_only_to_who_calls(orders: list[Order], alice: Account, agent: User, browser: Client) -> None:
+    seen_at = look(browser, "assign", every="1").context["seen_at"]
+    agent.is_active = False
+    agent.save()
+    for to in (alice.holder_id, agent.id, "x", ""):
+        data = {"seen_at": seen_at, "to": str(to)}
+        assert browser.post(BULK, data, query_params={"deed": "assign", "every": "1"}).status_code == 422
+    assert not Order.objects.exclude(callback_agent=None).exists()
+
+
+def test_what_waits_for_review_goes_back(orders: list[Order], browser: Client) -> None:
+    Order.objects.filter(id__in=[orders[0].id, orders[1].id]).update(call_state=CallState.REVIEW, call_attempts=6)
+    assert press(browser, "requeue", every="1") == [
+        "2 orders are back in the queue.",
+        "2 orders stay as they are: Agents have this order in their queue.",
+    ]
+    assert list(Order.objects.filter(call_state="retry").values_list("call_attempts", flat=True)) == [0, 0]
+
+
+# --- The file ----------------------------------------------------------------------------------------------------
+
+
+def test_the_chosen_ones_are_downloaded_with_their_merchants(
+    orders: list[Order], charlie: Account, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "STEP", 2)
+    make_order(charlie, customer_name="=1+1", phone="0661000000")
+    response = browser.get(BULK, {"deed": "export", "every": "1"})
+    assert "attachment" in response.headers["Content-Disposition"]
+    text = b"".join(response).decode("utf-8-sig")
+    header, *rows = csv.reader(io.StringIO(text))
+    assert header[:3] == ["Merchant", "Id", "Order number"]
+    assert [(row[0], row[2]) for row in rows] == [
+        *(("Alice's shop", f"CMD-{n}") for n in range(4)), ("Charlie's shop", ""),
+    ]  # fmt: skip
+    assert "=1+1" not in rows[-1]
+    chosen = browser.get(BULK, {"deed": "export", "chosen": str(orders[2].id)})
+    assert len(b"".join(chosen).decode().strip().splitlines()) == 2
+
+
+# --- Cost --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deed", ["cancel", "assign", "requeue", "shipped"])
+def test_it_costs_the_same_for_one_and_many(deed: str, alice: Account, agent: User, browser: Client) -> None:
+    counts = []
+    for number in (1, 12):
+        Order.objects.update(status="returned")
+        for n in range(number):
+            order = make_order(alice, phone=f"05500{number:02}{n:03}")
+            if deed == "shipped":
+                lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+        if deed == "requeue":
+            Order.objects.update(call_state=CallState.REVIEW)
+        query = {"deed": deed, "every": "1", "status": "confirmed" if deed == "shipped" else "pending_confirmation"}
+        with CaptureQueriesContext(connection) as queries:
+            seen_at = browser.get(BULK, query).context["seen_at"]
+            data = {"seen_at": seen_at, **REFUSED, "to": str(agent.id)}
+            assert browser.post(BULK, data, query_params=query).status_code == 302
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+    assert counts[0] < 50

@@ -1,0 +1,78 @@
+"""The account's page of its calling rules: what is saved there is what the desk goes by."""
+
+from datetime import time
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from agents.desk import hours
+from agents.models import CallingPeriod, CallingRules
+from codservice.accounts.models import Account
+from tests import factories
+
+PAGE = "/account/calling"
+GOOD = {"opens_at": "10:00", "closes_at": "18:30", "retry_minutes": "60", "most_attempts": "4", "days_off": ["5", "6"]}
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> None:
+    assert "called from 09:00 to 20:00" in browser.get(PAGE).content.decode()
+    CallingPeriod.objects.all().delete()  # by which agents may call at any time here
+    order = factories.make_order(alice)
+
+    assert browser.post(PAGE, GOOD).url == PAGE
+
+    rules = CallingRules.objects.get(account=alice)
+    assert (rules.opens_at, rules.closes_at, rules.retry_minutes, rules.most_attempts) == (
+        time(10),
+        time(18, 30),
+        60,
+        4,
+    )
+    assert rules.days_off == [5, 6]
+    text = browser.get(PAGE).content.decode()
+    assert "called from 10:00 to 18:30" in text
+    assert "Nobody is called on: Friday, Saturday." in text
+    assert "after 60 minutes at the earliest" in text
+    assert "After 4 tries" in text
+    windows = hours.of_account(alice.id, 7)
+    assert windows == hours.of_customer([order.id], 7)
+    assert text.count("10:00–18:30") == len(windows) in (5, 6)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("opens_at", "07:59", "Choose a time from 08:00 to 21:00."),
+        ("closes_at", "21:01", "Choose a time from 08:00 to 21:00."),
+        ("closes_at", "09:00", "Calls must end later than they begin."),
+        ("retry_minutes", "29", "Leave at least 30 minutes between two tries."),
+        ("most_attempts", "11", "At most 10 tries are made."),
+        ("days_off", ["1", "2", "3", "4", "5", "6", "7"], "Leave at least one day"),
+    ],
+)
+def test_operators_bounds_hold(browser: Client, field: str, value: Any, says: str) -> None:
+    answer = browser.post(PAGE, GOOD | {field: value})
+    assert answer.status_code == 422
+    assert says in answer.content.decode()
+    assert not CallingRules.objects.exists()
+
+
+def test_another_merchants_rules_stay(browser: Client, charlie: Account) -> None:
+    CallingRules.objects.create(account=charlie, opens_at=time(11))
+    assert "11:00" not in browser.get(PAGE).content.decode()
+    browser.post(PAGE, GOOD)
+    assert CallingRules.objects.get(account=charlie).opens_at == time(11)
+
+
+def test_what_supervisors_have_written_for_agents_stays(browser: Client, alice: Account) -> None:
+    CallingRules.objects.create(account=alice, script_fr="Bonjour")
+    browser.post(PAGE, GOOD)
+    assert CallingRules.objects.get(account=alice).script_fr == "Bonjour"

@@ -1,0 +1,256 @@
+"""Calling hours bind: who is served, what is counted, which times can be promised, and what opens a day."""
+
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+from django.utils import timezone
+
+from agents.desk import claims, hours, overview
+from agents.models import CallingPeriod, CallingRules, PublicHoliday
+from codservice import days
+from codservice.accounts.models import Account, User
+from codservice.days import ALGIERS
+from orders.models import CallNote, CallState, Order
+from tests.agents.screens import DESK, take
+from tests.factories import make_order
+
+ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
+
+
+@pytest.fixture(autouse=True)
+def _usual_hours(_open: None) -> None:
+    CallingPeriod.objects.all().delete()
+
+
+@pytest.fixture
+def browser(agent: User, browser_of: Callable[..., Client]) -> Client:
+    return browser_of(agent)
+
+
+def weekday(ahead: int = 0) -> int:
+    return (days.today() + timedelta(days=ahead)).isoweekday()
+
+
+def rules(account: Account, **changes: Any) -> CallingRules:
+    return CallingRules.objects.create(account=account, **{**ALL_DAY, "days_off": [], **changes})
+
+
+def closed(account: Account, **changes: Any) -> CallingRules:
+    """Nobody is called today; tomorrow all day."""
+    return rules(account, days_off=[weekday()], **changes)
+
+
+def period(account: Account | None, **changes: Any) -> CallingPeriod:
+    today = {"first_day": days.today(), "last_day": days.today()}
+    return CallingPeriod.objects.create(account=account, **{**today, **ALL_DAY, "is_opening": True, **changes})
+
+
+def test_whose_merchant_has_a_day_off_is_not_served(alice: Account, charlie: Account, agent: User) -> None:
+    closed(alice)
+    rules(charlie)
+    make_order(alice, phone="0550000001")
+    open_order = make_order(charlie, phone="0550000002")
+    mine = make_order(alice, phone="0550000003")
+    Order.objects.filter(id=mine.id).update(call_state="callback", callback_agent=agent)
+    claim_id = claims.next_customer(agent)
+    assert claim_id == claims.holder(open_order.phone_e164).id
+    claims.release(claim_id)
+    Order.objects.filter(id=open_order.id).update(call_due_at=Now() + timedelta(minutes=5))
+    assert claims.next_customer(agent) is None
+    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 1, "review": 0}
+
+
+def test_the_desk_says_when_calling_hours_begin(alice: Account, agent: User, browser: Client) -> None:
+    closed(alice)
+    order = make_order(alice)
+    call = overview.next_call(agent)
+    assert call == (days.start_of(days.today() + timedelta(days=1)), True)
+    said = "Nobody may be called now. Calling hours begin again on "
+    assert said in browser.get(DESK).content.decode()
+    assert browser.post(f"{DESK}next/").url == DESK
+    assert browser.get(DESK).content.decode().count(said) == 2
+    # Who calls by themselves is taken all the same, and the screen says that it is late.
+    assert "calling hours are over" in take(browser, order).text
+
+
+def test_what_falls_due_outside_is_called_when_the_hours_begin(alice: Account, agent: User) -> None:
+    rules(alice, days_off=[weekday(1)])
+    order = make_order(alice)
+    midnight = days.start_of(days.today() + timedelta(days=1))
+    Order.objects.filter(id=order.id).update(call_due_at=midnight + timedelta(hours=3), call_state=CallState.RETRY)
+    assert overview.next_call(agent) == (midnight + timedelta(days=1), True)
+    Order.objects.filter(id=order.id).update(call_due_at=midnight + timedelta(hours=30))
+    assert overview.next_call(agent) == (midnight + timedelta(hours=30), False)
+
+
+def test_hours_bind_to_the_minute(alice: Account, agent: User) -> None:
+    make_order(alice)
+    now = timezone.localtime(timezone=ALGIERS)
+    if time(0, 2) < now.time() < time(23, 58):  # a window on each side of now, inside the day
+        before = rules(alice, opens_at=time.min, closes_at=(now - timedelta(minutes=1)).time())
+        assert claims.next_customer(agent) is None
+        assert overview.counters(agent)["later"] == 0
+        before.opens_at, before.closes_at = (now + timedelta(minutes=1)).time(), time.max
+        before.save()
+        assert claims.next_customer(agent) is None
+        assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0}
+        before.opens_at = (now - timedelta(minutes=1)).time()
+        before.save()
+    assert claims.next_customer(agent)
+    assert overview.counters(agent)["due"] == 1
+
+
+def windows(order: Order) -> dict[date, tuple[time, time]]:
+    found = hours.by_account([order.id], 6).get(order.account_id, [])
+    here = [(opens_at.astimezone(ALGIERS), closes_at.astimezone(ALGIERS)) for opens_at, closes_at in found]
+    return {opens_at.date(): (opens_at.time(), closes_at.time()) for opens_at, closes_at in here}
+
+
+def test_a_window_is_opened_by_hand_for_a_day(alice: Account, charlie: Account, agent: User) -> None:
+    closed(alice)
+    closed(charlie)
+    order, other = make_order(alice), make_order(charlie, phone="0550000009")
+    period(alice)
+    assert days.today() in windows(order)
+    assert days.today() not in windows(other)
+    assert claims.next_customer(agent) == claims.holder(order.phone_e164).id
+    period(None, opens_at=time(0, 30))  # for all: but a merchant's own goes before it
+    assert windows(other)[days.today()][0] == time(0, 30)
+    assert windows(order)[days.today()][0] == time.min
+
+
+def test_a_season_changes_hours_and_keeps_days_off(alice: Account) -> None:
+    CallingRules.objects.create(account=alice, days_off=[weekday(2)])
+    order = make_order(alice)
+    first, last = (days.today() + timedelta(days=ahead) for ahead in (1, 3))
+    season = {"first_day": first, "last_day": last, "is_opening": False}
+    period(None, **season, opens_at=time(10), closes_at=time(15), name="Ramadan")
+    found = windows(order)
+    usual, ramadan = (time(9), time(20)), (time(10), time(15))
+    expected = [usual, ramadan, None, ramadan, usual, usual, usual]
+    assert [found.get(days.today() + timedelta(days=ahead)) for ahead in range(7)] == expected
+
+
+def test_public_holidays_are_days_off_for_who_keeps_them(alice: Account, charlie: Account) -> None:
+    rules(alice, keeps_holidays=True)
+    rules(charlie)
+    keeps, works = make_order(alice), make_order(charlie)
+    tomorrow = days.today() + timedelta(days=1)
+    PublicHoliday.objects.update_or_create(day=tomorrow, defaults={"name": "Eid al-Fitr (estimated)"})
+    assert tomorrow not in windows(keeps)
+    assert tomorrow in windows(works)
+    period(alice, first_day=tomorrow, last_day=tomorrow)  # the estimate was wrong
+    assert tomorrow in windows(keeps)
+
+
+def test_the_years_ahead_have_their_public_holidays() -> None:
+    from agents import public_holidays
+
+    public_holidays.write(using="default")
+    year = days.today().year
+    for ahead in range(public_holidays.YEARS_AHEAD):
+        assert PublicHoliday.objects.get(day=date(year + ahead, 7, 5)).name == "Independence Day"
+        assert PublicHoliday.objects.filter(day__year=year + ahead, name__startswith="Eid al-Adha").count() >= 2
+
+
+# --- What can be promised ----------------------------------------------------------------------------------------
+
+
+def at(ahead: int, clock: time) -> str:
+    return f"{days.at(days.today() + timedelta(days=ahead), clock):%Y-%m-%dT%H:%M}"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "clock", "sentence"),
+    [
+        (1, time(1, 6), "On that day customers are called at 09:00–20:00."),
+        (1, time(20), "On that day customers are called at 09:00–20:00."),
+        (2, time(12), "Nobody is called on that day."),
+    ],
+)
+def test_a_promise_lies_in_the_merchants_hours(
+    ahead: int, clock: time, sentence: str, alice: Account, browser: Client
+) -> None:
+    CallingRules.objects.create(account=alice, days_off=[weekday(2)])
+    screen = take(browser, make_order(alice))
+    response = screen.press("callback", at=at(ahead, clock), note="Porte bleue")
+    assert response.status_code == 422
+    assert sentence in response.content.decode()
+    assert "Porte bleue" in response.content.decode()
+    assert CallNote.objects.count() == 0
+    assert screen.press("callback", at=at(1, time(9))).status_code == 302
+
+
+def test_the_button_for_tomorrow_is_the_next_day_that_is_worked(alice: Account, browser: Client) -> None:
+    CallingRules.objects.create(account=alice, opens_at=time(11), days_off=[weekday(1), weekday(2)])
+    order = make_order(alice)
+    screen = take(browser, order)
+    third = days.today() + timedelta(days=3)
+    assert f"{third:%A} <small>11:00</small>" in screen.text
+    assert screen.press("callback_tomorrow").status_code == 302
+    order.refresh_from_db()
+    assert order.call_due_at == datetime.combine(third, time(11), ALGIERS)
+
+
+def test_a_customer_of_two_merchants_is_called_when_both_have_hours(
+    alice: Account, charlie: Account, browser: Client
+) -> None:
+    rules(alice, opens_at=time(9), closes_at=time(14))
+    rules(charlie, opens_at=time(12), closes_at=time(20))
+    order = make_order(alice)
+    make_order(charlie)
+    screen = take(browser, order)
+    assert "12:00–14:00" in screen.press("callback", at=at(1, time(10))).content.decode()
+    assert screen.press("callback", at=at(1, time(13))).status_code == 302
+
+
+# --- Supervisors -------------------------------------------------------------------------------------------------
+
+
+def form(**changes: Any) -> dict[str, Any]:
+    today = days.today().isoformat()
+    return {
+        "account": "",
+        "name": "Ramadan",
+        "first_day": today,
+        "last_day": today,
+        "opens_at": "10:00",
+        "closes_at": "15:30",
+        **changes,
+    }
+
+
+def test_a_supervisor_enters_a_season_and_ends_it(
+    alice: Account, supervisor: User, browser_of: Callable[..., Client]
+) -> None:
+    browser = browser_of(supervisor)
+    assert browser.post("/console/periods/", form(account=str(alice.id), is_opening="on")).status_code == 302
+    made = CallingPeriod.objects.get()
+    assert (made.account, made.name, made.opens_at, made.is_opening) == (alice, "Ramadan", time(10), True)
+    assert "Ramadan" in browser.get("/console/periods/").content.decode()
+    assert browser.post("/console/periods/", {"end": str(made.id)}).status_code == 302
+    assert browser.post("/console/periods/", {"end": "x"}).status_code == 302
+    assert not CallingPeriod.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"closes_at": "09:00"},
+        {"last_day": "2020-01-01"},
+        {"first_day": "2020-01-01", "last_day": "2020-01-02"},
+        {"last_day": "9999-12-31"},
+        {"account": "x"},
+        {"name": "x" * 101},
+        {"opens_at": ""},
+    ],
+)
+def test_hours_that_nobody_could_keep_are_refused(
+    changes: dict[str, str], supervisor: User, browser_of: Callable[..., Client]
+) -> None:
+    assert browser_of(supervisor).post("/console/periods/", form(**changes)).status_code == 422
+    assert not CallingPeriod.objects.exists()

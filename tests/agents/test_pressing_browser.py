@@ -1,0 +1,200 @@
+"""Pressed twice, pressed too soon, pressed out of reach: in a browser, with a stopwatch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, User
+from orders import lifecycle
+from orders.models import CallNote, Order
+from tests.agents.test_agents_hour import DESK, PATIENCE, SCREEN, SECOND, call_next, calls, customers, settled, told
+from tests.factories import make_order, order_line
+from tests.harness.background import eventually
+from tests.harness.browser import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Visits = Callable[..., Visit]
+
+
+def press_twice(page: Page, key: str, *, apart: int, by_mouse: bool) -> None:
+    """So many milliseconds apart, on whatever stands there by then."""
+    box = page.locator(f"[data-key='{key}']").bounding_box()
+    assert box
+    for pause in (apart, 0):
+        if by_mouse:
+            page.mouse.click(box["x"] + 10, box["y"] + 10)
+        else:
+            page.keyboard.press(key)
+        page.wait_for_timeout(pause)
+
+
+@pytest.mark.parametrize("apart", [150, 400, 800])
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_a_double_press_decides_one_customer(
+    script: bool, apart: int, visit: Visits, alice: Account, agent: User
+) -> None:
+    customers(alice, 4)
+    for key, status in (("1", "confirmed"), ("3", "pending_confirmation")):
+        page = visit(java_script_enabled=script).sign_in("samira")
+        page.get_by_role("button", name="Next order").click()
+        page.wait_for_url(SCREEN)
+        settled(page)
+        page.wait_for_timeout(SECOND)
+        press_twice(page, key, apart=apart, by_mouse=not script)
+        noted = 1 if key == "1" else 2
+        eventually(lambda noted=noted, page=page: page.wait_for_timeout(10) or CallNote.objects.count() >= noted)
+        page.wait_for_timeout(SECOND)
+        assert CallNote.objects.count() == noted, "the second customer was not called"
+        expect(page.get_by_role("button", name="Confirm")).to_be_enabled(timeout=PATIENCE)
+        assert CallNote.objects.latest("created_at").order.status == status
+
+
+def test_nor_two_orders_of_one_customer(visit: Visits, alice: Account, agent: User) -> None:
+    for name in ("Robe", "Montre"):
+        make_order(alice, items=[order_line(quantity=1, product_name=name, unit_price=1)])
+    page = visit().sign_in("samira")
+    call_next(page)
+    settled(page)
+    press_twice(page, "1", apart=400, by_mouse=False)
+    page.wait_for_timeout(SECOND)
+    assert sorted(Order.objects.values_list("status", flat=True)) == ["confirmed", "pending_confirmation"]
+
+
+def test_a_possible_duplicate_is_confirmed_with_a_second_press_that_is_no_double_one(
+    visit: Visits, alice: Account, agent: User
+) -> None:
+    for _ in range(2):
+        make_order(alice)
+    page = visit().sign_in("samira")
+    call_next(page)
+    settled(page)
+    press_twice(page, "1", apart=400, by_mouse=False)
+    expect(page.locator(".sure")).to_contain_text("Confirm it all the same?", timeout=PATIENCE)
+    settled(page)
+    assert CallNote.objects.count() == 0
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+    page.get_by_role("link", name="See the order").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Amine Benali")
+    assert Order.objects.filter(status="confirmed").count() == 1
+
+
+def test_a_double_click_ships_and_does_not_deliver(
+    visit: Visits, alice: Account, agent: User, supervisor: User
+) -> None:
+    order = make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    page = visit().sign_in("karim")
+    page.goto(f"/console/orders/order/{order.id}/")
+    ship = page.get_by_role("button", name="Handed to the courier")
+    expect(ship).to_be_enabled()
+    box = ship.bounding_box()
+    assert box
+    for _ in range(2):  # on what stands there by then: Delivered and paid
+        page.mouse.click(box["x"] + 10, box["y"] + 10)
+        page.wait_for_timeout(500)
+    expect(page.get_by_role("button", name="Delivered and paid")).to_be_enabled(timeout=PATIENCE)
+    order.refresh_from_db()
+    assert order.status == "shipped"
+
+
+@pytest.mark.parametrize("gone", ["offline", "the service"])
+def test_out_of_reach_nothing_can_be_pressed_and_the_note_is_kept(
+    gone: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    customers(alice, 1)
+    person = visit()
+    page = person.sign_in("samira")
+    call_next(page)
+    settled(page)
+    screen = page.url
+    page.get_by_label("Note").fill("Livrer le matin")
+    page.get_by_label("Note").blur()
+
+    def stop(route: Any) -> None:
+        route.abort()
+
+    if gone == "offline":
+        person.context.set_offline(True)
+    else:
+        page.route("**/*", stop)
+    for key in ("1", "3", "e"):
+        page.keyboard.press(key)
+    expect(page.locator(".away")).to_contain_text("The service does not answer.", timeout=PATIENCE)
+    expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
+    page.get_by_role("link", name="Edit").click()
+    assert page.url == screen
+
+    person.context.set_offline(False)
+    page.unroute("**/*")
+    expect(page.get_by_role("button", name="Confirm")).to_be_enabled(timeout=PATIENCE)
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+    person.wrongs.clear()  # the browser tells that it could not ask
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+    assert CallNote.objects.get().note == "Livrer le matin"
+
+
+def test_the_desk_stays_out_of_reach_too(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    person = visit()
+    page = person.sign_in("samira")
+    person.context.set_offline(True)
+    page.keyboard.press("0")
+    expect(page.locator(".away")).to_contain_text("The service does not answer.", timeout=PATIENCE)
+    assert page.url.endswith(DESK)
+    person.context.set_offline(False)
+    page.locator("html:not([data-dead])").wait_for(state="attached", timeout=PATIENCE)
+    call_next(page)
+    calls(page, "Customer 0")
+    person.wrongs.clear()
+
+
+# --- Two keys ----------------------------------------------------------------------------------------------------
+
+
+def test_the_key_that_opens_a_panel_chooses_nothing_in_it_at_once(visit: Visits, alice: Account, agent: User) -> None:
+    """`2` twice by a hand that trembles is no “Customer unreachable”, and no key decides beside an open panel."""
+    (order,) = customers(alice, 1)
+    page = visit().sign_in("samira")
+    call_next(page)
+    settled(page)
+    press_twice(page, "2", apart=300, by_mouse=False)
+    page.keyboard.press("Escape")
+    for key in "75":  # 5 is “Switched off” where no panel is open
+        page.keyboard.press(key)
+    page.wait_for_timeout(500)
+    assert CallNote.objects.count() == 0
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    page.wait_for_timeout(SECOND)
+    page.keyboard.press("2")
+    told(page, "is canceled")
+    order.refresh_from_db()
+    assert order.cancel_reason == "Customer unreachable"
+
+
+def test_shortcuts_are_switched_off_by_who_wants_none(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    page = visit().sign_in("samira")
+    page.locator(".menu.person summary").click()
+    page.get_by_role("button", name="Turn shortcuts off").click()
+    told(page, "Shortcuts are off")
+    page = visit().sign_in("samira")  # in another browser too
+    page.keyboard.press("0")
+    page.wait_for_timeout(500)
+    assert page.url.endswith(DESK)
+    expect(page.locator("kbd").first).to_be_hidden()
+    page.get_by_role("button", name="Next order").click()
+    calls(page, "Customer 0")
+    settled(page)
+    page.keyboard.press("1")
+    page.wait_for_timeout(500)
+    assert CallNote.objects.count() == 0
+    page.locator(".menu.person summary").click()
+    page.get_by_role("button", name="Turn shortcuts on").click()
+    told(page, "Shortcuts are on.")

@@ -1,0 +1,198 @@
+"""Test mode's agent and courier: what they do to test orders is what agents and couriers do, events included."""
+
+import json
+from collections.abc import Callable
+from datetime import time, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from agents.models import CallingRules
+from agents.rehearsal import playing
+from codservice.accounts.models import Account
+from orders.models import CallNote, CallState, Order, Status
+from tests.factories import make_order
+from tests.harness.client import ApiClient
+from tests.harness.receivers import Receiver
+from webhooks.engine import Engine
+from webhooks.models import Delivery, Event, Webhook
+
+MOVES = ("confirm", "cancel", "ship", "deliver", "return")
+# To each status the calls that lead there.
+WAYS = {
+    Status.PENDING: (), Status.CONFIRMED: ("confirm",), Status.CANCELED: ("cancel",),
+    Status.SHIPPED: ("confirm", "ship"), Status.DELIVERED: ("confirm", "ship", "deliver"),
+    Status.RETURNED: ("confirm", "ship", "return"),
+}  # fmt: skip
+ENDS = {"confirm": Status.CONFIRMED, "cancel": Status.CANCELED, "ship": Status.SHIPPED, "deliver": Status.DELIVERED,
+        "return": Status.RETURNED}  # fmt: skip
+
+
+@pytest.fixture
+def play(twins_api: ApiClient) -> Callable[..., Any]:
+    def play(order: Order, name: str, body: Any = None, **headers: Any) -> Any:
+        return twins_api.post(f"/api/v1/test/orders/{order.id}/{name}", body, **headers)
+
+    return play
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("name", MOVES)
+def test_each_move_from_each_status(status: Status, name: str, twin: Account, play: Callable[..., Any]) -> None:
+    order = make_order(twin)
+    for step in WAYS[status]:
+        assert play(order, step).status_code == 200
+    events, version = Event.objects.count(), Order.objects.get(id=order.id).version
+
+    answer = play(order, name)
+
+    order.refresh_from_db()
+    if (status, name) in Order.MOVES:
+        assert (answer.status_code, answer.json()["status"], order.status) == (200, ENDS[name], ENDS[name])
+        assert answer.json()["status_history"][-1]["actor"] == "Test agent"
+        assert answer["X-Service-Mode"] == "test"
+    elif status == ENDS[name]:
+        assert (answer.status_code, answer.json()["status"]) == (200, status), "to try again is safe"
+        assert (Event.objects.count(), order.version) == (events, version)
+    else:
+        left = name == "cancel" and status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED)
+        code = "order_not_cancellable" if left else "order_already_decided"
+        assert (answer.status_code, answer.json()["error"], order.status) == (422, code, status)
+        assert (Event.objects.count(), order.version) == (events, version)
+
+
+def test_the_answer_is_the_orders_detail(twin: Account, twins_api: ApiClient, play: Callable[..., Any]) -> None:
+    order = make_order(twin)
+    assert play(order, "confirm").json() == twins_api.get(f"/api/v1/orders/{order.id}").json()
+
+
+def test_a_cancel_may_have_a_reason(twin: Account, play: Callable[..., Any]) -> None:
+    order = make_order(twin)
+    assert play(order, "cancel", {"reason": 7}).status_code == 422
+    assert play(order, "cancel", {"reason": "Customer refused"}).json()["cancel_reason"] == "Customer refused"
+
+
+@pytest.mark.parametrize("outcome", playing.OUTCOMES)
+def test_a_call_is_noted_and_planned(outcome: CallNote.Outcome, twin: Account, play: Callable[..., Any]) -> None:
+    order = make_order(twin)
+    answer = play(order, "call", {"outcome": outcome})
+    assert answer.status_code == 200
+    (note,) = answer.json()["call_notes"]
+    assert (note["outcome"], note["agent"], note["callback_at"] is not None) == (
+        outcome, "Test agent", outcome == "callback"
+    )  # fmt: skip
+    before, order = order, Order.objects.get(id=order.id)
+    assert (order.status, order.call_state) == (Status.PENDING, CallState.TEST), "nobody is ever called for it"
+    assert order.call_due_at > before.call_due_at
+    assert order.call_attempts == (outcome in ("no_answer", "busy", "switched_off"))
+
+
+def test_a_call_is_planned_by_the_live_accounts_rules(alice: Account, twin: Account, play: Callable[..., Any]) -> None:
+    CallingRules.objects.create(
+        account=alice, opens_at=time(0), closes_at=time(23, 59), retry_minutes=5, days_off=[], most_attempts=9
+    )
+    order = make_order(twin)
+    play(order, "call", {"outcome": "busy"})
+    note = CallNote.objects.get()
+    assert timedelta(minutes=5) <= Order.objects.get().call_due_at - note.created_at < timedelta(hours=20)
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"outcome": None}, {"outcome": "answered"}, {"outcome": ["busy"]}, {"outcome": 1}]
+)
+def test_an_outcome_that_decides_or_does_not_exist_is_refused(
+    body: dict[str, Any], twin: Account, play: Callable[..., Any]
+) -> None:
+    answer = play(make_order(twin), "call", body)
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["outcome"])
+    assert CallNote.objects.count() == 0
+
+
+def test_nobody_is_called_for_what_is_decided(twin: Account, play: Callable[..., Any]) -> None:
+    order = make_order(twin)
+    play(order, "confirm")
+    answer = play(order, "call", {"outcome": "busy"})
+    assert (answer.status_code, answer.json()["error"]) == (422, "order_already_decided")
+
+
+def test_a_call_that_is_sent_again_with_its_key_is_noted_once(twin: Account, play: Callable[..., Any]) -> None:
+    order = make_order(twin)
+    for _ in range(2):
+        assert play(order, "call", {"outcome": "busy"}, headers={"Idempotency-Key": "1"}).status_code == 200
+    assert CallNote.objects.count() == 1
+
+
+def test_to_a_live_key_there_is_no_such_path(alice: Account, api: ApiClient, api_for: Callable[..., ApiClient]) -> None:
+    order = make_order(alice)
+
+    def said(client: ApiClient, method: str, path: str) -> tuple[Any, ...]:
+        answer = client.generic(method, path)
+        names = {n: v for n, v in answer.headers.items() if not n.startswith("X-R")}
+        return answer.status_code, answer.content, names
+
+    for client in (api, api_for(alice, scopes=["orders:read"])):
+        for method in ("GET", "POST", "OPTIONS", "DELETE"):
+            unknown = said(client, method, f"/api/v1/test/orders/{order.id}/nothing")
+            assert unknown[0] == 404
+            for name in (*MOVES, "call"):
+                assert said(client, method, f"/api/v1/test/orders/{order.id}/{name}") == unknown
+    assert Order.objects.get().status == Status.PENDING
+
+
+def test_only_the_twins_orders_are_played_with(
+    alice: Account, charlie: Account, play: Callable[..., Any], api_for: Callable[..., ApiClient]
+) -> None:
+    charlies_twin = make_order(charlie)
+    for order in (make_order(alice), charlies_twin, Order(id=uuid4())):
+        for name in MOVES:
+            assert play(order, name).status_code == 404
+        assert play(order, "call", {"outcome": "busy"}).status_code == 404
+    assert set(Order.objects.values_list("status", flat=True)) == {Status.PENDING}
+
+
+def test_it_needs_the_scope(alice: Account, twin: Account, api_for: Callable[..., ApiClient]) -> None:
+    order = make_order(twin)
+    answer = api_for(alice, is_test=True, scopes=["orders:read"]).post(f"/api/v1/test/orders/{order.id}/confirm")
+    assert answer.status_code == 403
+
+
+def test_a_move_costs_few_statements(
+    twin: Account, play: Callable[..., Any], django_assert_max_num_queries: Any
+) -> None:
+    order = make_order(twin)
+    play(order, "nothing")  # the key is known
+    with django_assert_max_num_queries(7):
+        play(order, "confirm")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_confirmed_test_order_reaches_the_webhook_of_the_twin(
+    alice: Account,
+    twin: Account,
+    play: Callable[..., Any],
+    webhook_to: Callable[..., Webhook],
+    receiver: Receiver,
+    engine: Engine,
+    settings: Any,
+) -> None:
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    webhook_to(receiver.url("/live"))
+    webhook_to(receiver.url("/test"), account=twin)
+    play(make_order(twin), "confirm")
+    engine.drain()
+    (request,) = receiver.requests
+    assert (request.path, request.headers["x-service-mode"]) == ("/test", "test")
+    assert json.loads(request.body)["event"] == "order.confirmed"
+    assert Delivery.objects.get().status == "delivered"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_deliveries_of_the_live_account_have_no_mode(
+    alice: Account, webhook_to: Callable[..., Webhook], receiver: Receiver, engine: Engine, settings: Any,
+    delivery_of: Callable[..., Delivery],
+) -> None:  # fmt: skip
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    delivery_of(webhook_to(receiver.url("/live")))
+    engine.drain()
+    assert "x-service-mode" not in receiver.requests[0].headers

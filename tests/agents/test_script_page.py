@@ -1,0 +1,71 @@
+"""The account's page of what agents say: what is saved there is what they read, and how it reads is shown before."""
+
+import pytest
+from django.test import Client
+
+from agents.models import CallingRules
+from codservice.accounts.models import Account, SecurityEntry
+from tests import factories
+
+PAGE = "/account/script"
+FRENCH = "Bonjour {nom}, ici {boutique} : {produit} pour {wilaya}, {somme}."
+ARABIC = "السلام عليكم {الاسم}، {المنتج} بـ {المبلغ} إلى {الولاية}"
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+def test_what_is_saved_is_what_agents_read(browser: Client, alice: Account) -> None:
+    CallingRules.objects.create(account=alice, most_attempts=3)
+    assert "There is no script yet" in browser.get(PAGE).content.decode()
+
+    assert browser.post(PAGE, {"script_fr": f" {FRENCH}\r\nMerci", "script_ar": ARABIC}).url == PAGE
+
+    rules = CallingRules.objects.get()
+    assert (rules.script_fr, rules.script_ar, rules.most_attempts) == (f"{FRENCH}\nMerci", ARABIC, 3)
+    assert SecurityEntry.objects.filter(action="call_script", account_id=alice.id, actor_id=alice.holder_id).exists()
+    text = browser.get(PAGE).content.decode()
+    read = "Bonjour Nadia Cherif, ici Alice&#x27;s shop : 2 × Robe kabyle pour Alger, 4\u202f500 DA.<br>Merci"
+    assert f'<div lang="fr" dir="auto"><p>{read}</p></div>' in text
+    assert "السلام عليكم نادية شريف، 2 × قفطان بـ 4\u202f500 دج إلى الجزائر" in text
+
+
+def test_how_it_reads_is_shown_and_not_saved(browser: Client) -> None:
+    answer = browser.post(PAGE, {"script_fr": "Bonjour {nom}", "preview": "1"})
+    assert (answer.status_code, CallingRules.objects.exists()) == (200, False)
+    text = answer.content.decode()
+    assert "<p>Bonjour Nadia Cherif</p>" in text
+    assert "Bonjour {nom}</textarea>" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<script>alert(1)</script>", "{{ request.user }}", "{% debug %}", "{name.__class__}", "%(name)s", "{0}", "{"],
+)
+def test_nothing_else_in_it_means_anything(browser: Client, text: str) -> None:
+    browser.post(PAGE, {"script_ar": text})
+    page = browser.get(PAGE)
+    assert page.context["read"] == [("ar", text)]
+    assert "<script>alert" not in page.content.decode()
+
+
+def test_one_that_is_too_long_is_refused(browser: Client) -> None:
+    assert browser.post(PAGE, {"script_fr": "x" * 2001}).status_code == 422
+    assert not CallingRules.objects.exists()
+
+
+def test_merchants_write_their_own_and_readers_look(browser: Client, alice: Account, charlie: Account) -> None:
+    CallingRules.objects.create(account=charlie, script_fr="Charlie")
+    browser.post(PAGE, {"script_fr": "Alice"})
+    assert CallingRules.objects.get(account=charlie).script_fr == "Charlie"
+    reader = factories.UserFactory()
+    alice.memberships.create(user=reader, role="reader")
+    browser.force_login(reader)
+    page = browser.get(PAGE).content.decode()
+    assert "<p>Alice</p>" in page
+    assert "Save the script" not in page
+    assert browser.post(PAGE, {"script_fr": "x"}).status_code == 403

@@ -1,0 +1,143 @@
+"""A customer with several orders: each is chosen and decided by itself, or all are confirmed by one answer."""
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account, User
+from orders import editing, lifecycle
+from orders.models import CallNote, Order, Status
+from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
+from tests.factories import make_order, order_line
+from webhooks.models import Event
+
+Browsers = Callable[..., Client]
+
+
+@pytest.fixture
+def browser(agent: User, browser_of: Browsers) -> Client:
+    return browser_of(agent)
+
+
+def orders_of(alice: Account, charlie: Account, count: int = 3) -> list[Order]:
+    return [
+        make_order(
+            (alice, charlie)[number % 2], items=[order_line(quantity=1, product_name=f"P{number}", unit_price=1)]
+        )
+        for number in range(count)
+    ]
+
+
+def statuses() -> list[str]:
+    return list(Order.objects.order_by("id").values_list("status", flat=True))
+
+
+def test_an_address_that_all_share_is_said_once(alice: Account, charlie: Account, browser: Client) -> None:
+    orders = orders_of(alice, charlie)
+    screen = take(browser, orders[0])
+    assert screen.text.count("12 rue Didouche Mourad") == 1
+    editing.edit(orders[1].id, editing.Edit(customer_address="Cité 5 juillet"), actor=Actor.of_command("test"))
+    text = browser.get(screen.address).content.decode()
+    assert text.count("<bdi>12 rue Didouche Mourad</bdi></dd>") == 2
+
+
+def test_the_choice_moves_on_to_the_next_order(alice: Account, charlie: Account, browser: Client) -> None:
+    first, second, third = orders_of(alice, charlie)
+    screen = take(browser, first)
+    response = screen.press("confirm", order=str(second.id))
+    assert response.url == f"{screen.address}?order={third.id}"
+    screen = Screen(browser, response.url)
+    assert browser.get(response.url).context["chosen"] == str(third.id)
+    assert screen.press("cancel", order=str(third.id)).url == screen.address  # the first again
+    assert statuses() == ["pending_confirmation", "confirmed", "canceled"]
+
+
+def test_a_duplicate_is_cancelled_by_one_button(alice: Account, browser: Client) -> None:
+    make_order(alice)
+    second = make_order(alice)
+    screen = next_order(browser)
+    assert screen.text.count('value="cancel:Duplicate" form="outcome"') == 2
+    screen.press("cancel:Duplicate", order=str(second.id))
+    second.refresh_from_db()
+    assert (second.status, second.cancel_reason) == (Status.CANCELED, "Duplicate")
+
+
+def test_all_orders_are_confirmed_by_one_answer(alice: Account, charlie: Account, browser: Client) -> None:
+    orders = orders_of(alice, charlie)
+    screen = next_order(browser)
+    assert "Does the customer want all 3 orders, 13\u202f501.50 DA together?" in screen.text
+    response = screen.press("confirm_all", note="Livrer ensemble")
+    assert response.url == DESK
+    assert told(response).startswith("3 orders of Amine Benali are confirmed.")
+    assert statuses() == ["confirmed"] * 3
+    assert Event.objects.filter(kind=Event.Kind.ORDER_CONFIRMED).count() == 3
+    notes = CallNote.objects.filter(order__in=orders)
+    assert set(notes.values_list("outcome", "note")) == {("answered", "Livrer ensemble")}
+    assert notes.count() == 3
+    screen.press("confirm_all", note="Livrer ensemble")  # the same answer again
+    assert CallNote.objects.count() == 3
+
+
+def test_one_order_is_not_confirmed_by_an_answer_for_all(order: Order, screen_of: Callable[[], Screen]) -> None:
+    assert 'value="confirm_all"' not in screen_of().text
+
+
+@pytest.fixture
+def screen_of(browser: Client) -> Callable[[], Screen]:
+    return lambda: next_order(browser)
+
+
+def test_all_or_none_are_confirmed(alice: Account, charlie: Account, browser: Client) -> None:
+    orders = orders_of(alice, charlie)
+    screen = next_order(browser)
+    lifecycle.cancel(orders[1].id, actor=Actor(Role.API, "Shop"))
+    response = screen.press("confirm_all")
+    assert response.status_code == 409
+    assert statuses() == ["pending_confirmation", "canceled", "pending_confirmation"]
+    assert CallNote.objects.count() == 0
+
+
+def test_an_order_that_nobody_has_seen_is_not_confirmed(alice: Account, charlie: Account, browser: Client) -> None:
+    orders_of(alice, charlie, 2)
+    screen = next_order(browser)
+    make_order(charlie)
+    assert screen.press("confirm_all").url == screen.address
+    assert statuses() == ["confirmed", "confirmed", "pending_confirmation"]
+
+
+def test_a_stranger_confirms_nothing(
+    alice: Account, charlie: Account, browser: Client, colleague: User, browser_of: Browsers
+) -> None:
+    orders_of(alice, charlie)
+    screen = next_order(browser)
+    screen.browser = browser_of(colleague)
+    assert screen.press("confirm_all").status_code == 409
+    assert set(statuses()) == {"pending_confirmation"}
+
+
+def test_twenty_orders_cost_as_much_as_two(alice: Account, charlie: Account, browser: Client) -> None:
+    counts = []
+    for count in (2, 12):
+        orders_of(alice, charlie, count)
+        screen = next_order(browser)
+        with CaptureQueriesContext(connection) as queries:
+            assert screen.press("confirm_all", pause="on").url == DESK
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def test_the_orders_page_shows_the_customers_others_and_duplicates(
+    alice: Account, charlie: Account, browser: Client
+) -> None:
+    first, second = make_order(alice), make_order(charlie, external_id="OTHER-1")
+    elsewhere = make_order(alice, phone="0770999999", external_id="TWICE")
+    text = browser.get(order_page(first)).content.decode()
+    assert text.index("Perhaps a duplicate of") < text.index("TWICE") < text.index("Other orders of this number")
+    others = text.partition("Other orders of this number")[2].partition("</section>")[0]
+    assert order_page(second) in others
+    assert order_page(first) not in others
+    assert order_page(elsewhere) not in others

@@ -1,0 +1,288 @@
+"""The call center's figures are what the rows say, whatever is summed up already, by plain SQL over all of them."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from decimal import Decimal
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+from django.db import connection, connections, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from agents.models import CallDay, CallFigure
+from agents.supervision import performance, summing
+from codservice import days
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, User
+from orders import daily, editing, lifecycle
+from orders.cancel_reasons import CancelReason
+from orders.models import CallNote, ChangedDay, Order, StatusChange
+from orders.tasks import sum_up_days
+from tests import factories
+from tests.harness.background import at_once
+from tests.orders.test_daily import Life
+
+pytestmark = pytest.mark.django_db
+
+# --- The same by plain SQL, row by row -------------------------------------------------------------------------------
+
+_LIVE = "o.account_id IN (SELECT id FROM accounts_account WHERE live_id IS NULL)"
+_CALLS = "('answered', 'callback', 'no_answer', 'busy', 'switched_off', 'wrong_number')"
+_PUNCTUAL = "interval '15 minutes'"
+# A part's rows: when, whose order, by whom, the minutes that it waited, and the figure that it is one of.
+_PARTS = {
+    "calls": f"""SELECT n.created_at AS at, o.*, n.agent_id AS person, NULL::float AS waited, '' AS reason
+        FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id WHERE n.outcome IN {_CALLS} AND {_LIVE}""",
+    "reached": f"""SELECT n.created_at AS at, o.*, n.agent_id AS person, NULL::float AS waited, '' AS reason
+        FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
+        WHERE n.outcome IN ('answered', 'callback') AND {_LIVE}""",
+    "first_call": f"""SELECT DISTINCT ON (o.id) n.created_at AS at, o.*, n.agent_id AS person,
+            greatest(round(extract(epoch FROM n.created_at - o.created_at) / 60), 0)::float AS waited, '' AS reason
+        FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id WHERE n.outcome IN {_CALLS} AND {_LIVE}
+        ORDER BY o.id, n.created_at, n.id""",
+    **{
+        name: f"""SELECT s.at, o.*, s.user_id AS person,
+            greatest(round(extract(epoch FROM s.at - o.created_at) / 60), 0)::float AS waited, s.reason
+        FROM orders_statuschange s JOIN orders_order o ON o.id = s.order_id
+        WHERE s.from_status = 'pending_confirmation' AND s.to_status IN ({moves}) AND {_LIVE}
+            AND s.user_id IN (SELECT id FROM accounts_user WHERE is_staff)"""
+        for name, moves in (
+            ("confirmed", "'confirmed'"), ("canceled", "'canceled'"), ("decision", "'confirmed', 'canceled'")
+        )
+    },
+    **{
+        name: f"""SELECT s.at, o.*, (SELECT c.user_id FROM orders_statuschange c
+            WHERE c.order_id = o.id AND c.to_status = 'confirmed' ORDER BY c.at DESC LIMIT 1) AS person,
+            NULL::float AS waited, '' AS reason
+        FROM orders_statuschange s JOIN orders_order o ON o.id = s.order_id WHERE s.to_status = '{name}' AND {_LIVE}"""
+        for name in ("delivered", "returned")
+    },
+    **{
+        name: f"""SELECT n.callback_at AS at, o.*, n.agent_id AS person, NULL::float AS waited, '' AS reason
+        FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id
+        WHERE n.callback_at < now() - {_PUNCTUAL} AND {_LIVE} AND {more} AND NOT EXISTS (
+            SELECT FROM orders_callnote e WHERE e.order_id = o.id AND e.outcome IN {_CALLS}
+                AND e.created_at > n.created_at AND e.created_at < n.callback_at - {_PUNCTUAL}
+        ) AND NOT EXISTS (
+            SELECT FROM orders_statuschange s WHERE s.order_id = o.id
+                AND s.at > n.created_at AND s.at < n.callback_at - {_PUNCTUAL}
+        )"""
+        for name, more in (
+            ("promises", "true"),
+            ("kept", f"""EXISTS (
+                SELECT FROM orders_callnote e WHERE e.order_id = o.id AND e.outcome IN {_CALLS}
+                    AND e.created_at > n.created_at
+                    AND e.created_at BETWEEN n.callback_at - {_PUNCTUAL} AND n.callback_at + {_PUNCTUAL})"""),
+        )
+    },
+}  # fmt: skip
+_LOCAL = "(r.at AT TIME ZONE 'Africa/Algiers')"
+_KEYS = {
+    "all": "''",
+    "day": f"{_LOCAL}::date::text",
+    "agent": "r.person::text",
+    "merchant": "r.account_id::text",
+    "wilaya": "r.wilaya_code",
+    "source": "coalesce(r.source, '')",
+    "hour": f"lpad(extract(hour FROM {_LOCAL})::text, 2, '0')",
+    "reason": "trim(split_part(r.reason, ':', 1))",
+    "product": "coalesce(i.product_id::text, i.product_name)",
+}
+_LINES = """CROSS JOIN LATERAL (
+    SELECT product_id, product_name, sum(quantity * unit_price) AS amount FROM (
+        SELECT product_id, CASE WHEN product_id IS NULL THEN product_name END AS product_name, quantity, unit_price
+        FROM orders_orderitem WHERE order_id = r.id
+    ) l GROUP BY product_id, product_name
+) i"""
+
+
+def plainly(part: str, by: str, first: date, last: date) -> dict[str, tuple[int, Decimal, Any]]:
+    """By key: how many, what they come to, and the middle of the minutes that they waited."""
+    amount = "i.amount" if by == "product" else "r.total_amount"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {_KEYS[by]}, count(*), sum({amount}), percentile_cont(0.5) WITHIN GROUP (ORDER BY r.waited)"
+            f" FROM ({_PARTS[part]}) r {_LINES if by == 'product' else ''}"
+            f" WHERE {_LOCAL}::date BETWEEN %s AND %s GROUP BY 1",
+            [first, last],
+        )
+        rows = cursor.fetchall()
+    middle = part in ("first_call", "decision")
+    return {
+        key: (count, amount, timedelta(minutes=minutes) if middle else None)
+        for key, count, amount, minutes in rows
+        if key is not None
+    }
+
+
+def assert_rows(rows: list[performance.Figures], by: str, first: date, last: date) -> None:
+    for part in _PARTS:
+        wanted = plainly(part, by, first, last)
+        if part in ("first_call", "decision"):
+            found = {row.key: getattr(row, part) for row in rows if getattr(row, part) is not None}
+            assert found == {key: middle for key, (_, _, middle) in wanted.items()}, (by, part)
+        elif part in ("confirmed", "canceled", "delivered", "returned"):
+            sums = {row.key: (getattr(row, part), getattr(row, f"{part}_amount")) for row in rows if getattr(row, part)}
+            assert sums == {key: (count, amount) for key, (count, amount, _) in wanted.items()}, (by, part)
+        else:
+            counts = {row.key: getattr(row, part) for row in rows if getattr(row, part)}
+            assert counts == {key: count for key, (count, _, _) in wanted.items()}, (by, part)
+
+
+def assert_equal(last: date | None = None, length: int = 30) -> None:
+    last = last or days.today()
+    first = last - timedelta(days=length - 1)
+    for by in performance.DIMENSIONS:
+        summary = performance.look(first, last, by)
+        assert_rows(summary.rows, by, first, last)
+    assert_rows([summary.total], "all", first, last)
+    assert_rows([summary.before], "all", first - timedelta(days=length), first - timedelta(days=1))
+    reasons = {row.key: row.canceled for row in summary.reasons}
+    assert reasons == {key: count for key, (count, _, _) in plainly("canceled", "reason", first, last).items()}
+    waiting = Order.live.filter(status="pending_confirmation").values_list("total_amount", flat=True)
+    assert [sum(column) for column in zip(*summary.backlog, strict=True)] == [len(waiting), sum(waiting, Decimal(0))]
+
+
+# --- Whatever happens ------------------------------------------------------------------------------------------------
+
+
+class CallsLife(Life):
+    """The call center's people do it, and promise calls, some of which they make."""
+
+    def __init__(self, seed: int, *accounts: Account) -> None:
+        super().__init__(seed, *accounts)
+        self.people = [self.agent, factories.AgentFactory(role="Supervisors")]
+
+    def actor(self) -> Actor:
+        return Actor.of_user(self.people[1])
+
+    def call(self, order: Order) -> None:
+        outcome = self.chance.choice(["no_answer", "callback", "callback", "answered", "note", "skipped"])
+        at = timezone.now() + timedelta(minutes=self.chance.randrange(-3000, 3000)) if outcome == "callback" else None
+        lifecycle.add_call_note(
+            order.id, agent=self.chance.choice(self.people), outcome=CallNote.Outcome(outcome), callback_at=at
+        )
+
+    def confirm(self, order: Order) -> None:
+        lifecycle.confirm(order.id, actor=self.actor())
+
+    def cancel(self, order: Order) -> None:
+        reason = self.chance.choice([CancelReason.DUPLICATE.said("of Monday's"), "Too : dear", "", "<b>"])
+        merchants = Actor.of_user(order.account.holder) if order.account.holder else self.actor()
+        lifecycle.cancel(order.id, actor=self.chance.choice([self.actor(), self.actor(), merchants]), reason=reason)
+
+    def date_back(self, order: Order) -> None:
+        """Or one row alone, so that what stands around it is no longer what it was."""
+        by = timedelta(minutes=self.chance.choice([10, 400, 1440, 1440, 2880, 7200]))
+        one: list[Callable[[], Any]] = [
+            lambda: CallNote.objects.filter(order=order).update(callback_at=F("callback_at") - by),
+            lambda: CallNote.objects.filter(order=order).update(created_at=F("created_at") - by),
+            lambda: StatusChange.objects.filter(order=order).exclude(from_status=None).update(at=F("at") - by),
+            lambda: CallNote.objects.filter(order=order).update(agent=self.chance.choice([None, *self.people])),
+            lambda: StatusChange.objects.filter(order=order).update(user=self.chance.choice([None, *self.people])),
+        ]
+        if self.chance.random() < 0.5:
+            super().date_back(order)
+            CallNote.objects.filter(order=order).update(callback_at=F("callback_at") - by)
+        else:
+            self.chance.choice(one)()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_figures_are_what_the_rows_say_whatever_happened(
+    seed: int, alice: Account, charlie: Account, twin: Account, settings: Any
+) -> None:
+    settings.CUSTOMER_RETENTION_DAYS = 730
+    life = CallsLife(seed, alice, twin, charlie)
+    for number in range(260):
+        life.step()
+        if number % 50 == 49:
+            assert_equal()
+    while sum_up_days() > 1:
+        pass
+    yesterday = days.today() - timedelta(days=1)
+    assert not ChangedDay.objects.exists()
+    assert CallDay.objects.filter(day=yesterday - timedelta(days=1)).exists()
+    assert CallFigure.objects.exists()
+    assert_equal()
+    assert_equal(yesterday, 3)
+    daily.begin_anew()
+    assert ChangedDay.objects.filter(account=None).exists()
+    assert_equal()
+    while sum_up_days() > 1:
+        pass
+    assert not ChangedDay.objects.exists()
+    assert_equal()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(alice: Account, charlie: Account) -> None:
+    agent = factories.AgentFactory()
+    for account in (alice, charlie):
+        for _ in range(6):
+            factories.make_order(account)
+    past = timedelta(days=3)
+    Order.objects.update(created_at=F("created_at") - past, updated_at=F("updated_at") - past)
+    StatusChange.objects.update(at=F("at") - past)
+    done = Flag()
+
+    def sum_up() -> None:
+        while not done.is_set():
+            summing.sum_up()
+        connections.close_all()
+
+    def work(number: int) -> None:
+        account = (alice, charlie)[number % 2]
+        for order in Order.objects.filter(account=account, status="pending_confirmation").order_by("id"):
+            editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=Actor.of_user(agent))
+            note = lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+            assert note
+            CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - timedelta(days=number % 3))
+
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(sum_up) for _ in range(2)]
+        at_once(6, work)
+        done.set()
+        for other in others:
+            other.result()
+    assert_equal()
+    while summing.sum_up():
+        pass
+    assert_equal()
+
+
+def test_to_look_costs_one_statement_and_writes_nothing(alice: Account, django_assert_num_queries: Any) -> None:
+    factories.make_order(alice)
+    StatusChange.objects.update(at=F("at") - timedelta(days=2))
+    with django_assert_num_queries(1):
+        performance.look(days.today() - timedelta(days=91), days.today(), "product")
+    assert not CallDay.objects.exists()
+
+
+def test_one_sums_up_at_a_time(alice: Account, transactional_db: None) -> None:
+    factories.make_order(alice)
+    StatusChange.objects.update(at=F("at") - timedelta(days=2))
+
+    def meanwhile() -> bool:
+        try:
+            return summing.sum_up()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [summing._SUMMING])
+        assert pool.submit(meanwhile).result() is False
+    assert not CallDay.objects.exists()
+    summing.sum_up()
+    assert CallDay.objects.exists()
+
+
+def test_what_is_decided_costs_no_note_of_a_day(alice: Account, django_user_model: type[User]) -> None:
+    agent = factories.AgentFactory()
+    order = factories.make_order(alice)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK, callback_at=timezone.now())
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    assert not ChangedDay.objects.exists()

@@ -1,0 +1,226 @@
+"""Each address of the URL configuration, whatever has become of the database meanwhile: it takes no writes, or its
+tables have a column more.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from django.apps import apps
+from django.db import connection
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
+
+from agents.models import Claim
+from codservice.accounts import authentication
+from codservice.accounts.models import Account, ApiKey
+from tests import factories
+from tests.harness.client import ApiClient
+from tests.harness.database import database_url
+from tests.harness.deliveries import write_delivery
+from webhooks.models import Webhook
+
+pytestmark = pytest.mark.django_db(transaction=True)
+API = "/api/v1/"
+_SAFE = ("get", "head")
+
+
+def routes(patterns: Any = None, prefix: str = "/") -> Iterator[tuple[str, Callable[..., Any]]]:
+    for entry in get_resolver().url_patterns if patterns is None else patterns:
+        route = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            yield from routes(entry.url_patterns, route)
+        elif isinstance(entry, URLPattern) and "^" not in route:
+            yield route, entry.callback
+
+
+class World:
+    """A merchant with something at every address, and everybody who may ask for it."""
+
+    def __init__(self, alice: Account, webhook_to: Callable[..., Webhook]) -> None:
+        factories.make_groups()
+        Account.objects.update(rate_limit=1_000_000)
+        people = {
+            "holder": alice.holder,
+            "agent": factories.AgentFactory(),
+            "supervisor": factories.AgentFactory(role="Supervisors"),
+            "operator": factories.UserFactory(is_staff=True, is_superuser=True),
+        }
+        product = factories.ProductFactory(account=alice, sku="ROB-01")
+        factories.open_always()
+        self.order = factories.make_order(alice)
+        self.webhook = webhook_to("https://shop.example/hooks")
+        self.delivery = write_delivery(self.webhook, "failed", attempts=4)
+        self.agent = people["agent"]
+        self.browsers = {"nobody": Client(raise_request_exception=False)}
+        for name, person in people.items():
+            self.browsers[name] = Client(raise_request_exception=False)
+            self.browsers[name].force_login(person)
+        self.browsers["agent"].post("/console/desk/next/")
+        key, text = ApiKey.issue(alice, name="Shop")
+        self.api = ApiClient(text)
+        self.testing = ApiClient(ApiKey.issue(alice, name="Trial", is_test=True)[1])
+        self.ids = {
+            "claim_id": Claim.objects.get().id,
+            "order_id": self.order.id,
+            "user_id": self.agent.id,
+            "account_id": alice.id,
+            "name": "orders",
+            "uidb64": "x",
+            "token": "x-y",
+            "app_label": "accounts",
+            "content_type_id": 1,
+        }
+        self.objects = {"orders": self.order, "webhooks": self.webhook, "deliveries": self.delivery, "keys": key}
+        self.objects |= {
+            "user": people["holder"],
+            "account": alice,
+            "apikey": key,
+            "product": product,
+            "products": product,
+        }
+
+    def path_of(self, route: str) -> str:
+        """The address of something that is there."""
+
+        def fill(match: re.Match[str]) -> str:
+            before = [self.objects[word] for word in re.findall(r"\w+", route[: match.start()]) if word in self.objects]
+            return str(self.ids.get(match[1]) or (before[-1].pk if before else "x"))
+
+        return re.sub(r"<(?:\w+:)?(\w+)>", fill, route)
+
+    def addresses(self, *people: str) -> list[tuple[str, str]]:
+        """Who may ask for which page: strangers for all but others' houses, and each for their own."""
+        paths = sorted({self.path_of(route) for route, _ in routes() if not route.startswith(API)})
+        houses = {"nobody": "", "holder": "/account/", "agent": "/console/", "supervisor": "/console/"}
+        houses["operator"] = "/console/"
+        return [
+            (name, path)
+            for name in people or houses
+            for path in paths
+            if path.startswith(houses[name]) and (name != "nobody" or not path.startswith(("/account/o", "/console/")))
+        ]
+
+    def pages(self, *people: str) -> dict[tuple[str, str], int]:
+        """What becomes of a GET of each page, by who asks and its address."""
+        return {(name, path): self.browsers[name].get(path).status_code for name, path in self.addresses(*people)}
+
+    def reads(self) -> dict[str, int]:
+        """What becomes of each GET of the API."""
+        authentication.forget_believed()
+        found = [(route, view.actions) for route, view in routes() if route.startswith(API)]
+        paths = [self.path_of(route) for route, actions in found if "get" in actions]
+        paths += [f"{API}orders?q=amine", f"{API}inventory?q=rob", f"{API}inventory?page=1"]
+        paths = [path + "?wilaya=16" if path.endswith("lookup") else path for path in paths]
+        return {path: self.api.get(path).status_code for path in paths}
+
+    def writes(self, number: int = 0) -> dict[tuple[str, str], Any]:
+        """The answers to each call of the API that changes something."""
+        bodies = {
+            ("post", f"{API}orders"): factories.order_body(external_id=f"n{number}"),
+            ("post", f"{API}orders/batch"): {"orders": [factories.order_body(external_id=f"b{number}")]},
+            ("post", f"{API}webhooks/{self.webhook.id}/recover"): {"since": timezone.now().isoformat()},
+            ("put", f"{API}shipping-fees"): {"fees": [{"wilaya": "16", "home": number}]},
+            ("put", f"{API}inventory"): {"updates": [{"sku": "ROB-01", "quantity": number}]},
+            ("put", f"{API}products"): {"products": [{"sku": "ROB-01", "name": f"Robe {number}", "price": 1}]},
+            ("post", f"{API}webhooks"): {"url": f"https://shop.example/{number}", "events": ["order.confirmed"]},
+        }
+        found = [(route, view.actions) for route, view in routes() if route.startswith(API)]
+        calls = [
+            (verb, self.path_of(route)) for route, actions in found for verb in actions if verb not in ("get", "head")
+        ]
+        sent = {"content_type": "application/json", "headers": {"Idempotency-Key": f"key-{number}"}}
+        return {
+            call: getattr(self.testing if "/test/" in call[1] else self.api, call[0])(
+                call[1], {"outcome": "busy"} if call[1].endswith("/call") else bodies.get(call, {}), **sent
+            )
+            for call in sorted(calls)
+        }
+
+    def all(self, number: int) -> list[dict[Any, int]]:
+        """Of each call of the API and the pages of who works there, what becomes of it."""
+        written = {call: answer.status_code for call, answer in self.writes(number).items()}
+        return [self.reads(), self.pages("holder", "agent"), written]
+
+
+@pytest.fixture
+def world(alice: Account, webhook_to: Callable[..., Webhook], names: dict[str, Any]) -> World:
+    return World(alice, webhook_to)
+
+
+@contextmanager
+def database_that_takes_no_writes() -> Iterator[None]:
+    def become(state: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET default_transaction_read_only = {state}")
+
+    become("on")
+    try:
+        yield
+    finally:
+        become("off")
+
+
+def test_the_api_is_read_where_the_database_takes_no_writes(world: World) -> None:
+    """Also a key whose last use would be noted."""
+    with database_that_takes_no_writes():
+        answers = world.reads()
+    assert len(answers) > 6
+    assert {path: status for path, status in answers.items() if status != 200} == {}
+    assert not ApiKey.objects.exclude(last_used_at=None).exists()
+
+
+def test_calls_that_write_are_503_where_the_database_takes_no_writes(world: World) -> None:
+    with database_that_takes_no_writes():
+        answers = world.writes()
+    assert len(answers) > 6
+    for call, answer in answers.items():
+        assert (answer.status_code, answer.headers.get("Retry-After")) == (503, "1"), (call, answer.content)
+        assert answer.json()["error"] == "unavailable"
+
+
+def test_pages_are_read_where_the_database_takes_no_writes(world: World) -> None:
+    before = world.pages()
+    with database_that_takes_no_writes():
+        now = world.pages()
+    assert 200 in before.values()
+    assert {page: status for page, status in now.items() if status != before[page]} == {}
+
+
+def test_forms_of_pages_are_503_where_the_database_takes_no_writes(world: World) -> None:
+    with database_that_takes_no_writes():
+        answers = {(name, path): world.browsers[name].post(path) for name, path in world.addresses()}
+        login = Client(raise_request_exception=False).post(
+            "/account/login", {"username": world.agent.username, "password": "correct horse"}
+        )
+    assert {key: answer.status_code for key, answer in answers.items() if answer.status_code == 500} == {}
+    assert (login.status_code, login.headers["Retry-After"]) == (503, "1")
+    assert b"go back and try again" in login.content
+
+
+def test_ready_says_that_the_database_takes_no_writes(world: World) -> None:
+    with database_that_takes_no_writes():
+        answer = world.browsers["nobody"].get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["database"].startswith("takes no writes")
+    assert world.browsers["nobody"].get("/readyz").json()["database"] == "ok"
+
+
+def test_a_new_column_breaks_nothing_that_was_prepared_before(world: World) -> None:
+    """Migrations run beside the old code, whose statements the database has prepared."""
+    tables = [model._meta.db_table for model in apps.get_models() if model._meta.managed and not model._meta.proxy]
+    for number in (1, 2):  # the second time a statement is prepared
+        before = world.all(number)
+    with psycopg.connect(database_url(), autocommit=True) as migration:
+        try:
+            for table in tables:
+                migration.execute(f"ALTER TABLE {table} ADD COLUMN added_by_a_test integer")
+            now = world.all(3)
+        finally:
+            for table in tables:
+                migration.execute(f"ALTER TABLE {table} DROP COLUMN IF EXISTS added_by_a_test")
+    assert now == before

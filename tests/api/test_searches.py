@@ -1,0 +1,95 @@
+"""Searches by a part of a text: one at a time for each account, and not for long."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from django.test import Client
+
+from codservice import searches
+from codservice.accounts.models import Account
+from codservice.searches import one_at_a_time
+from tests.factories import ProductFactory, make_order
+from tests.harness.background import PATIENCE, Background
+from tests.harness.client import ApiClient
+from tests.harness.database import database_url, one
+
+ORDERS, INVENTORY = "/api/v1/orders", "/api/v1/inventory"
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@contextmanager
+def search_under_way(account: Account) -> Iterator[None]:
+    """In another session, as another process has it."""
+    begun, over = threading.Event(), threading.Event()
+
+    def search() -> None:
+        with one_at_a_time(account.id):
+            begun.set()
+            over.wait(PATIENCE)
+
+    other = Background(search)
+    assert begun.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        over.set()
+        other.result()
+
+
+@pytest.mark.parametrize("path", [ORDERS, INVENTORY])
+def test_an_account_has_one_search_at_a_time_and_others_have_theirs(
+    alice: Account, api: ApiClient, charlies_api: ApiClient, path: str
+) -> None:
+    make_order(alice)
+    with search_under_way(alice):
+        refused = api.get(f"{path}?q=amine")
+        assert (refused.status_code, refused.json()["error"], refused.headers["Retry-After"]) == (
+            429,
+            "rate_limited",
+            "1",
+        )
+        assert refused.headers["X-RateLimit-Remaining"]
+        assert api.get(path).status_code == 200
+        assert charlies_api.get(f"{path}?q=amine").status_code == 200
+    assert api.get(f"{path}?q=amine").status_code == 200
+
+
+@pytest.fixture
+def slow_search(monkeypatch: pytest.MonkeyPatch, alice: Account) -> Iterator[None]:
+    """A search that waits for a lock is as slow as one that reads much."""
+    monkeypatch.setattr(searches, "SEARCH_SECONDS", 0.2)
+    make_order(alice)
+    ProductFactory(account=alice)
+    with psycopg.connect(database_url()) as other:
+        other.execute("LOCK TABLE orders_order, inventory_product IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+@pytest.mark.parametrize("path", [ORDERS, INVENTORY])
+def test_a_search_that_takes_too_long_is_ended_and_told_what_to_do(
+    api: ApiClient, slow_search: None, path: str
+) -> None:
+    answer = api.get(f"{path}?q=zzzz")
+    assert answer.status_code == 422
+    (said,) = answer.json()["errors"]["q"]
+    assert "too long" in said
+    assert one("SHOW statement_timeout") == "30s"
+
+
+def test_the_accounts_page_searches_one_at_a_time_too(alice: Account, client: Client) -> None:
+    client.force_login(alice.holder)
+    with search_under_way(alice):
+        answer = client.get("/account/orders?q=amine")
+        assert answer.status_code == 429
+        assert "Another search" in answer.content.decode()
+        assert client.get("/account/orders").status_code == 200
+    assert client.get("/account/orders?q=amine").status_code == 200
+
+
+def test_the_accounts_page_says_when_a_search_takes_too_long(alice: Account, client: Client, slow_search: None) -> None:
+    client.force_login(alice.holder)
+    answer = client.get("/account/orders?q=zzzz")
+    assert (answer.status_code, "too long" in answer.content.decode()) == (422, True)

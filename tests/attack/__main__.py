@@ -1,0 +1,160 @@
+"""Attacks the whole service, started for it, with the public lists and tools of others: `make attack`.
+
+    python -m tests.attack [JUDGE …]
+
+Each tool must find the faults of `planted.py` too; one that finds none there is blind, and that is a finding. Says
+what each found, and in the end prints a table and the same as one line of JSON; exits with 1 when anything was found.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import yaml
+
+from tests.attack import judges, lists, pages, repository
+from tests.attack.judges import Said
+from tests.attack.repository import NOT_TRIED
+from tests.attack.target import Target, attacked_service, many, planted_faults
+
+OLD = "django==5.2.1\n"  # the newest of its line is another one
+
+
+@dataclass
+class Row:
+    judge: str
+    tried: str
+    found: list[str]
+    seconds: float
+
+
+def every_place(target: Target, seconds: float = 1800) -> Said:
+    """The whole of both lists in every place of the API: to the end, but on a machine that is very slow."""
+    attack = lists.Attack(target.call, **target.ids)
+    count, found = many(attack, lists.cases(yaml.safe_load(target.send("GET", "/api/schema")[1])), seconds)
+    return f"{count} requests", found
+
+
+def texts_on_pages(target: Target) -> Said:
+    count, found = pages.shown_texts(target)
+    return f"{count} orders, their pages in both rooms", found
+
+
+def parameters_of_pages(target: Target) -> Said:
+    return pages.parameters(target)
+
+
+def heavy_bodies(target: Target) -> Said:
+    """The bodies that cost most, fifty at once, as many as a key may send in a minute; meanwhile somebody reads."""
+
+    def order_of(items: list[dict[str, Any]]) -> dict[str, Any]:
+        return {**pages.ORDER, "items": items}
+
+    bodies = [
+        json.dumps(order_of([{}] * 200_000)),
+        json.dumps(order_of([pages.LINE | {"product_name": "x" * 9_000}] * 100)),
+        json.dumps(order_of([pages.LINE | {"attributes": {str(n): "" for n in range(60_000)}}])),
+        json.dumps(order_of([pages.LINE | {"attributes": {str(n): "x" * 200 for n in range(20)}}] * 100)),
+        '{"a":' + "[" * 500_000,
+        '{"a":' + "1" * 1_000_000 + "}",
+    ]
+    kind = {"Content-Type": "application/json"}
+
+    def read() -> float:
+        started = time.monotonic()
+        status, _ = target.call("GET", "/api/v1/orders?per_page=20", b"", {})
+        return time.monotonic() - started if status == 200 else 99.0
+
+    def send(number: int) -> int:
+        return target.call("POST", "/api/v1/orders", bodies[number % len(bodies)].encode(), kind)[0]
+
+    alone = sorted(read() for _ in range(100))
+    started, waits = time.monotonic(), []
+    with ThreadPoolExecutor(50) as pool:
+        senders = [pool.submit(send, number) for number in range(50)]
+        while not all(each.done() for each in senders):
+            waits.append(read())
+    seconds = time.monotonic() - started
+    statuses = [each.result() for each in senders]
+    found = [f"a body is answered {status}" for status in statuses if status >= 500 and status != 503]
+    found += ["a reader is not answered"] * (max(waits) >= 99)
+    return (
+        f"50 bodies in {seconds:.1f} s; a reader waits {alone[50] * 1000:.0f} ms before, at most "
+        f"{max(waits) * 1000:.0f} ms meanwhile"
+    ), found
+
+
+OF_OURS: dict[str, Callable[[Target], Said]] = {
+    "lists: every place of the API": every_place,
+    "lists: texts on pages": texts_on_pages,
+    "lists: parameters of pages": parameters_of_pages,
+    "heavy bodies": heavy_bodies,
+}
+# By name: the attack on the service, and the same on the planted faults.
+OF_OTHERS: dict[str, tuple[Callable[[Target], Said], Callable[[Target], Said]]] = {
+    "schemathesis": (judges.schemathesis, lambda planted: judges.schemathesis(planted, examples=10, seconds=10)),
+    "sqlmap": (judges.sqlmap, judges.sqlmap),
+    "wapiti": (judges.wapiti, lambda planted: judges.wapiti(planted, seconds=20)),
+    "ffuf": (judges.ffuf, judges.ffuf),
+    "slowhttptest": (judges.slowhttptest, lambda planted: judges.slowhttptest(planted, seconds=5, connections=20)),
+}
+# It crawls, and posts every form: on a service of its own it finds few rows of each kind, and takes nobody's key away.
+ALONE = "wapiti"
+OF_FILES: dict[str, tuple[Callable[[], Said], Callable[[], Said] | None]] = {
+    "bandit": (repository.bandit, lambda: repository.bandit(["tests/attack/planted.py"])),
+    "detect-secrets": (repository.secrets, None),  # test_repository.py shows that it finds one
+    "newest pins": (repository.pins, lambda: repository.pins(OLD)),
+    "pip-audit": (repository.advisories, None),  # which tries itself
+}
+
+
+def tried(judge: str, call: Callable[[], Said], blind: Callable[[], Said] | None) -> Row:
+    started = time.monotonic()
+    print(f"  {judge} …", file=sys.stderr, flush=True)
+    try:
+        said, found = call()
+        if blind and not said.startswith(NOT_TRIED) and not blind()[1]:
+            found = [*found, "found nothing in planted faults either: it sees nothing"]
+    except (AssertionError, OSError, ValueError, KeyError) as error:  # without its report a judge has not judged
+        said, found = "", [f"broke off: {error!r}"]
+    print(f"  {judge}: {said}", *found[:50], sep="\n    ", file=sys.stderr, flush=True)
+    return Row(judge, said, found, round(time.monotonic() - started, 1))
+
+
+def rows(wanted: list[str]) -> list[Row]:
+    def is_wanted(judge: str) -> bool:
+        return not wanted or any(word in judge for word in wanted)
+
+    done = [tried(judge, *calls) for judge, calls in OF_FILES.items() if is_wanted(judge)]
+    with attacked_service() as target, planted_faults() as (planted, one_by_one):
+        for judge, call in OF_OURS.items():
+            if is_wanted(judge):
+                done.append(tried(judge, lambda call=call: call(target), None))
+        for judge, (call, blind) in OF_OTHERS.items():
+            if is_wanted(judge):
+                with attacked_service(few=True) if judge == ALONE else nullcontext(target) as attacked:
+                    done.append(
+                        tried(
+                            judge,
+                            lambda call=call, attacked=attacked: call(attacked),
+                            lambda judge=judge, blind=blind: blind(one_by_one if "slow" in judge else planted),
+                        )
+                    )
+    return done
+
+
+def main(wanted: list[str]) -> int:
+    done = rows(wanted)
+    for row in done:
+        print(f"{row.judge:32} {len(row.found):4} found  {row.seconds:6.0f} s  {row.tried}")
+    print(json.dumps([asdict(row) for row in done], ensure_ascii=False))
+    return int(any(row.found for row in done))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,125 @@
+"""What lies in the repository: our code, what looks like a secret, and the packages that production installs."""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.attack.judges import ATTACKERS, BIN, Said, run
+from tests.harness.processes import CHECKOUT
+
+OURS = ["agents", "codservice", "inventory", "orders", "webhooks", "manage.py"]
+TABLES = ("package-lock.json", ".csv", ".po", ".mo", "words.txt")
+NOT_TRIED = "not tried: "
+
+
+# Secrets of nobody: what is found, and why it may stand there.
+HARMLESS = {
+    "bench": "of a benchmark's own throw-away server",
+    "correct horse": "password of everybody in tests",
+    "a horse is no battery": "password of everybody under load in tests",
+    "whsec_test": "a secret that a test makes up",
+    "quite another word": "password that a test makes up",
+    "true": "whether one is to be changed",
+    "wrong": "what is sent where the password must be refused",
+    "operators/person_password.html": "a page's name",
+    "password": "placeholder in the operators' examples",
+    "fifty-random-characters": "placeholder in the operators' examples",
+    "codservice-tls": "name of a Kubernetes secret, not what is in it",
+    "webhooks:write": "scope that a call needs",
+    "pw": "in a URL that must be refused",
+    "word": "in a URL that must be refused",
+    "whsec_": "beginning of a secret that a test makes up",
+    "whsec_mine": "what a client may not choose",
+    "cod_live_0123456789abcdefghij": "what the log must not show, made up",
+    "whsec_QUJD/+MTIz=": "what the log must not show, made up",
+}
+
+
+def bandit(paths: Iterable[str | Path] = OURS) -> Said:
+    """What it holds against our code, but for lines that say why they are as they are: `# noqa: S608  (our own text)`.
+
+    Its rules are ruff's `S`. Left out is B404, which warns of the import of subprocess: each call is judged by B603.
+    """
+    done = run(BIN / "bandit", "-q", "-r", *paths, "-f", "json", "-s", "B404", cwd=CHECKOUT)
+    result = json.loads(done.stdout)
+    found = []
+    for each in result["results"]:
+        lines = (CHECKOUT / each["filename"]).read_text(encoding="utf-8").splitlines()
+        said = " ".join(lines[min(each["line_range"]) - 1 : max(each["line_range"])])
+        value = re.search(r"hardcoded password: '(.*)'", each["issue_text"])
+        if value and value[1] in HARMLESS:
+            continue
+        if not re.search(rf"# noqa: S{each['test_id'][1:]}\b\s*(\(\w|- \w)", said):
+            found.append(f"{each['filename']}:{each['line_number']} {each['test_id']} {each['issue_text']}")
+    return f"{result['metrics']['_totals']['loc']} lines", found
+
+
+def tracked() -> list[Path]:
+    """What git keeps, but for npm's lock files, which are hashes, and tables of places and of words."""
+    names = run("git", "ls-files", "-z", cwd=CHECKOUT).stdout.split("\0")
+    return [CHECKOUT / name for name in names if name and not name.endswith(TABLES)]
+
+
+def secrets(paths: Iterable[Path] | None = None) -> Said:
+    """Everything that git keeps, through all of detect-secrets' detectors."""
+    from detect_secrets import SecretsCollection
+    from detect_secrets.settings import default_settings
+
+    paths = tracked() if paths is None else list(paths)
+    collection = SecretsCollection()
+    with default_settings():
+        for path in paths:
+            collection.scan_file(str(path))
+    found = [
+        f"{Path(secret.filename).name}:{secret.line_number} {secret.type}"
+        for _, secret in collection
+        if secret.secret_value not in HARMLESS
+    ]
+    return f"{len(paths)} files", sorted(found)
+
+
+def pins(requirements: str | None = None) -> Said:
+    """Each pin is the newest release of its line, and none was withdrawn: fixes of security come as such releases.
+
+    No advisories are asked for here (`advisories` does); a package index is enough.
+    """
+    if requirements is None:
+        requirements = (CHECKOUT / "requirements.txt").read_text()
+    pinned = dict(re.findall(r"^([\w.-]+)==([\w.]+)", requirements, re.M))
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, exact = Path(folder, "wanted.in"), Path(folder, "exact.in")
+        wanted.write_text("\n".join(f"{name}~={version}" for name, version in pinned.items() if "." in version))
+        exact.write_text("\n".join(f"{name}=={version}" for name, version in pinned.items()))
+        command = [BIN / "uv", "pip", "compile", "--no-deps", "--no-header", "--no-annotate", "--quiet"]
+        newest = run(*command, "--upgrade", "--no-cache", wanted)
+        withdrawn = run(*command, exact)
+    if newest.returncode:
+        return f"{NOT_TRIED}{newest.stderr.strip()[-200:]}", []
+    lines = dict(re.findall(r"^([\w.-]+)==([\w.]+)", newest.stdout, re.M))
+    found = [
+        f"{name} {version}: {lines[name]} is out"
+        for name, version in pinned.items()
+        if lines.get(name, version) != version
+    ]
+    return f"{len(pinned)} packages", found + re.findall(r".*yanked.*", withdrawn.stderr)
+
+
+def advisories(requirements: str | None = None) -> Said:
+    """pip-audit's look at PyPI's advisories. Whether it sees any is tried with a pin that has some."""
+    command = [ATTACKERS / "pip-audit", "--no-deps", "--disable-pip", "--format=json", "-r"]
+    with tempfile.TemporaryDirectory() as folder:
+        known = Path(folder, "known.txt")
+        known.write_text("django==5.2.1\n")
+        if '"vulns": [{' not in run(*command, known).stdout:
+            return f"{NOT_TRIED}PyPI's advisories cannot be read from here", []
+        asked = Path(folder, "asked.txt")
+        asked.write_text(requirements or (CHECKOUT / "requirements.txt").read_text())
+        result = json.loads(run(*command, asked).stdout)
+    found = [
+        f"{each['name']} {each['version']}: {one['id']}"
+        for each in result["dependencies"]
+        for one in each.get("vulns", [])
+    ]
+    return f"{len(result['dependencies'])} packages", found

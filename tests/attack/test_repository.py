@@ -1,0 +1,53 @@
+"""Our code, what looks like a secret, and that those who look for both see something."""
+
+import ast
+import re
+from pathlib import Path
+
+from tests.attack import repository
+from tests.harness.processes import CHECKOUT
+
+
+def test_bandit_finds_nothing_that_is_not_explained() -> None:
+    assert repository.bandit()[1] == []
+
+
+def test_bandit_sees(tmp_path: Path) -> None:
+    code = tmp_path / "code.py"
+    code.write_text('import subprocess\nsubprocess.run("ls " + input(), shell=True)  # noqa: S602\n')
+    (found,) = repository.bandit([code])[1]
+    assert "B602" in found, "a mark without a reason excuses nothing"
+
+
+def test_no_secret_lies_in_the_repository() -> None:
+    assert repository.secrets()[1] == []
+
+
+def test_a_secret_is_seen(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.py"
+    settings.write_text(f'PASSWORD = "{"hunter" + "2" * 9}"\nTOKEN = "{"ghp_" + "a1B2" * 9}"\n')
+    assert len(repository.secrets([settings])[1]) >= 2
+
+
+def test_secrets_are_compared_in_constant_time() -> None:
+    """By `hmac.compare_digest`, which tells nothing by how long it takes; never by `==`."""
+    secret = re.compile(r"(secret|token|digest|signature|password|api_key)$")
+    found = [
+        f"{path.name}:{node.lineno} {ast.unparse(node)}"
+        for room in repository.OURS
+        for path in ([CHECKOUT / room] if room.endswith(".py") else (CHECKOUT / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Compare) and any(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops)
+        for side in [node.left, *node.comparators]
+        if isinstance(side, ast.Name | ast.Attribute | ast.Subscript | ast.Call) and secret.search(ast.unparse(side))
+    ]
+    assert found == []
+
+
+def test_every_secret_of_nobody_is_still_there() -> None:
+    everything = "\n".join(
+        path.read_text(encoding="utf-8", errors="ignore")
+        for path in repository.tracked()
+        if path.name != "repository.py"
+    )
+    assert [secret for secret in repository.HARMLESS if secret not in everything] == []

@@ -1,0 +1,126 @@
+"""Doors on the ways between parts: each passes on what comes over TCP, and can be made to delay, hold, lose or cut."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.harness.background import PATIENCE
+
+Target = Path | tuple[str, int]
+PIECE = 65536
+
+
+class Door:
+    """The way to one server: listens on `port`, leads to `target`. Its attributes may be set from any thread."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.port = 0
+        self.open()
+
+    def open(self) -> None:
+        """Pass on everything, at once."""
+        self.delay = 0.0
+        """Seconds that each piece of data takes longer."""
+        self.is_held = False
+        """Nothing passes, connections stay: a cable without a plug."""
+        self.is_closed = False
+        """New connections are refused."""
+        self.loses_answers = False
+        """Requests arrive; with the answer's first piece the connection is cut."""
+
+    def cut(self) -> None:
+        """End all connections, without a word to either side."""
+        self._loop.call_soon_threadsafe(lambda: [writer.transport.abort() for writer in list(self._writers)])
+
+    async def listen(self) -> asyncio.Server:
+        self._loop = asyncio.get_running_loop()
+        self._writers: set[asyncio.StreamWriter] = set()
+        server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, backlog=1024)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_closed:
+            writer.transport.abort()
+            return
+        try:
+            there = await self._connect()
+        except OSError:
+            writer.transport.abort()
+            return
+        both = {writer, there[1]}
+        self._writers |= both
+        asking = asyncio.ensure_future(self._pass(reader, there[1]))
+        answering = asyncio.ensure_future(self._pass(there[0], writer, is_answer=True))
+        # Who is asked says when it is over; but an end without a word is one for both sides.
+        asking.add_done_callback(lambda task: None if task.cancelled() or not task.exception() else answering.cancel())
+        try:
+            await answering
+            for each in both:
+                each.close()
+        except (OSError, asyncio.CancelledError):
+            for each in both:
+                each.transport.abort()
+        finally:
+            asking.cancel()
+            self._writers -= both
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self.target, Path):
+            return await asyncio.open_unix_connection(self.target)
+        return await asyncio.open_connection(*self.target)
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool = False
+    ) -> None:
+        while data := await reader.read(PIECE):
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            while self.is_held:
+                await asyncio.sleep(0.02)
+            if is_answer and self.loses_answers:
+                raise ConnectionAbortedError
+            writer.write(data)
+            await writer.drain()
+        if not is_answer and writer.can_write_eof():
+            writer.write_eof()
+
+
+class Doors:
+    """The doors, in a thread of their own until the block ends."""
+
+    def __init__(self, **targets: Target) -> None:
+        self.named = {name: Door(target) for name, target in targets.items()}
+
+    def __getitem__(self, name: str) -> Door:
+        return self.named[name]
+
+    def open_all(self) -> None:
+        for door in self.named.values():
+            door.open()
+
+    def __enter__(self) -> "Doors":
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(lambda loop, context: None)
+        is_listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(is_listening.set,), daemon=True)
+        self._thread.start()
+        assert is_listening.wait(PATIENCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE)
+
+    def _run(self, is_listening: Callable[[], None]) -> None:
+        servers = [self._loop.run_until_complete(door.listen()) for door in self.named.values()]
+        is_listening()
+        self._loop.run_forever()
+        for server in servers:
+            server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()

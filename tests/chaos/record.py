@@ -1,0 +1,163 @@
+"""What a run leaves behind for the checker: what was sent and answered, what arrived, what was done to the service, and
+the rows at the end. Plain data, so that a test can write it by hand.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Import:
+    """One order that a shop wants imported, however often it had to be sent. Its `notes` are its own alone."""
+
+    account: str
+    body: Row
+    key: str = ""
+    """The Idempotency-Key, or the external id of a row in a file; "": sent once, whatever becomes of it."""
+    answer: Row | None = None
+    """The order as it was answered; of a file's rows nothing but their id is known."""
+    replays: list[Row] = field(default_factory=list)
+    """Answers to the same request, sent again after its answer."""
+    reused: list[int] = field(default_factory=list)
+    """Statuses of answers to another body with the same key."""
+
+    @property
+    def tag(self) -> str:
+        return self.body["notes"]
+
+
+@dataclass
+class Cancel:
+    """A shop's cancellation; `status` of the answer, 0 for none."""
+
+    order: str
+    status: int = 0
+
+
+@dataclass
+class Decision:
+    """What an agent decided about an order: `confirm`, `cancel` or the outcome of a call."""
+
+    order: str
+    outcome: str
+    note: str
+    is_done: bool | None = None
+    """None: no answer; False: refused, somebody was faster."""
+
+
+@dataclass
+class StockPut:
+    """One bulk update, sent once: SKU → quantity. No two of them name the same quantity."""
+
+    account: str
+    entries: dict[str, int]
+    is_answered: bool = False
+
+
+@dataclass
+class Answer:
+    """One answer, or none (`status` 0), as its client saw it. Times are `time.monotonic`."""
+
+    who: str
+    what: str
+    began: float
+    ended: float
+    status: int
+    content_type: str = ""
+    retry_after: str = ""
+
+
+@dataclass
+class Counted:
+    """An answer to a key with a limit: its status and what was left of the window's requests."""
+
+    status: int
+    remaining: int
+
+
+@dataclass
+class Receipt:
+    """One request that a receiver got."""
+
+    webhook: str
+    delivery: str
+    attempt: int
+    event: str
+    signature: str
+    body: bytes
+    at: float
+
+
+@dataclass
+class Subscription:
+    """A webhook, named by its path at the receiver."""
+
+    account: str
+    kinds: Sequence[str]
+    secret: str
+
+
+@dataclass
+class Injury:
+    """What was done to the service, and until when that excuses answers that were not given."""
+
+    fault: str
+    began: float
+    ended: float
+    kills: str = ""
+    """The part that was killed, or nothing."""
+    hurts: bool = True
+    """Whether requests may fail of it. They may not while Redis, a worker or beat is away."""
+    in_flight: Sequence[str] = ()
+    """Deliveries that the killed worker was sending."""
+    recovered: float | None = None
+    """When an import or a list was answered again; None: not within the patience of the run."""
+
+
+@dataclass
+class Rows:
+    """The tables at the end; ids are text, amounts as they are written."""
+
+    accounts: dict[str, str] = field(default_factory=dict)  # id → name
+    orders: dict[str, Row] = field(default_factory=dict)  # id → account, status, notes, total_amount, name, phone
+    lines: dict[str, list[Row]] = field(default_factory=dict)  # order → product_name, quantity, unit_price
+    changes: list[Row] = field(default_factory=list)  # order, from_status, to_status, in the order of their ids
+    notes: set[str] = field(default_factory=set)  # of calls
+    products: dict[str, Row] = field(default_factory=dict)  # id → account, sku, stock_quantity
+    movements: list[Row] = field(default_factory=list)  # product, old, new, in the order of their ids
+    events: dict[str, Row] = field(default_factory=dict)  # id → account, kind, body
+    deliveries: dict[str, Row] = field(default_factory=dict)  # id → event, webhook (its path), status
+    settings: dict[str, str] = field(default_factory=dict)  # of PostgreSQL
+
+
+@dataclass
+class Record:
+    """A whole run."""
+
+    imports: list[Import] = field(default_factory=list)
+    cancels: list[Cancel] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    puts: list[StockPut] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    burst: list[Counted] = field(default_factory=list)
+    """More requests at once than the limit of their key, all within one window."""
+    receipts: list[Receipt] = field(default_factory=list)
+    webhooks: dict[str, Subscription] = field(default_factory=dict)
+    injuries: list[Injury] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
+    read_back: dict[str, Row] = field(default_factory=dict)
+    """Orders as the API shows them at the end, by id."""
+    totals: dict[str, int] = field(default_factory=dict)
+    """How many orders the API's list says an account has."""
+    exits: list[str] = field(default_factory=list)
+    """What the service said when it ended without being told to, after it was up."""
+    starts_again: int = 0
+    """Starts that found no database that took them, and were made again."""
+    log: str = ""
+    """PostgreSQL's."""
+    samples: list[dict[str, float]] = field(default_factory=list)
+    """Megabytes that each part held, and sessions of the database, every ten seconds."""
+    seconds: float = 0.0

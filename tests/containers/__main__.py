@@ -1,0 +1,496 @@
+"""Tries compose.yaml under a container engine, from the build to a restored backup: `make test-containers`.
+
+    python -m tests.containers [--cached]   (with what earlier builds left)
+
+Every command of docs/operators.md, "One machine, in containers", is run as it stands there. Prints a row for each thing
+tried and in the end the table; exits with 1 when a row is not as promised. CONTAINERS_DIR: where the engine and base
+images are kept between runs, if they have to be made.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.containers.engine import Engine, Failed, OwnEngine, running_engine
+from tests.harness.processes import CHECKOUT
+
+HERE = Path(__file__).parent
+DOMAIN = "cod.localhost"
+RATE = 20.0
+IMAGE_BYTES, BUILD_SECONDS, READY_SECONDS, IDLE_BYTES = 250e6, 100.0, 2.0, 500e6
+# What a checkout holds that no image may.
+PLANTED = ("codservice.dump", "secrets-copy.pem", ".env", "docs/notes.dump", "docs/operations/kubernetes/secret.yaml")
+MIGRATION = """from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    dependencies = [("orders", "{last}")]
+    operations = [migrations.RunSQL("CREATE TABLE tried_upgrade (id int)", "DROP TABLE tried_upgrade")]
+"""
+CONFIRM = """
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import User
+from orders import lifecycle
+lifecycle.confirm("{id}", actor=Actor.of_user(User.objects.get(username="operator")))
+"""
+
+# When web answers, and what processor time its container has taken until then.
+READY = """
+import os
+import time
+from codservice.run.web import Web
+
+web = Web.from_environ()
+while web.get("/healthz")[0] != 200:
+    time.sleep(0.02)
+ready = time.time()
+ticks = 0
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    if int(pid) != os.getpid():
+        ticks += sum(map(int, open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[11:13]))
+print(ready, ticks / os.sysconf("SC_CLK_TCK"))
+"""
+
+
+class Wrong(Exception):
+    """Something is not as promised."""
+
+
+@dataclass
+class Table:
+    """What was tried, how long it took, and what came of it."""
+
+    rows: list[tuple[str, float, str, bool]] = field(default_factory=list)
+
+    @contextmanager
+    def row(self, tried: str) -> Iterator[list[str]]:
+        """What the block adds to the list stands in the row. What it raises is a row too, and the run goes on."""
+        said: list[str] = []
+        began, is_well = time.monotonic(), True
+        try:
+            yield said
+        except (Failed, Wrong, AssertionError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+            is_well = False
+            said.append(f"{type(error).__name__}: {error}")
+        seconds = time.monotonic() - began
+        self.rows.append((tried, seconds, "; ".join(said), is_well))
+        print(
+            f"{datetime.now():%H:%M:%S} {'  ' if is_well else '!!'} {seconds:6.1f} s  {tried}: {'; '.join(said)}",
+            flush=True,
+        )
+
+    def print(self) -> None:
+        print("\n| tried | seconds | |\n|---|---|---|")
+        for tried, seconds, said, is_well in self.rows:
+            first = said.splitlines()[0] if said else "" if is_well else "failed"
+            print(f"| {tried} | {seconds:.1f} | {'' if is_well else '**no** '}{first} |")
+
+
+def expect(is_so: object, sentence: str) -> None:
+    if not is_so:
+        raise Wrong(sentence)
+
+
+class Project:
+    """A checkout in which compose runs."""
+
+    def __init__(self, engine: Engine, checkout: Path, name: str) -> None:
+        self.engine, self.name = engine, name
+        self.folder = engine.work / name
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=checkout, check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        for path in filter(None, listed.split("\0")):
+            if (checkout / path).exists():
+                (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(checkout / path, self.folder / path)
+        self.authority = self.folder / "root.crt"
+        self.key = ""
+
+    def sh(self, line: str) -> str:
+        """A line as it stands in the manual."""
+        return self.engine.run("sh", "-euc", line, folder=self.folder)
+
+    def compose(self, *arguments: str) -> str:
+        return self.engine.run("docker", "compose", *arguments, folder=self.folder)
+
+    def containers(self, service: str) -> list[str]:
+        return self.compose("ps", "--quiet", service).split()
+
+    def inspect(self, container: str) -> dict[str, Any]:
+        return dict(json.loads(self.engine.run("docker", "inspect", container))[0])
+
+    def psql(self, sql: str) -> str:
+        arguments = ["exec", "-T", "database", "psql", "-U", "postgres", "-Atc", sql, "codservice"]
+        return self.compose(*arguments).strip()
+
+    def curl(self, path: str, *arguments: str) -> tuple[int, str]:
+        """Status and body over HTTPS through the proxy, whose authority is known."""
+        command = ["curl", "-s", "--max-time", "20", "--cacert", str(self.authority), "-w", "\n%{http_code}"]
+        command += ["--resolve", f"{DOMAIN}:443:127.0.0.1", *arguments, f"https://{DOMAIN}{path}"]
+        body, _, status = self.engine.run(*command, may_fail=True).rpartition("\n")
+        return int(status or 0), body
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        more = ["-X", method, "-H", f"Authorization: Bearer {self.key}"]
+        if body is not None:
+            more += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]
+        status, said = self.curl(f"/api/v1{path}", *more)
+        expect(200 <= status < 300, f"{method} {path}: {status} {said[:300]}")
+        return json.loads(said) if said else None
+
+    def wait_for(self, path: str = "/readyz", seconds: float = 60) -> float:
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            if self.curl(path)[0] == 200:
+                return time.monotonic() - began
+            time.sleep(0.3)
+        raise Wrong(f"{path} does not answer 200 for {seconds:.0f} s")
+
+    def received(self) -> Counter[str]:
+        said = self.compose("logs", "--no-log-prefix", "--no-color", "receiver")
+        return Counter(re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}", said))
+
+
+@contextmanager
+def load(project: Project, seconds: float) -> Iterator[dict[str, Any]]:
+    """Requests through the proxy while the block runs, at least for so long; then what came of them is in the dict."""
+    said: dict[str, Any] = {}
+    command = [
+        sys.executable,
+        "-m",
+        "tests.containers.load",
+        str(RATE),
+        str(seconds),
+        str(project.authority),
+        project.key,
+    ]
+    running = subprocess.Popen(project.engine.beside(command), cwd=CHECKOUT, stdout=subprocess.PIPE)
+    try:
+        time.sleep(3)
+        yield said
+    finally:
+        said |= json.loads(running.communicate()[0])
+
+
+def judge(project: Project, said: dict[str, Any], row: list[str], most: int | None) -> None:
+    """Failures, what was answered and is not there, and deliveries that did not come or came twice."""
+    row.append(f"{said['requests']} requests, {said['failed']} failed {dict(said['statuses'])}")
+    row.append(f"longest {said['longest_ms']} ms")
+    there = set(project.psql("SELECT id FROM orders_order").split())
+    lost = set(said["imported"]) - there
+    wanted = project.psql("SELECT d.id FROM webhooks_delivery d").split()
+    deadline = time.monotonic() + 60
+    while True:
+        received = project.received()
+        missing = set(wanted) - set(received)
+        if not missing or time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    cancelled = int(project.psql("SELECT count(*) FROM webhooks_event WHERE kind = 'order.cancelled'"))
+    known = project.psql("SELECT count(*) FROM orders_order WHERE status = 'canceled'")
+    repeats = sum(received.values()) - len(received)
+    row.append(f"orders lost {len(lost)}, deliveries missing {len(missing)}, repeated {repeats} (in all)")
+    expect(not lost, f"{len(lost)} orders that were answered are not there")
+    expect(not missing, f"{len(missing)} deliveries did not arrive within a minute")
+    expect(cancelled == int(known), f"{known} canceled orders and {cancelled} events")
+    expect(most is None or said["failed"] <= most, f"failures: {said['failures']}")
+
+
+def make_receiver(project: Project) -> None:
+    """Its certificate, and the authority for WEBHOOK_CA_FILE."""
+    folder = project.folder / "receiver"
+    folder.mkdir()
+    shutil.copy2(HERE / "receiver.py", folder)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "receiver.example")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=30))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("receiver.example")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    (folder / "receiver.crt").write_bytes(pem)
+    private = serialization.PrivateFormat.PKCS8
+    (folder / "receiver.key").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, private, serialization.NoEncryption())
+    )
+    (project.folder / "authorities").mkdir(exist_ok=True)
+    (project.folder / "authorities/receiver.pem").write_bytes(pem)
+
+
+def bytes_of(text: str) -> float:
+    number, unit = re.fullmatch(r"([\d.]+)\s*([kKMG]?i?B)", text.strip()).groups()  # type: ignore[union-attr]
+    return float(number) * {"B": 1, "kB": 1e3, "KiB": 2**10, "MB": 1e6, "MiB": 2**20, "GB": 1e9, "GiB": 2**30}[unit]
+
+
+def waiting() -> str:
+    """How busy the machine is by others too: seconds on a clock count on one that is not."""
+    return f"{os.getloadavg()[0] / (os.cpu_count() or 1):.0f} processes for each processor"
+
+
+def build_and_start(project: Project, table: Table) -> None:
+    engine = project.engine
+    project.sh("sh docs/operations/compose/make-secrets.sh")
+    project.sh(f"echo DOMAIN={DOMAIN} > .env")
+    for name in PLANTED:
+        (project.folder / name).write_text(
+            (project.folder / name).read_text() if (project.folder / name).exists() else "x"
+        )
+    with table.row("docker compose build") as row, engine.way_out():
+        began = time.monotonic()
+        said = project.compose("--progress", "plain", "build", *(() if "--cached" in sys.argv else ("--no-cache",)))
+        seconds = time.monotonic() - began
+        (engine.work / "build.log").write_text(said)
+        row.append(f"{seconds:.0f} s of {BUILD_SECONDS:.0f}, {waiting()}")
+        expect(seconds <= BUILD_SECONDS, "too slow")
+    with table.row("size of the image") as row:
+        size = float(engine.run("docker", "image", "inspect", "--format", "{{.Size}}", "codservice"))
+        base = float(engine.run("docker", "image", "inspect", "--format", "{{.Size}}", "python:3.11-slim-bookworm"))
+        row.append(f"{size / 1e6:.0f} MB of {IMAGE_BYTES / 1e6:.0f}, the base {base / 1e6:.0f}")
+        expect(size <= IMAGE_BYTES, "too large")
+    with table.row("no secret, dump or test in the image") as row:
+        found = engine.run(
+            "docker", "run", "--rm", "--entrypoint", "sh", "codservice", "-c", "cd /app && find . -type f"
+        )
+        files = [line.removeprefix("./") for line in found.splitlines()]
+        tops = {name.partition("/")[0] for name in files}
+        row.append(f"{len(files)} files in {', '.join(sorted(tops))}")
+        expect(not set(PLANTED) & set(files), f"{set(PLANTED) & set(files)} got in")
+        expect(
+            not tops & {"tests", "secrets", "benchmarks", "authorities", ".git", "backups"}, "more got in than belongs"
+        )
+    with table.row("docker run codservice, without settings") as row:
+        status, said = engine.status("docker", "run", "--rm", "codservice")
+        row.append(f"exit status {status}: {said.strip()[:120]}")
+        expect(status == 1 and "SECRET_KEY, ENCRYPTION_KEYS, DATABASE_URL" in said and "Traceback" not in said, said)
+    with table.row("docker compose up --build --detach --wait") as row:
+        with engine.way_out():
+            project.sh("docker compose up --build --detach --wait")
+        row.append("exit status 0")
+
+
+def first_steps(project: Project, table: Table) -> None:
+    with table.row("the first operator") as row:
+        said = project.sh("docker compose logs migrate")
+        password = re.search(r"sign in as operator with the password (\S+)", said)
+        expect(password, f"no password in the log of migrate: {said[-500:]}")
+        project.sh("docker compose cp proxy:/data/caddy/pki/authorities/local/root.crt .")
+        row.append(f"through the proxy after {project.wait_for('/healthz'):.1f} s")
+        said = project.sh("docker compose exec -T web python manage.py check_service")
+        row.append(f"check_service: {said.count(': ok')} ok")
+        status, page = project.curl("/console/login/", "-c", "jar")
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page)
+        expect(status == 200 and token, f"/console/login/: {status}")
+        form = ["-b", "jar", "-c", "jar", "-e", f"https://{DOMAIN}/console/login/", "--data-urlencode"]
+        form += [f"csrfmiddlewaretoken={token[1]}", "--data-urlencode", "username=operator"]  # type: ignore[index]
+        form += ["--data-urlencode", f"password={password[1]}", "-D", "-"]  # type: ignore[index]
+        status, page = project.curl("/console/login/", *form)
+        expect(status == 302, f"signing in: {status}")
+        row.append("signs in over HTTPS with the password of the log")
+    with table.row("ready after its container starts") as row:
+        project.sh("docker compose up --detach --scale web=3")
+        newest = max(project.containers("web"), key=lambda each: project.inspect(each)["State"]["StartedAt"])
+        project.compose("stop", "--timeout", "20", "worker")  # nothing else begins meanwhile
+        project.engine.run("docker", "stop", newest)
+        project.engine.run("docker", "start", newest)
+        ready, worked = map(float, project.engine.run("docker", "exec", newest, "python", "-c", READY).split())
+        started = re.sub(r"\.(\d{6})\d*Z", r".\1+00:00", project.inspect(newest)["State"]["StartedAt"])
+        seconds = ready - datetime.fromisoformat(started).timestamp()
+        row.append(f"{seconds:.1f} s of {READY_SECONDS:.0f}, of which it worked {worked:.1f} s, {waiting()}")
+        project.sh("docker compose up --detach --wait")
+        expect(len(project.containers("web")) == 2, "up without --scale goes back to the file's number")
+        expect(min(seconds, worked) <= READY_SECONDS, "too slow")
+    with table.row("idle memory of the whole project") as row:
+        time.sleep(45)
+        names = project.compose("ps", "--quiet").split()
+        lines = project.engine.run("docker", "stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}", *names)
+        each = {line.split()[0].removeprefix("codservice-"): bytes_of(line.split()[1]) for line in lines.splitlines()}
+        row.append(f"{sum(each.values()) / 1e6:.0f} MB of {IDLE_BYTES / 1e6:.0f}: ")
+        row[-1] += ", ".join(f"{name} {size / 1e6:.0f}" for name, size in sorted(each.items()))
+        expect(sum(each.values()) <= IDLE_BYTES, "too much")
+    with table.row("logs are bounded, nobody may more than needed") as row:
+        for container in project.compose("ps", "--all", "--quiet").split():
+            host = project.inspect(container)["HostConfig"]
+            name = project.inspect(container)["Name"]
+            expect(host["LogConfig"]["Config"].get("max-size") == "10m", f"{name}: {host['LogConfig']}")
+            expect("ALL" in host["CapDrop"] and host["ReadonlyRootfs"], f"{name}: {host['CapDrop']} {host['CapAdd']}")
+        row.append("10 MB five times each; no capabilities but the proxy's one; all root file systems read-only")
+
+
+def more_of_it(project: Project, table: Table) -> None:
+    with table.row("settings and scale from .env") as row:
+        make_receiver(project)
+        shutil.copy2(HERE / "override.yaml", project.folder / "compose.override.yaml")
+        with (project.folder / ".env").open("a") as file:
+            file.write("WEB_REPLICAS=3\nWORKER_REPLICAS=2\nAPI_RATE_LIMIT=100000\n")
+            file.write(f"METRICS_TOKEN={'x' * 20}\n")
+            file.write("WEBHOOK_CA_FILE=/etc/codservice/authorities/receiver.pem\n")
+        for _ in range(2):
+            project.sh("docker compose up --detach --wait")
+            expect(len(project.containers("web")) == 3 and len(project.containers("worker")) == 2, "up took them back")
+        web = project.containers("web")[0]
+        settings = project.inspect(web)["Config"]["Env"]
+        expect(f"METRICS_TOKEN={'x' * 20}" in settings, "METRICS_TOKEN is not given")
+        row.append("3 webs and 2 workers, after a second `up` too; METRICS_TOKEN and WEBHOOK_CA_FILE arrive")
+    with table.row("import, confirm, delivery over HTTPS") as row:
+        project.sh(
+            'docker compose exec -T web python manage.py create_account "Boutique Yasmine" --email yasmine@example.dz'
+        )
+        said = project.sh("docker compose exec -T web python manage.py create_api_key --account yasmine@example.dz")
+        project.key = re.findall(r"cod_live_\w+", said)[0]
+        events = ["order.confirmed", "order.cancelled"]
+        project.api("POST", "/webhooks", {"url": "https://receiver.example:8443/hooks", "events": events})
+        from tests.containers.load import BODY
+
+        order = project.api("POST", "/orders", BODY)
+        began = time.monotonic()
+        project.compose("exec", "-T", "web", "python", "manage.py", "shell", "-c", CONFIRM.format(id=order["id"]))
+        while not project.received() and time.monotonic() - began < 30:
+            time.sleep(0.3)
+        expect(len(project.received()) == 1, "no delivery within 30 s")
+        row.append("imported, confirmed, received")
+
+
+def changes_under_load(project: Project, table: Table) -> None:
+    with table.row("rolling restart under load") as row, load(project, 25) as said:
+        project.sh("sh docs/operations/compose/replace-web.sh")
+    with table.row("… what came of it") as row:
+        judge(project, said, row, most=0)
+    with table.row("upgrade with a migration under load") as row, load(project, 45) as said:
+        folder = project.folder / "orders/migrations"
+        last = sorted(path.stem for path in folder.glob("0*.py"))[-1]
+        (folder / f"{int(last[:4]) + 1:04}_tried_upgrade.py").write_text(MIGRATION.format(last=last))
+        with project.engine.way_out():
+            project.sh("docker compose build")
+        for line in in_manual(project.folder, "An upgrade")[2:]:
+            project.sh(line)
+    with table.row("… what came of it") as row:
+        expect(project.psql("SELECT to_regclass('tried_upgrade')"), "the migration was not made")
+        judge(project, said, row, most=0)
+
+
+def deaths_under_load(project: Project, table: Table) -> None:
+    for service in ("web", "worker", "database"):
+        with table.row(f"kill -9 of a {service} under load") as row, load(project, 20) as said:
+            container = project.containers(service)[0]
+            os.kill(project.inspect(container)["State"]["Pid"], signal.SIGKILL)
+            time.sleep(10)
+            state = project.inspect(container)["State"]
+            row.append(f"runs again: {state['Running']}, {state.get('Health', {}).get('Status')}")
+            expect(state["Running"], "it was not started again")
+        with table.row("… what came of it") as row:
+            judge(project, said, row, most=None)
+    if not isinstance(project.engine, OwnEngine):
+        return
+    with table.row("kill -9 of the engine under load") as row, load(project, 40) as said:
+        os.kill(project.engine.dockerd, signal.SIGKILL)
+        time.sleep(2)
+        project.engine.wait()
+        row.append(f"web answers again after {2 + project.wait_for():.0f} s")
+    with table.row("… what came of it") as row:
+        judge(project, said, row, most=None)
+
+
+def counts(project: Project) -> str:
+    tables = ("orders_order", "webhooks_delivery", "accounts_user", "webhooks_webhook")
+    return project.psql(" || ' ' || ".join(f"(SELECT count(*) FROM {name})" for name in tables).join(("SELECT ", "")))
+
+
+def backups(project: Project, table: Table, checkout: Path) -> None:
+    before = ""
+    with table.row("docker compose run --rm backup") as row:
+        before = counts(project)
+        project.sh("docker compose run --rm backup codservice.dump")
+        file = project.folder.parent / "codservice-backups/codservice.dump"
+        row.append(f"{file.stat().st_size} bytes, mode {file.stat().st_mode & 0o777:o}, outside of the checkout")
+        expect(file.stat().st_mode & 0o077 == 0, "others may read it")
+    with table.row("restore in place") as row:
+        project.psql("DELETE FROM webhooks_attempt; DELETE FROM webhooks_claim; DELETE FROM webhooks_delivery")
+        for line in in_manual(checkout, "In place"):
+            project.sh(line.replace("codservice-2026-11-21.dump", "codservice.dump"))
+        expect(counts(project) == before, f"{before} before, {counts(project)} after")
+        project.sh("docker compose exec -T web python manage.py check_service")
+        row.append(f"orders, deliveries, people, webhooks: {before}; check_service: 0")
+    with table.row("down, up") as row:
+        project.sh("docker compose down")
+        project.sh("docker compose up --detach --wait")
+        expect(counts(project) == before, f"{before} before, {counts(project)} after")
+        project.wait_for("/healthz")  # by the same authority
+        row.append("the same data, the same certificates")
+    with table.row("restore on a new machine") as row:
+        project.sh("docker compose down")
+        other = Project(project.engine, checkout, "other")
+        try:
+            (other.folder / "compose.yaml").write_text(
+                (other.folder / "compose.yaml").read_text().replace("name: codservice", "name: codservice-other", 1)
+            )
+            shutil.copytree(project.folder / "secrets", other.folder / "secrets")
+            (other.folder / ".env").write_text(f"DOMAIN={DOMAIN}\n")
+            for line in in_manual(checkout, "On a new machine"):
+                other.sh(line.replace("codservice-2026-11-21.dump", "codservice.dump"))
+            expect(counts(other) == before, f"{before} before, {counts(other)} after")
+            other.sh("docker compose exec -T web python manage.py check_service")
+            row.append(f"orders, deliveries, people, webhooks: {before}; check_service: 0")
+        finally:
+            other.compose("down", "--volumes")
+
+
+def in_manual(checkout: Path, title: str) -> list[str]:
+    """The lines that stand below a bold title of the manual's part about containers."""
+    text = (checkout / "docs/operators.md").read_text()
+    block = re.search(rf"\*\*{title}\*\*.*?```bash\n(.*?)```", text, re.S)
+    expect(block, f"docs/operators.md has nothing under {title}")
+    return block[1].strip().splitlines()  # type: ignore[index]
+
+
+def main() -> int:
+    checkout = CHECKOUT
+    signal.signal(signal.SIGTERM, lambda *args: sys.exit(1))  # what was started is ended
+    folder = Path(os.environ.get("CONTAINERS_DIR") or "/var/tmp/codservice-containers")
+    folder.mkdir(parents=True, exist_ok=True)
+    table = Table()
+    with running_engine(folder, table.row) as engine:
+        project = Project(engine, checkout, "checkout")
+        try:
+            build_and_start(project, table)
+            first_steps(project, table)
+            more_of_it(project, table)
+            changes_under_load(project, table)
+            deaths_under_load(project, table)
+            backups(project, table, checkout)
+        finally:
+            project.engine.run("docker", "compose", "down", "--volumes", folder=project.folder, may_fail=True)
+            table.print()
+    return int(not all(is_well for *_, is_well in table.rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

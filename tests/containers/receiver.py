@@ -1,0 +1,27 @@
+"""A shop's receiver, in a container of its own: prints the id of each delivery on a line."""
+
+import http.server
+import os
+import ssl
+from pathlib import Path
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        os.write(1, (self.headers["X-Service-Delivery"] + "\n").encode())  # whole, whatever other threads write
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+folder = Path(__file__).parent
+server = http.server.ThreadingHTTPServer(("0.0.0.0", 8443), Receiver)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(folder / "receiver.crt", folder / "receiver.key")
+server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+server.serve_forever()

@@ -1,0 +1,57 @@
+"""Pictures for the docs, taken of demo data in each language that a page of the docs has: `make images`."""
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.harness.browser import SWITCHES, chromium_path
+from tests.harness.demo import AGENT, CHECKOUT, MERCHANT, URL, Demo, demonstration
+
+IMAGES = CHECKOUT / "docs" / "images"
+AGENTS = {"": "en", ".fr": "fr", ".ar": "ar-dz"}  # how the file's name ends → the language
+MERCHANTS = {"": "en", ".fr": "fr"}
+# Calls may be made at any hour, also when the pictures are.
+ALWAYS = """
+from datetime import date, time
+from agents.models import CallingPeriod
+CallingPeriod.objects.create(
+    first_day=date(2000, 1, 1), last_day=date(2100, 1, 1), opens_at=time.min, closes_at=time.max, is_opening=True
+)
+"""
+
+
+def main() -> None:
+    with demonstration() as demo, sync_playwright() as playwright:
+        demo.manage("shell", "-v0", "-c", ALWAYS)
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=SWITCHES)
+        for end, language in AGENTS.items():
+            page = opened(browser, demo, AGENT, language)
+            page.goto("/console/desk/")
+            page.wait_for_load_state("networkidle")
+            page.screenshot(path=IMAGES / f"desk{end}.png")
+            page.locator("form[action$='next/'] button").click()
+            page.locator("#outcome").wait_for()
+            page.wait_for_timeout(1500)  # for as long nothing can be pressed, and looks so
+            page.screenshot(path=IMAGES / f"console{end}.png")
+        for end, language in MERCHANTS.items():
+            page = opened(browser, demo, MERCHANT, language)
+            page.goto("/account/quick-start")
+            while not page.locator("#key").count():  # a key, after going over to test mode: the other steps follow
+                page.locator("#key-step form button").click()
+            page.screenshot(path=IMAGES / f"quick-start{end}.png", full_page=True)
+        browser.close()
+    for path in sorted(IMAGES.glob("*.png")):
+        print(f"{path.relative_to(Path.cwd())}: {path.stat().st_size // 1000} kB")
+
+
+def opened(browser: Browser, demo: Demo, username: str, language: str) -> Page:
+    """A page of somebody who is signed in and reads this language."""
+    context = browser.new_context(base_url=URL, viewport={"width": 1366, "height": 768})
+    context.add_cookies([{"name": "django_language", "value": language, "url": URL}])
+    page = context.new_page()
+    demo.sign_in(page, username)
+    return page
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Generators that people use make working clients of the description: each imports, lists and cancels an order.
+
+The commands and programs are those of docs/clients.md, run against the service.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from orders.models import Order
+from tests.harness.npm import installed, program
+from tests.harness.service import Service
+
+PACKAGE = Path(__file__).with_name("clients")
+PYTHON = Path(sys.prefix) / "clients/bin"
+COMMANDS = {
+    "python": (
+        'openapi-python-client generate --url "$URL/api/schema" --meta none --output-path codservice_client',
+        "python3 client.py 1042",
+    ),
+    "typescript": (
+        'npx openapi-typescript "$URL/api/schema" --output schema.d.ts',
+        "npx tsc --strict --skipLibCheck --target es2022 --module nodenext client.ts",
+        "node client.js 1042",
+    ),
+}
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(params=sorted(COMMANDS))
+def run(
+    request: pytest.FixtureRequest, tmp_path: Path, service: Service, key: str
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Generates a client, and runs the program that uses it, as often as it is called."""
+    *generate, use = COMMANDS[request.param]
+    environ = os.environ | {"URL": service.url, "KEY": key}
+    if request.param == "python":
+        assert PYTHON.exists(), "generators of clients are missing; install them: make .venv/clients/.requirements"
+        environ["PATH"] = f"{PYTHON}:{environ['PATH']}"
+    else:
+        assert program("npx")
+        cache = installed(PACKAGE)
+        (tmp_path / "node_modules").symlink_to(cache / "node_modules")
+        shutil.copy(cache / "package.json", tmp_path)
+    for path in (settings.BASE_DIR / "docs/examples").glob("client.*"):
+        shutil.copy(path, tmp_path)
+
+    def execute(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euc", command], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        )
+
+    for command in generate:
+        done = execute(command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "warning" not in (done.stdout + done.stderr).lower(), done.stdout + done.stderr
+    return lambda number: execute(use.replace("1042", number))
+
+
+def test_a_generated_client_imports_lists_and_cancels(run: Any) -> None:
+    done, again, refused = run("1042"), run("1042"), run("9" * 65)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.lower() for line in done.stdout.splitlines()] == [
+        "imported 1042 pending_confirmation",
+        "listed 1 true",
+        "canceled canceled out of stock",
+    ]
+    assert (again.returncode, again.stdout) == (0, done.stdout)  # the first answer, and nothing twice
+    assert refused.returncode == 1
+    assert "external_id" in refused.stderr
+    order = Order.objects.get()
+    assert (order.status, order.wilaya_code, str(order.total_amount)) == ("canceled", "16", "4900.00")
+
+
+@pytest.mark.parametrize("page", ["docs/clients.md", "docs/fr/clients.md"])
+def test_the_page_shows_the_commands_that_are_run_here(page: str) -> None:
+    shown = (settings.BASE_DIR / page).read_text(encoding="utf-8")
+
+    for command in [*COMMANDS["python"], *COMMANDS["typescript"]]:
+        assert f"{command}\n" in shown

@@ -1,0 +1,180 @@
+"""The API reference says all that the description says, in lines that run."""
+
+import json
+import re
+import subprocess
+from html import unescape
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from django.test import Client
+from django.utils.html import escape
+
+from codservice.api.description import description
+from codservice.docs import library, reference
+from tests.api.test_openapi import closed
+from tests.harness.npm import program
+
+pytestmark = pytest.mark.django_db
+
+DESCRIPTION = description()
+OPERATIONS = [
+    (method.upper(), path, operation)
+    for path, methods in DESCRIPTION["paths"].items()
+    for method, operation in methods.items()
+]
+PAGES = [page for page in library.site().pages.values() if page.name in reference.NAMES]
+
+
+def section(client: Client, tag: str, summary: str) -> str:
+    html = client.get(f"/docs/api/{tag}").content.decode()
+    (found,) = re.findall(
+        rf'<section class="operation"[^>]*>\s*<h2 id="[\w-]+">{re.escape(escape(summary))}</h2>.*?</section>',
+        html,
+        re.S,
+    )
+    return found
+
+
+def lines(html: str, language: str) -> str:
+    (found,) = re.findall(rf"<summary>{language}</summary>\s*<pre[^>]*><code>(.*?)</code>", html, re.S)
+    return unescape(found)
+
+
+def each(tag: str = "") -> Any:
+    chosen = [row for row in OPERATIONS if row[2]["tags"] == [tag]] if tag else OPERATIONS
+    return pytest.mark.parametrize(
+        ("method", "path", "operation"), chosen, ids=[row[2]["operationId"] for row in chosen]
+    )
+
+
+def test_every_tag_has_its_page_and_every_page_its_way_from_the_first(client: Client) -> None:
+    assert {tag["name"] for tag in DESCRIPTION["tags"]} == set(reference.TAGS)
+    first = client.get("/api/docs").content.decode()
+    for name in reference.NAMES[1:]:
+        assert f'<h2 id="{name.removeprefix("api/")}"><a href="/docs/{name}">' in first
+    for method, path, operation in OPERATIONS:
+        (tag,) = operation["tags"]
+        assert re.search(
+            rf'<a href="/docs/api/{tag}#[\w-]+">{operation["summary"]}</a> <code>{method} {re.escape(path)}<', first
+        )
+
+
+@each()
+def test_every_operation_is_there_with_what_it_takes_and_answers(
+    method: str, path: str, operation: dict[str, Any], client: Client
+) -> None:
+    html = section(client, operation["tags"][0], operation["summary"])
+
+    assert f"<strong>{method}</strong> <code>{path}</code>" in html
+    for parameter in operation.get("parameters", ()):
+        assert f"<code>{parameter['name']}</code> <span>{parameter['in']}</span>" in html
+    for status in operation["responses"]:
+        assert re.search(rf"<strong>{status}</strong>|<dt>{status}</dt>", html), status
+    if body := operation.get("requestBody"):
+        for name in resolved(body["content"]["application/json"]["schema"])["properties"]:
+            assert f"<dt><code>{name}</code>" in html
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    return DESCRIPTION["components"]["schemas"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+
+@each()
+def test_examples_of_answers_are_what_is_answered(
+    method: str, path: str, operation: dict[str, Any], client: Client
+) -> None:
+    html = section(client, operation["tags"][0], operation["summary"])
+
+    shown = dict(re.findall(r"<summary>Answer <strong>(\d+)</strong>.*?<pre[^>]*><code>(.*?)</code>", html, re.S))
+    for status, example in shown.items():
+        hold(json.loads(unescape(example)), operation["responses"][status]["content"]["application/json"]["schema"])
+    has_body = {status for status, answer in operation["responses"].items() if status < "400" and answer.get("content")}
+    assert has_body <= shown.keys()
+
+
+def hold(value: Any, schema: dict[str, Any]) -> None:
+    whole = {"components": DESCRIPTION["components"], **schema}
+    jsonschema_rs.validator_for(closed(whole), validate_formats=True).validate(value)
+
+
+@pytest.mark.parametrize("kind", DESCRIPTION["webhooks"])
+def test_every_event_is_there_with_an_example_of_it(kind: str, client: Client) -> None:
+    described = DESCRIPTION["webhooks"][kind]["post"]
+    html = section(client, reference.SENT, f"{described['summary']}: {kind}")
+
+    for parameter in described["parameters"]:
+        assert f"<code>{parameter['name']}</code>" in html
+    (example,) = re.findall(r"<pre[^>]*><code>(.*?)</code>", html, re.S)
+    hold(json.loads(unescape(example)), described["requestBody"]["content"]["application/json"]["schema"])
+    assert json.loads(unescape(example))["event"] == kind
+
+
+@each("orders")
+def test_lines_are_their_languages(method: str, path: str, operation: dict[str, Any], client: Client) -> None:
+    html = section(client, "orders", operation["summary"])
+
+    compile(lines(html, "Python"), "lines", "exec")
+    for command, text in (
+        (["bash", "-n"], lines(html, "curl")),
+        (["node", "--input-type=module", "--check"], lines(html, "JavaScript")),
+        (["php", "-l"], f"<?php\n{lines(html, 'PHP')}"),
+    ):
+        done = subprocess.run(
+            [program(command[0]), *command[1:]], input=text, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_import_an_order(live_server: Any, client: Client, key: str) -> None:
+    html = section(client, "orders", "Import an order")
+    php = f"<?php\n$url = {live_server.url!r}; $key = {key!r};\n{lines(html, 'PHP')}"
+    javascript = f"const url = {live_server.url!r}, key = {key!r};\n{lines(html, 'JavaScript')}"
+    python = f"URL, KEY = {live_server.url!r}, {key!r}\n{lines(html, 'Python')}"
+    curl = f"URL={live_server.url} KEY={key}\n{lines(html, 'curl')}"
+    # The same order four times: the first is made, the others are refused as its doubles or answered by it.
+    for command, text in (
+        ([program("bash")], curl), ([program("node"), "--input-type=module", "-"], javascript),
+        ([program("php")], php), ([program("python3")], python),
+    ):  # fmt: skip
+        fresh = text.replace("1042", command[0].rpartition("/")[2])
+        done = subprocess.run(command, input=fresh, capture_output=True, text=True, check=False)
+        assert '"status":"pending_confirmation"' in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_small_and_its_anchors_are_its_own(page: library.Page, client: Client) -> None:
+    html = client.get(page.url).content.decode()
+    anchors = re.findall(r'\sid="([^"]+)"', html)
+
+    assert len(html.encode()) < 100_000
+    assert len(anchors) == len(set(anchors))
+    assert {section.anchor for section in page.sections} <= set(anchors)
+
+
+def test_search_leads_to_operations(client: Client) -> None:
+    found = client.get("/docs/search", {"q": "rotate-secret"}).content.decode()
+
+    assert 'href="/docs/api/webhooks#rotate-the-signing-secret"' in found
+
+
+def test_what_the_description_says_is_escaped() -> None:
+    text = "<script>alert(1)</script>"
+    body = {"type": "object", "properties": {text: {"type": "string", "description": text, "const": text}}}
+    answers = {"200": {"description": text, "headers": {}, "content": {"application/json": {"schema": body}}}}
+    told = {
+        "summary": text,
+        "description": text,
+        "tags": ["me"],
+        "security": [],
+        "parameters": [],
+        "responses": answers,
+    }
+    hostile = DESCRIPTION | {"paths": {"/api/v1/me": {"get": told}}, "webhooks": {}}
+
+    html = reference.chapters(hostile, [])["api/me"].html
+
+    assert text not in html
+    assert html.count(escape(text)) >= 4

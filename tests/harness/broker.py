@@ -1,0 +1,70 @@
+"""A Valkey of a test's own, which it may fill, make a replica and stop without anybody else noticing."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import redis
+
+from codservice import data_folder
+from codservice.data_folder import Layout
+from codservice.onebox.process import spawn
+from codservice.onebox.valkey import valkey
+
+from .background import PATIENCE, eventually
+
+
+class Broker:
+    """A running server."""
+
+    def __init__(self, url: str, pid: int) -> None:
+        self.url, self.pid = url, pid
+        self.client = redis.Redis.from_url(url)
+
+    def refuse(self, why: str) -> None:
+        """Answer, and take no writes: as a `replica`, or because it is `full`."""
+        if why == "replica":
+            self.client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        else:
+            self.client.config_set("maxmemory-policy", "noeviction")
+            self.client.config_set("maxmemory", "1")
+
+    def accept(self) -> None:
+        self.client.execute_command("REPLICAOF", "NO", "ONE")
+        self.client.config_set("maxmemory", "0")
+
+    def hang(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def tasks(self) -> int:
+        """How many messages wait for a worker."""
+        return self.client.llen("celery")
+
+
+@contextmanager
+def running_broker(folder: Path) -> Iterator[Broker]:
+    folder.mkdir(parents=True, exist_ok=True)
+    layout = Layout(folder)
+    process = valkey(layout)
+    assert process.before_start
+    process.before_start()
+    child = spawn(process)
+    try:
+        eventually(lambda: process.is_ready and process.is_ready())
+        yield Broker(data_folder.redis_url(folder), child.pid)
+    finally:
+        child.send_signal(process.stop[0][0])
+        try:
+            assert isinstance(child, subprocess.Popen)
+            child.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        shutil.rmtree(layout.runtime, ignore_errors=True)

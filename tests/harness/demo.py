@@ -1,0 +1,72 @@
+"""The whole service over demo data, in a folder of its own, for a browser: to score its pages, and to picture them."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Page
+
+CHECKOUT = Path(__file__).parents[2]
+PORT = 8790
+URL = f"http://localhost:{PORT}"
+AGENT, SUPERVISOR, MERCHANT = "samira1", "nadia1", "demo1@example.dz"
+
+
+class Demo(NamedTuple):
+    """A service that is ready, and the password of everybody in it."""
+
+    folder: Path
+    environ: dict[str, str]
+    password: str
+
+    def manage(self, *arguments: str) -> None:
+        command = [sys.executable, "manage.py", *arguments]
+        subprocess.run(command, cwd=CHECKOUT, env=self.environ, check=True, stdout=subprocess.DEVNULL)
+
+    def sign_in(self, page: Page, username: str) -> None:
+        """The page's browser is this person's, who may be of the staff, a merchant otherwise."""
+        page.goto("/account/login" if "@" in username else "/console/login/")
+        page.locator("[name=username]").fill(username)
+        page.locator("[name=password]").fill(self.password)
+        page.locator("[name=password]").press("Enter")
+        page.wait_for_url(lambda url: "login" not in url)
+
+
+@contextmanager
+def demonstration() -> Iterator[Demo]:
+    folder = Path(tempfile.mkdtemp(prefix="codservice-demo-"))
+    ours = {"DATA_DIR": f"{folder}/data", "DEMO": "1", "PORT": str(PORT), "WEBHOOK_ALLOW_PRIVATE": "true"}
+    log, environ = folder / "log", os.environ | ours
+    with log.open("wb") as file:
+        command = [sys.executable, "-m", "codservice.onebox"]
+        service = subprocess.Popen(command, cwd=CHECKOUT, env=environ, stdout=file, stderr=file)
+    try:
+        while not _is_ready():
+            if service.poll() is not None:
+                sys.exit(f"The service did not start:\n{log.read_text(errors='replace')}")
+            time.sleep(0.5)
+        (password,) = re.findall(r"password of each is (\S+)", log.read_text())
+        yield Demo(folder, environ, password)
+    finally:
+        service.terminate()
+        try:
+            service.wait(30)
+        except subprocess.TimeoutExpired:
+            service.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ready() -> bool:
+    try:
+        return urllib.request.urlopen(f"{URL}/readyz", timeout=5).status == 200
+    except OSError:
+        return False

@@ -1,0 +1,251 @@
+"""All that there can be: two merchants with a row in every table, and those who work for them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import time, timedelta
+from typing import Any
+
+from django.apps import apps
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.db import models
+from django.db.models import Q
+from django.test import Client
+from django.utils import timezone
+from django_otp.plugins.otp_totp.models import TOTPDevice
+from uuid_utils.compat import uuid7
+
+from agents.desk import claims
+from agents.models import Assignment, CallDay, CallFigure, CallingPeriod, CallingRules
+from codservice import days
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account, ApiKey, Invitation, Membership, User
+from codservice.api.models import IdempotencyRecord
+from codservice.operations.models import Duty
+from codservice.uploads.models import Block, Piece, RefusedRow, Upload
+from inventory.models import StockMovement
+from orders import editing, lifecycle
+from orders.models import CallNote, CallState, ChangedDay, DayFigure, Erasure, Order, Searchable, ShippingFee, SummedUp
+from tests import factories
+from tests.harness.client import ApiClient, new_key
+from tests.harness.deliveries import write_delivery
+from webhooks import models as webhook_models
+from webhooks import registry
+
+Outcome = CallNote.Outcome
+# Whoever looks one of these up in a dict may mean its method; shops call their attributes as they like.
+ATTRIBUTES = dict.fromkeys(["items", "keys", "values", "get", "copy", "0", "a.b", "__class__", "%s"], "xyz")
+
+
+@dataclass
+class World:
+    """`alice` and `charlie` are merchants, `manager` and `reader` work for Charlie, the others in the console.
+
+    `roleless` may do nothing there.
+    """
+
+    alice: Account
+    charlie: Account
+    manager: User
+    reader: User
+    agent: User
+    supervisor: User
+    roleless: User
+    operator: User
+
+    def client(self, person: str, **kwargs: Any) -> Client:
+        """Of `stranger`, `holder` (Charlie), one of the people here, or `key`: Charlie's API key."""
+        kwargs = {"raise_request_exception": False, **kwargs}
+        if person == "key":
+            return ApiClient(new_key(self.charlie))
+        client = Client(**kwargs)
+        if person != "stranger":
+            client.force_login(self.charlie.holder if person == "holder" else getattr(self, person))
+        return client
+
+
+PEOPLE = ("stranger", "holder", "manager", "reader", "agent", "supervisor", "roleless", "operator", "key")
+
+
+def make_world() -> World:
+    world = World(
+        factories.AccountFactory(name="Alice's shop", rate_limit=1_000_000),
+        factories.AccountFactory(name="Charlie's shop", rate_limit=1_000_000),
+        factories.UserFactory(username="manager@example.com", email="manager@example.com"),
+        factories.UserFactory(username="reader@example.com", email="reader@example.com"),
+        factories.AgentFactory(),
+        factories.AgentFactory(role="Supervisors"),
+        factories.UserFactory(is_staff=True),
+        factories.UserFactory(is_staff=True, is_superuser=True),
+    )
+    for role in Membership.Role:
+        Membership.objects.create(account=world.charlie, user=getattr(world, role.value), role=role)
+    alices = factories.UserFactory(username="alices@example.com", email="alices@example.com")
+    Membership.objects.create(account=world.alice, user=alices, role="manager")
+    for user in (world.charlie.holder, world.manager, world.reader, world.alice.holder):
+        Client().force_login(user)
+    for number, account in enumerate((world.charlie, world.alice)):  # whose pages the tests look at comes first
+        _furnish(account, f"055{number}", world)
+    Assignment.objects.create(agent=world.agent, languages=["ar", "fr"])
+    for user in (world.agent, world.supervisor):
+        TOTPDevice.objects.create(user=user, name="phone", confirmed=user == world.agent)
+    LogEntry.objects.create(
+        user=world.operator,
+        content_type=ContentType.objects.get_for_model(Account),
+        object_id=str(world.alice.id),
+        object_repr=world.alice.name,
+        action_flag=CHANGE,
+    )
+    Duty.objects.create(name="world", done_at=timezone.now(), taken_until=timezone.now())
+    return world
+
+
+def _furnish(account: Account, phones: str, world: World) -> None:
+    """A row of the account in every table, and an order in every state."""
+    webhook = registry.register(account.id, url="https://203.0.114.1/hooks", events=webhook_models.Event.Kind.values)[0]
+    product = factories.ProductFactory(account=account)
+    now, agent, supervisor = timezone.now(), Actor.of_user(world.agent), Actor.of_user(world.supervisor)
+    StockMovement.objects.create(account=account, product=product, old_quantity=0, new_quantity=10, at=now, actor="x")
+    CallingRules.objects.create(account=account)
+    season = now.date() + timedelta(days=60)
+    CallingPeriod.objects.create(
+        account=account, name="Ramadan", first_day=season, last_day=season, opens_at=time(10), closes_at=time(16)
+    )
+    Invitation.objects.create(
+        account=account, email=f"{phones}@example.com", role="reader", expires_at=now + timedelta(days=1)
+    )
+    Erasure.objects.create(account=account, actor="x", order_count=1)
+    ShippingFee.objects.create(account=account, wilaya_code="16", home=400)
+    yesterday = days.today() - timedelta(days=1)
+    SummedUp.objects.create(account=account, through=yesterday)
+    for dimension in DayFigure.Dimension.values:
+        counts = {"new_count": 90, "confirmed_count": 40, "canceled_count": 20, "refused_count": 20}
+        DayFigure.objects.create(account=account, day=yesterday, dimension=dimension, key="x", **counts)
+    ChangedDay.objects.create(account=account, day=yesterday - timedelta(days=400))
+    CallDay.objects.get_or_create(day=yesterday)
+    CallFigure.objects.create(day=yesterday, dimension=CallFigure.Dimension.SOURCE, key=f"{account.id}", calls=90)
+    Searchable.objects.create(account=account)
+    IdempotencyRecord.objects.create(account=account, key="1", fingerprint=b"1", status=201, body=b"{}", created_at=now)
+    ApiKey.issue(account, name="Revoked")[0].revoke()
+    ApiKey.issue(account, name="Shop")
+    orders = [
+        factories.make_order(
+            account,
+            phone=f"{phones}{number:06}",
+            external_id=f"{account.id.hex[-6:]}-{number}",
+            notes="Call in the evening",
+            customer_commune="Bab Ezzouar",
+            items=[
+                factories.order_line(
+                    quantity=1, product_id=product.id, product_name="Robe", unit_price=100, attributes=ATTRIBUTES
+                )
+            ],
+        )
+        for number in range(9)
+    ]
+    called, waiting, review, promised, *decided = orders
+    editing.edit(called.id, editing.Edit(customer_address="Cité 5 juillet"), actor=agent)
+    for order in orders:
+        at = now + timedelta(hours=1)
+        lifecycle.add_call_note(order.id, agent=world.agent, outcome=Outcome.CALLBACK, note="Later", callback_at=at)
+    lifecycle.cancel(decided.pop().id, actor=Actor(Role.API, "Shop"), reason="Out of stock")
+    for rank, order in enumerate(decided):
+        moves: list[Callable[..., Order]] = [lifecycle.confirm, lifecycle.ship, lifecycle.deliver]
+        if rank == len(moves):
+            moves[-1] = lifecycle.return_order
+        for move in moves[: rank + 1]:
+            move(order.id, actor=supervisor)
+    Order.objects.filter(id=review.id).update(call_state=CallState.REVIEW)
+    Order.objects.filter(id=promised.id).update(
+        call_state=CallState.CALLBACK, callback_agent=world.agent, call_due_at=now
+    )
+    claims.take(called.id, agent=world.agent)
+    claims.take(waiting.id, agent=world.supervisor)
+    webhook_models.Recovery.objects.create(
+        account=account, webhook=webhook, since=now, until=now, position=0, event_id=uuid7(), stop_at=0
+    )
+    _upload_files(account)
+    write_delivery(webhook, "failed", attempts=4)
+    under_way = write_delivery(webhook, attempts=1)
+    webhook_models.Claim.objects.create(delivery=under_way, webhook=webhook, token=uuid7(), until=now)
+
+
+def _upload_files(account: Account) -> None:
+    """A file in every state, with a refused row."""
+    for status in Upload.Status:
+        file = Upload.objects.create(
+            account=account, kind="orders", name="orders.csv", size=20, status=status, actor="x", user_id=uuid7(),
+            digest="d", titles=["Nom"], headings="h", row_count=2, rows_done=1, mapping={"customer_name": 0},
+            counts={"imported": 1, "refused": 1}, problem="The file is empty.", claimed_until=timezone.now(),
+        )  # fmt: skip
+        Piece.objects.create(account=account, upload=file, number=0, data=b"Nom\nAmine")
+        Block.objects.create(account=account, upload=file, last_line=2, data=b'[[2,["Amine"]]]')
+        faults = [["customer_name", ["Must not be empty."]]]
+        RefusedRow.objects.create(account=account, upload=file, line=3, cells=["Amine"], faults=faults)
+
+
+# --- Text in every field ---------------------------------------------------------------------------------------------
+
+# Fields that we alone fill; all others are written by merchants, customers, agents, operators or receivers.
+OURS = {
+    "accounts.User.password", "accounts.SignIn.session_key", "accounts.ApiKey.prefix",
+    "webhooks.Webhook.secret_hint", "webhooks.Event.kind",
+    "webhooks.Attempt.failure", "orders.Order.phone_e164", "orders.Order.phone_2_e164",
+    "orders.ShippingFee.wilaya_code", "orders.Order.wilaya_code", "orders.Order.commune_code",
+    "orders.OrderEdit.field", "agents.Claim.phone_e164", "operations.Duty.name", "api.IdempotencyRecord.key",
+    "admin.LogEntry.object_id", "admin.LogEntry.change_message", "otp_totp.TOTPDevice.key", "sessions", "auth",
+    "contenttypes", "uploads.Upload.kind", "uploads.Upload.digest", "uploads.Upload.headings",
+    "uploads.Upload.mapping", "uploads.Upload.counts", "uploads.RefusedRow.faults",
+}  # fmt: skip
+
+
+def rows_of(account: Account) -> dict[type[models.Model], Any]:
+    """Of each table that has an account the account's rows; the account and its people too."""
+    found = {
+        model: model.objects.filter(account=account)  # type: ignore[attr-defined]
+        for model in apps.get_models()
+        if any(field.name == "account" for field in model._meta.fields)
+    }
+    people = User.objects.filter(Q(account=account) | Q(membership__account=account))
+    return {Account: Account.objects.filter(pk=account.pk), User: people, **found}
+
+
+def inscribe(text: str) -> dict[str, str]:
+    """Write `text` into every field of every row that somebody else fills; each field with a sign before it.
+
+    Answers with the signs, and which field each stands for.
+    """
+    signs: dict[str, str] = {}
+    for model in apps.get_models():
+        for field in model._meta.fields:
+            label = f"{model._meta.label}.{field.name}"
+            if {label, model._meta.app_label} & OURS or field.choices:
+                continue
+            sign = f"§{len(signs)}§"
+            if label == "webhooks.Event.body":  # JSON, always
+                signs[sign] = label
+                model.objects.update(body=json.dumps({"data": {"text": sign + text}}, ensure_ascii=False))  # type: ignore[attr-defined]
+                continue
+            if isinstance(field, models.JSONField):
+                value: Any = {sign + text: sign + text}
+            elif isinstance(field, models.CharField | models.TextField):
+                value = sign + text
+            elif label == "webhooks.Attempt.response":
+                value = (sign + text).encode()
+            else:
+                continue
+            signs[sign] = label
+            _write(model, field, value)
+    return signs
+
+
+def _write(model: type[models.Model], field: models.Field, value: Any) -> None:
+    """In each row; with a number at the end where rows must differ."""
+    for number, row in enumerate(model.objects.order_by("pk"), start=1):  # type: ignore[attr-defined]
+        if isinstance(value, str):
+            room = (field.max_length or 4000) - len(str(number))
+            value_here: Any = f"{value[:room]}{number}"
+        else:
+            value_here = value
+        model.objects.filter(pk=row.pk).update(**{field.name: value_here})  # type: ignore[attr-defined]

@@ -1,0 +1,159 @@
+"""The account's pages about products: by the catalog's and the stock's own rules, and nothing is overwritten unseen."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from codservice.accounts.models import Account
+from inventory import product_pages
+from inventory.models import Product, StockMovement
+from tests.factories import ProductFactory
+from tests.inventory.stock import kinds_told
+
+PAGE = "/account/products"
+GOOD = {"name": "Robe kabyle", "price": "4 500,50", "is_active": "on", "script": "S, M, L", "image_url": ""}
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+@pytest.fixture
+def robe(alice: Account) -> Product:
+    return ProductFactory(account=alice, sku="ROB-01", name="Robe", price="4500.00", stock_quantity=3)
+
+
+def seen(browser: Client, product: Product) -> str:
+    """What the form says that it was opened with."""
+    return browser.get(f"{PAGE}/{product.id}").context["form"]["seen"].value()
+
+
+def test_a_product_is_made(browser: Client, alice: Account) -> None:
+    picture = "https://shop.example/robe été.jpg"
+    answer = browser.post(f"{PAGE}/new", GOOD | {"sku": "ROB-01", "stock_quantity": "12", "image_url": picture})
+
+    made = Product.objects.get()
+    assert answer.url == f"{PAGE}/{made.id}"
+    assert (made.account, made.sku, made.price, made.stock_quantity) == (alice, "ROB-01", Decimal("4500.50"), 12)
+    movement = StockMovement.objects.get()
+    assert (movement.new_quantity, movement.actor, movement.user) == (12, alice.holder.display_name, alice.holder)
+    assert kinds_told() == {"inventory.updated": 1, "product.updated": 1}
+    text = browser.get(answer.url).content.decode()
+    assert 'href="https://shop.example/robe%20%C3%A9t%C3%A9.jpg"' in text
+    assert "<img" not in text.partition("<main")[2]
+
+
+def test_one_that_is_there_is_not_made_again(browser: Client, robe: Product) -> None:
+    answer = browser.post(f"{PAGE}/new", GOOD | {"sku": "ROB-01", "stock_quantity": "1"})
+    assert answer.status_code == 422
+    assert "There is a product with this SKU already." in answer.content.decode()
+    robe.refresh_from_db()
+    assert (robe.name, robe.stock_quantity) == ("Robe", 3)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("price", "dear", "Write an amount such as 400"),
+        ("name", "", "This field is required."),
+        ("image_url", "http://shop.example/x.jpg", "begins with https://"),
+        ("image_url", "javascript:alert(1)", "begins with https://"),
+        ("stock_quantity", "-1", "greater than or equal to 0"),
+        ("sku", "x" * 65, "at most 64 characters"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(browser: Client, field: str, value: str, says: str) -> None:
+    answer = browser.post(f"{PAGE}/new", GOOD | {"sku": "A", "stock_quantity": "1", field: value})
+    assert answer.status_code == 422
+    assert says in answer.content.decode()
+    assert not Product.objects.exists()
+
+
+def test_a_record_is_changed_and_its_stock_is_not(browser: Client, robe: Product) -> None:
+    browser.post(f"{PAGE}/{robe.id}", {**GOOD, "is_active": "", "seen": seen(browser, robe), "stock_quantity": "99"})
+    robe.refresh_from_db()
+    assert (robe.name, robe.price, robe.is_active, robe.script) == ("Robe kabyle", Decimal("4500.50"), False, "S, M, L")
+    assert robe.stock_quantity == 3
+    assert kinds_told() == {"product.updated": 1}
+
+
+@pytest.mark.parametrize("what", ["changed", "forged", "missing"])
+def test_what_somebody_else_has_changed_is_not_overwritten(browser: Client, robe: Product, what: str) -> None:
+    opened = {"changed": seen(browser, robe), "forged": "x:y", "missing": ""}[what]
+    Product.objects.filter(id=robe.id).update(price=1)
+    answer = browser.post(f"{PAGE}/{robe.id}", GOOD | {"seen": opened}, follow=True)
+    assert "Look at" in answer.content.decode()
+    robe.refresh_from_db()
+    assert (robe.name, robe.price) == ("Robe", 1)
+
+
+def test_a_stock_that_changed_meanwhile_is_told(browser: Client, robe: Product, alice: Account) -> None:
+    browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "40", "expected_quantity": "3"})
+    answer = browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "50", "expected_quantity": "3"}, follow=True)
+    robe.refresh_from_db()
+    assert robe.stock_quantity == 40
+    text = answer.content.decode()
+    assert "nothing was overwritten" in text
+    assert "3 → 40" in text
+    assert 'name="expected_quantity" value="40"' in text
+    assert browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "many"}).status_code == 422
+
+
+def test_the_list_is_searched_as_the_apis(browser: Client, robe: Product, alice: Account) -> None:
+    ProductFactory(account=alice, sku="FOU-01", name="Foulard", is_active=False, stock_quantity=100)
+
+    def found(**asked: str) -> list[str]:
+        return [product.sku for product in browser.get(PAGE, asked).context["products"]]
+
+    assert found() == ["FOU-01", "ROB-01"]
+    assert found(q="rob") == ["ROB-01"]
+    assert found(is_active="false") == ["FOU-01"]
+    assert found(stock_below="50", q="") == ["ROB-01"]
+    assert browser.get(PAGE, {"stock_below": "few"}).status_code == 422
+
+
+def test_pages_of_products_and_movements_lead_on(
+    browser: Client, alice: Account, robe: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(product_pages, "PAGE", 2)
+    for number in range(4):
+        ProductFactory(account=alice, sku=f"S {number}&<")
+        browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": number, "expected_quantity": number - 1 if number else 3})
+    skus, after = [], ""
+    while True:
+        page = browser.get(PAGE, {"after": after}).context
+        skus += [product.sku for product in page["products"]]
+        if not (after := page["next"]):
+            break
+    assert skus == ["ROB-01", *(f"S {number}&<" for number in range(4))]
+    first = browser.get(f"{PAGE}/{robe.id}").context
+    rest = browser.get(f"{PAGE}/{robe.id}", {"before": first["older"]}).context
+    assert [movement.new_quantity for movement in [*first["movements"], *rest["movements"]]] == [3, 2, 1, 0]
+
+
+def test_anothers_product_is_nobodys(browser: Client, charlie: Account) -> None:
+    other = ProductFactory(account=charlie, name="Charlie's")
+    for answer in (
+        browser.get(f"{PAGE}/{other.id}"),
+        browser.post(f"{PAGE}/{other.id}", GOOD),
+        browser.post(f"{PAGE}/{other.id}/stock", {"quantity": "1", "expected_quantity": "10"}),
+    ):
+        assert answer.status_code == 404
+    assert b"Charlie" not in browser.get(PAGE).content
+    other.refresh_from_db()
+    assert other.stock_quantity == 10
+
+
+def test_the_pages_cost_the_same_for_few_and_many(
+    browser: Client, alice: Account, robe: Product, django_assert_max_num_queries: Any
+) -> None:
+    ProductFactory.create_batch(30, account=alice)
+    with django_assert_max_num_queries(6):
+        browser.get(PAGE)
+    with django_assert_max_num_queries(6):
+        browser.get(f"{PAGE}/{robe.id}")

@@ -1,0 +1,275 @@
+"""A customer's data, erased at their request: no table knows them any more, and all others are as they were.
+
+The tables come from the database. A new one has to be among those that the customer was in before, or among those that
+say why no customer can be in them.
+"""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from agents.desk import claims
+from agents.rehearsal import playing
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account, ApiKey
+from codservice.uploads.models import RefusedRow, Upload
+from orders import customer_data, editing, lifecycle
+from orders.models import CallNote, Erasure, Order, OrderEdit, Status
+from tests import factories
+from tests.harness.client import ApiClient, new_key
+from tests.harness.database import contents
+from webhooks import personal, registry
+from webhooks.models import Attempt, Delivery, Event
+
+NAME, PHONE, OTHER_PHONE = "Nadia Cherif", "0661 22 33 44", "0661 22 33 55"
+E164 = "+213661223344"
+# Whatever would tell of her.
+SIGNS = (NAME, PHONE, OTHER_PHONE, "661223344", "661223355", "7 rue Larbi", "sonnette")
+# Tables that no customer is in, and why.
+NOBODYS = {
+    "accounts_account": "a merchant",
+    "accounts_apikey": "a merchant's",
+    "accounts_invitation": "people of a merchant's",
+    "accounts_membership": "numbers",
+    "accounts_securityentry": "who came in and what opens doors",
+    "accounts_signin": "where people are signed in",
+    "accounts_user": "people who sign in",
+    "accounts_user_groups": "numbers",
+    "accounts_user_user_permissions": "numbers",
+    "agents_assignment": "of people who work here",
+    "agents_callday": "days",
+    "agents_callfigure": "sums of days, summed up anew when an order of theirs has changed",
+    "agents_callingperiod": "a merchant's",
+    "agents_callingrules": "a merchant's",
+    "agents_preferences": "of people who work here",
+    "agents_publicholiday": "days",
+    "auth_group": "our own",
+    "auth_group_permissions": "numbers",
+    "auth_permission": "our own",
+    "django_admin_log": "of what operators change, orders not among it",
+    "django_content_type": "our own",
+    "django_migrations": "our own",
+    "django_session": "who is signed in",
+    "inventory_product": "what a merchant sells",
+    "inventory_stockmovement": "numbers",
+    "operations_duty": "our own",
+    "orders_changedday": "days",
+    "orders_dayfigure": "sums of days, summed up anew when an order of theirs has changed",
+    "orders_summedup": "days",
+    "orders_erasure": "that somebody was erased, and not who",
+    "orders_ordercount": "numbers",
+    "orders_ordertrigrams": "hashes, made anew within a minute or two of a change of their order",
+    "orders_searchable": "how far an account is indexed",
+    "orders_searchchange": "numbers of orders",
+    "orders_shippingfee": "amounts",
+    "otp_totp_totpdevice": "of people who work here",
+    "uploads_block": "rows of a file that is being taken in: nobody is erased for as long as that takes",
+    "uploads_piece": "a file that arrives, for two days at most: nobody is erased meanwhile",
+    "uploads_upload": "a file's name and columns",
+    "webhooks_claim": "numbers",
+    "webhooks_delivery": "numbers; the event and the attempts are elsewhere",
+    "webhooks_feedera": "our own",
+    "webhooks_recovery": "numbers",
+    "webhooks_webhook": "a merchant's",
+}
+
+
+def knowing(*signs: str) -> set[str]:
+    """The tables in which one of these stands in some column: as text, in JSON as it is escaped, or in bytes."""
+    forms = {form for sign in signs for form in (sign, json.dumps(sign)[1:-1], sign.encode().hex())}
+    found = set()
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f'SELECT EXISTS (SELECT FROM "{table}" t WHERE t::text LIKE ANY(%s))',
+                           [[f"%{form}%" for form in forms]])  # fmt: skip
+            if cursor.fetchone()[0]:
+                found.add(table)
+    return found
+
+
+def tables() -> set[str]:
+    with connection.cursor() as cursor:
+        return set(connection.introspection.table_names(cursor))
+
+
+@pytest.fixture
+def agent(db: None) -> Any:
+    return factories.AgentFactory()
+
+
+def order_of(account: Account, key: ApiClient, agent: Any, *, status: str = Status.CANCELED) -> Order:
+    """Nadia's, through every door by which her name comes in, and told to a webhook that repeats what it hears."""
+    body = factories.order_body(
+        customer_name=NAME, customer_phone=PHONE, customer_phone_2=OTHER_PHONE, customer_address="7 rue Larbi",
+        notes=f"sonnette {NAME}", external_id=f"{NAME} {uuid4()}",
+        items=[{"product_name": f"Bague de {NAME}", "quantity": 1, "unit_price": 900, "attributes": {"nom": NAME}}],
+    )  # fmt: skip
+    id_ = key.post("/api/v1/orders", body, headers={"Idempotency-Key": str(uuid4())}).json()["id"]
+    editing.edit(id_, editing.Edit(customer_address=f"8 rue Larbi, {NAME}"), actor=Actor.of_user(agent))
+    lifecycle.add_call_note(id_, agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note=f"{NAME} {PHONE}")
+    if status == Status.CANCELED:
+        lifecycle.cancel(id_, actor=Actor(Role.API, "Shop"), reason=f"{NAME} ne veut plus", account_id=account.id)
+    for delivery in Delivery.objects.filter(account=account):
+        said = f"Merci {NAME} {PHONE}".encode()
+        Attempt.objects.create(
+            account=account, delivery=delivery, number=1, ended_at=timezone.now(), milliseconds=1, response=said
+        )
+    return Order.objects.get(id=id_)
+
+
+@pytest.fixture
+def nadia(alice: Account, agent: Any) -> Order:
+    registry.register(alice.id, url="https://203.0.114.1/hooks", events=Event.Kind.values)
+    key = ApiClient(new_key(alice))
+    order = order_of(alice, key, agent)
+    batch = {"orders": [factories.order_body(customer_name=NAME, customer_phone=E164, external_id=f"{NAME} 2")]}
+    made = key.post("/api/v1/orders/batch", batch, headers={"Idempotency-Key": "batch"}).json()["created"][0]["id"]
+    claims.take(made, agent=agent)
+    upload = Upload.objects.create(
+        account=alice, kind="orders", name="x.csv", size=1, actor="x", user_id=uuid4(), status="done"
+    )
+    cells = [NAME, "٠٦٦١ ٢٢ ٣٣ ٤٤", "7 rue Larbi"]
+    RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=cells, faults=[])
+    kept = ["Amine", "0550 99 88 77", "x"]
+    RefusedRow.objects.create(account=alice, upload=upload, line=3, cells=kept, faults=[])
+    lifecycle.cancel(made, actor=Actor(Role.API, "Shop"), account_id=alice.id)
+    return order
+
+
+def test_every_table_forgets_the_customer(alice: Account, nadia: Order, agent: Any) -> None:
+    twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
+    tried = order_of(twin, ApiClient(new_key(twin)), agent, status=Status.PENDING)
+    assert tried.status == Status.PENDING
+    known = knowing(*SIGNS)
+    assert known | NOBODYS.keys() == tables(), "is a customer in the new table? Then `customer_data.erase` forgets them"
+    assert not known & NOBODYS.keys()
+
+    erased = customer_data.erase(alice, E164, actor=Actor.of_holder(alice.holder))
+
+    assert knowing(*SIGNS) == set()
+    assert erased == (2, 1)
+    assert RefusedRow.objects.get().line == 3
+    assert Order.objects.filter(anonymised_at=None).count() == 0
+    records = Erasure.objects.order_by("order_count").values_list("account", "order_count", "actor", "user")
+    said = alice.holder.display_name
+    assert [*records] == [(twin.id, 1, said, alice.holder.id), (alice.id, 2, said, alice.holder.id)]
+
+
+def test_nobody_else_loses_anything(alice: Account, charlie: Account, agent: Any) -> None:
+    """Neither another merchant's order of the same number, nor another customer's of the same merchant."""
+    for account in (alice, charlie):
+        registry.register(account.id, url="https://203.0.114.1/hooks", events=Event.Kind.values)
+    order_of(charlie, ApiClient(new_key(charlie)), agent)
+    other = factories.make_order(alice, customer_name="Amine", phone="0550 99 88 77")
+    lifecycle.cancel(other.id, actor=Actor(Role.API, "Shop"), reason="Amine ne veut plus", account_id=alice.id)
+    before = contents()
+
+    assert customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")) == (0, 0)
+
+    assert contents() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_shop_reads_and_repeats_what_is_left(api: ApiClient, alice: Account, agent: Any) -> None:
+    body = factories.order_body(customer_name=NAME, customer_phone=PHONE)
+    once = {"Idempotency-Key": "once"}
+    id_ = api.post("/api/v1/orders", body, headers=once).json()["id"]
+    api.post(f"/api/v1/orders/{id_}/cancel")
+    count = len(api.get("/api/v1/events").json()["data"])
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    again = api.post("/api/v1/orders", body, headers=once)
+    assert again.status_code == 201
+    assert again.json()["id"] == id_
+    assert again.json()["customer"]["name"] == "—"
+    feed = api.get("/api/v1/events").json()["data"]
+    assert len(feed) == count
+    assert {event["data"]["customer_name"] for event in feed} == {"—"}
+    assert Order.objects.count() == 1
+
+
+@pytest.mark.parametrize("status", [Status.PENDING, Status.CONFIRMED, Status.SHIPPED])
+def test_an_order_that_is_to_be_delivered_keeps_its_customer(alice: Account, nadia: Order, status: Status) -> None:
+    going_on = factories.make_order(alice, customer_name=NAME, phone="+213 661 22 33 44")
+    Order.objects.filter(id=going_on.id).update(status=status)
+    before = contents()
+
+    with pytest.raises(customer_data.StillOpen, match="1 order of this customer has not ended"):
+        customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    assert contents() == before
+
+
+@pytest.mark.parametrize("status", Upload.OPEN)
+@pytest.mark.parametrize("is_twins", [False, True])
+def test_nobody_is_erased_whom_a_file_may_bring_back(
+    alice: Account, charlie: Account, nadia: Order, status: str, is_twins: bool
+) -> None:
+    twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
+    made = {"kind": "orders", "name": "fichier.csv", "size": 1, "actor": "x", "user_id": uuid4(), "status": status}
+    for other in ({"account": charlie}, {"account": alice, "kind": "products"}):
+        Upload.objects.create(**made | other)
+    file = Upload.objects.create(**made, account=twin if is_twins else alice)
+    before = contents()
+
+    with pytest.raises(customer_data.FileUnderWay, match="is under way"):
+        customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    assert contents() == before
+    Upload.objects.filter(id=file.id).update(status=Upload.Status.STOPPED)
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+    assert knowing(*SIGNS) == set()
+
+
+def test_the_second_phone_finds_an_order_too(alice: Account, nadia: Order) -> None:
+    customer_data.erase(alice, "+213661223355", actor=Actor.of_command("erase_customer"))
+    nadia.refresh_from_db()
+    assert nadia.customer_name == "—"
+
+
+def test_a_number_that_was_corrected_is_forgotten_and_the_order_is_not(alice: Account, agent: Any) -> None:
+    order = factories.make_order(alice, customer_name="Amine", phone=PHONE)
+    edit = editing.Edit(customer_phone="0550 99 88 77", phone_e164="+213550998877")
+    editing.edit(order.id, edit, actor=Actor.of_user(agent))
+
+    assert customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")) == (0, 0)
+
+    assert knowing(PHONE, "661223344") == set()
+    order.refresh_from_db()
+    assert (order.customer_name, order.customer_phone) == ("Amine", "0550 99 88 77")
+    assert OrderEdit.objects.get().field == "customer_phone"
+
+
+def test_in_batches_with_one_record(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(customer_data, "BATCH", 2)
+    for _ in range(5):
+        factories.make_order(alice, customer_name=NAME, phone=PHONE)
+    Order.objects.update(status=Status.RETURNED)
+
+    assert customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")) == (5, 0)
+
+    assert Erasure.objects.get().order_count == 5
+    assert knowing(*SIGNS) == set()
+
+
+def test_a_test_order_goes_on_without_its_customer(alice: Account) -> None:
+    twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
+    order = factories.make_order(twin, customer_name=NAME, phone=PHONE)
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+    playing.move("confirm", order.id, account_id=twin.id)
+    order.refresh_from_db()
+    assert (order.status, order.customer_name) == ("confirmed", "—")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_told_is_found_page_by_page(alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = personal.events_of(alice.id, [nadia.id])
+    assert len(found.events) == 4
+    monkeypatch.setattr(personal, "_PAGE", 1)
+    assert personal.events_of(alice.id, [nadia.id]).events == found.events
+    assert personal.events_of(alice.id, [nadia.id], since=found.since).events == []

@@ -1,0 +1,61 @@
+"""Test orders are deleted after thirty days, with all that belongs to them; live ones never."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db.models import F
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account
+from orders import counts, editing, lifecycle, retention
+from orders.models import CallNote, Order, OrderCount, OrderEdit, OrderItem, StatusChange
+from tests.factories import AgentFactory, make_order
+
+BELONGING = {OrderItem, StatusChange, OrderEdit, CallNote}
+
+
+def prune(*options: str) -> int:
+    out = StringIO()
+    call_command("prune", "--json", *options, stdout=out, stderr=StringIO())
+    return json.loads(out.getvalue())["test_orders"]
+
+
+@pytest.fixture
+def order_in(db: None) -> Callable[..., Order]:
+    def make(account: Account, days: float) -> Order:
+        order = make_order(account)
+        actor = Actor(Role.SUPERVISOR, "x")
+        editing.edit(order.id, editing.Edit(customer_name="Nadia"), actor=actor)
+        lifecycle.add_call_note(order.id, agent=AgentFactory(), outcome=CallNote.Outcome.BUSY)
+        lifecycle.confirm(order.id, actor=actor)
+        Order.objects.filter(id=order.id).update(created_at=F("created_at") - timedelta(days=days))
+        return order
+
+    return make
+
+
+def test_test_orders_go_after_thirty_days(
+    alice: Account, twin: Account, order_in: Callable[..., Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    for _ in range(5):
+        order_in(twin, 30.01)
+    young, live = order_in(twin, 29.9), order_in(alice, 400)
+    assert (prune("--dry-run"), Order.objects.count()) == (5, 7)
+    assert prune() == 5
+    assert set(Order.objects.values_list("id", flat=True)) == {young.id, live.id}
+    for model in BELONGING:
+        left: Any = model.objects.values_list("order_id", flat=True)
+        assert set(left) == {young.id, live.id}
+    assert counts.problem() == ""
+    assert sum(OrderCount.objects.filter(account=twin).values_list("delta", flat=True)) == 1
+    assert prune() == 0
+
+
+def test_all_that_belongs_to_an_order_is_known_to_the_sweep() -> None:
+    assert {relation.related_model for relation in Order._meta.related_objects} == BELONGING

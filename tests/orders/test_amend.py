@@ -1,0 +1,296 @@
+"""PATCH /api/v1/orders/{id}: what a merchant changes while the order waits for its call."""
+
+import json
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents.desk import claims, customer, decisions
+from codservice.accounts import authentication
+from codservice.accounts.actor import Actor, Role
+from orders import editing, lifecycle
+from orders.models import Order, OrderEdit, OrderItem
+from tests.factories import AgentFactory, ProductFactory, make_order, order_line
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient, new_key
+
+pytestmark = pytest.mark.django_db
+SAMIRA = Actor(Role.AGENT, "Samira")
+
+
+@pytest.fixture
+def order(alice):
+    """Two robes and a scarf, to Bab Ezzouar in Alger."""
+    items = [
+        order_line(quantity=2, product_name="Robe", unit_price=1000, attributes={"taille": "M"}),
+        order_line(quantity=1, product_name="Foulard", unit_price=500),
+    ]
+    return make_order(alice, items=items, customer_commune="Bab Ezzouar", total_amount=2900, shipping_fee=400)
+
+
+def path(order):
+    return f"/api/v1/orders/{order.id}"
+
+
+def patch(api, order, **changes):
+    return api.patch(path(order), changes)
+
+
+def edits(order):
+    return {edit.field: (edit.old, edit.new) for edit in OrderEdit.objects.filter(order=order)}
+
+
+def errors(answer):
+    assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed"), answer.content
+    return answer.json()["errors"]
+
+
+def test_everything_that_may_be_changed_is_and_is_written_down(alice, api, order):
+    robe = ProductFactory(account=alice, name="Kaftan", sku="KAF", price=Decimal("7500.00"))
+    answer = patch(
+        api,
+        order,
+        customer_name="Nadia Haddad",
+        customer_phone="+213 661 11 22 33",
+        customer_phone_2="021 55 66 77",
+        customer_address="5 rue des Oliviers",
+        customer_wilaya="Oran",
+        customer_commune="Es Senia",
+        delivery_type="desk",
+        notes="Appeler après 17 h",
+        shipping_fee=250,
+        total_amount="7750.00",
+        items=[order_line(product_id=robe.id, quantity=1)],
+        external_id="not taken",
+        source="nor this",
+        status="confirmed",
+    )
+
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body == api.get(path(order)).json()
+    assert answer.headers["ETag"] == api.get(path(order)).headers["ETag"]
+    assert body["customer"] == {
+        "name": "Nadia Haddad",
+        "phone": "+213 661 11 22 33",
+        "phone_2": "021 55 66 77",
+        "address": "5 rue des Oliviers",
+        "wilaya": "31",
+        "commune": body["customer"]["commune"],
+        "wilaya_name": "Oran",
+        "commune_name": "Es Senia",
+    }
+    assert (body["delivery_type"], body["notes"], body["shipping_fee"]) == ("desk", "Appeler après 17 h", 250)
+    assert (body["total_amount"], body["status"]) == (7750, "pending_confirmation")
+    assert (body["external_id"], body["source"]) == (None, None)
+    (line,) = body["items"]
+    assert (line["product_name"], line["sku"], line["unit_price"]) == ("Kaftan", "KAF", 7500)
+    order.refresh_from_db()
+    assert (order.version, order.phone_e164, order.phone_2_e164) == (2, "+213661112233", "+21321556677")
+    assert order.updated_at == OrderEdit.objects.latest("at").at > order.created_at
+    written = edits(order)
+    assert written["customer_phone"] == ("0550123456", "+213 661 11 22 33")
+    assert written["customer_phone_2"] == ("", "021 55 66 77")
+    assert written["delivery_type"] == ("home", "desk")
+    assert written["total_amount"] == ("2900.00", "7750.00")
+    assert written["items.0.product_name"] == ("Robe", "Kaftan")
+    assert written["items.0.attributes"] == ("taille: M", "")
+    assert written["items.1"] == ("1 × Foulard, 500.00", "")
+    assert not any(name.endswith("e164") for name in written)
+    assert {edit["actor"] for edit in body["edits"]} == {"API key Test"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"customer_name": "Amine Benali", "customer_wilaya": 16, "customer_commune": "باب الزوار"},
+        {"total_amount": "2900", "shipping_fee": 400.00, "delivery_type": None, "notes": None},
+        {"customer_phone_2": None, "unknown": 1},
+        {
+            "items": [
+                {"product_name": "Robe", "quantity": 2, "unit_price": "1000.0", "attributes": {"taille": "M"}},
+                {"product_name": "Foulard", "quantity": 1, "unit_price": 500},
+            ]
+        },
+    ],
+    ids=lambda changes: ",".join(changes) or "nothing",
+)
+def test_nothing_different_is_no_change(api, order, changes):
+    lines = set(order.items.values_list("id", flat=True))
+    before = api.get(path(order)).json()
+    assert patch(api, order, **changes).json() == before
+    assert Order.objects.get().version == 1
+    assert set(order.items.values_list("id", flat=True)) == lines
+
+
+def test_what_is_not_sent_stays_and_null_is_the_default_of_an_import(api, order):
+    patch(api, order, notes="Sonnez", customer_phone_2="0661112233", delivery_type="desk")
+    body = patch(api, order, notes=None, customer_phone_2=None, delivery_type=None, shipping_fee=None).json()
+    assert (body["notes"], body["customer"]["phone_2"], body["delivery_type"]) == ("", None, "home")
+    assert (body["shipping_fee"], body["total_amount"]) == (0, 2900), "the total is what was agreed, until it is sent"
+    assert body["customer"]["name"] == "Amine Benali"
+    assert len(body["items"]) == 2
+
+
+def test_all_that_is_wrong_is_said_at_once_by_the_rules_of_an_import(charlie, api, order):
+    theirs = ProductFactory(account=charlie)
+    answer = patch(
+        api,
+        order,
+        customer_name=None,
+        customer_phone="123",
+        customer_phone_2="1",
+        customer_address=" ",
+        customer_wilaya="Atlantis",
+        delivery_type="pigeon",
+        notes="x" * 2001,
+        shipping_fee=-1,
+        total_amount="1.001",
+        items=[{"product_id": str(theirs.id), "quantity": 1}, {"quantity": 0}],
+    )
+    assert errors(answer).keys() == {
+        *("customer_name", "customer_phone", "customer_phone_2", "customer_address", "customer_wilaya"),
+        *("delivery_type", "notes", "shipping_fee", "total_amount", "items.0.product_id", "items.1.quantity"),
+        *("items.1.product_name", "items.1.unit_price"),
+    }
+    assert errors(patch(api, order, items=[])).keys() == errors(patch(api, order, items=None)).keys() == {"items"}
+    assert errors(patch(api, order, items=[order_line(product_id=uuid4(), quantity=1)])).keys() == {
+        "items.0.product_id"
+    }
+    assert Order.objects.get().version == 1
+    assert edits(order) == {}
+
+
+def test_wilaya_and_commune_are_read_together(api, order):
+    assert errors(patch(api, order, customer_wilaya="Oran")).keys() == {"customer_commune"}
+    assert errors(patch(api, order, customer_commune="Es Senia")).keys() == {"customer_commune"}
+    assert errors(patch(api, order, customer_wilaya="Oran", customer_commune="Bab Ezzouar")).keys() == {
+        "customer_commune"
+    }
+    assert errors(patch(api, order, customer_wilaya="Oran", customer_name="")).keys() == {
+        *("customer_commune", "customer_name")
+    }
+
+    assert patch(api, order, customer_commune="El Harrach").json()["customer"]["commune_name"] == "El Harrach"
+    away = patch(api, order, customer_wilaya="Oran", customer_commune=None).json()["customer"]
+    assert (away["wilaya"], away["commune"], Order.objects.get().customer_commune) == ("31", None, "")
+    assert patch(api, order, customer_wilaya=16).json()["customer"]["wilaya"] == "16"
+
+
+def test_a_commune_that_lies_in_both_wilayas_stays(alice, api):
+    order = make_order(alice, customer_wilaya="28", customer_commune="Bou Saâda")
+    place = patch(api, order, customer_wilaya="68").json()["customer"]
+    assert (place["wilaya"], place["commune_name"]) == ("68", "Bou Saada")
+    assert Order.objects.get().customer_commune == "Bou Saâda"
+    assert edits(order).keys() == {"customer_wilaya", "wilaya_code"}
+
+
+def test_what_is_written_down_of_long_texts_has_an_end(api, order):
+    patch(api, order, notes="a" * 2000)
+    old, new = edits(order)["notes"]
+    assert (old, len(new), new[-1]) == ("", 500, "…")
+    assert Order.objects.get().notes == "a" * 2000
+
+
+def test_only_while_it_is_pending(api, order):
+    lifecycle.confirm(order.id, actor=SAMIRA)
+    for changes in ({"customer_name": "B"}, {"customer_name": ""}, {}):
+        answer = patch(api, order, **changes)
+        assert (answer.status_code, answer.json()["error"]) == (422, "order_not_editable")
+        assert answer.json()["message"].startswith("Already confirmed by Samira")
+
+
+def test_anothers_order_is_none(charlies_api, order):
+    assert patch(charlies_api, order, customer_name="").status_code == 404
+    assert charlies_api.patch(f"/api/v1/orders/{uuid4()}", {"customer_name": "B"}).status_code == 404
+    order.refresh_from_db()
+    assert order.version == 1
+
+
+def test_scope(alice, api_for, order):
+    assert patch(api_for(alice, scopes=["orders:read"]), order, notes="x").status_code == 403
+
+
+def test_an_agents_open_screen_is_told_and_their_decision_refused(api, order):
+    agent = AgentFactory()
+    claim = claims.take(order.id, agent=agent)
+    assert customer.versions(claim, agent=agent) == {order.id: 1}
+
+    patch(api, order, customer_address="Elsewhere")
+
+    assert customer.versions(claim, agent=agent) == {order.id: 2}
+    with pytest.raises(lifecycle.Changed):
+        decisions.confirm(claim, decisions.Decision(order.id, seen_version=1), agent=agent)
+    with pytest.raises(lifecycle.Changed):
+        decisions.edit(claim, order.id, editing.Edit(customer_name="B"), agent=agent, seen_version=1)
+
+
+# --- If-Match -------------------------------------------------------------------------------------------------------
+
+
+def send(api, order, tag, **changes):
+    return api.patch(path(order), changes, headers={"If-Match": tag})
+
+
+def test_if_match_refuses_what_changed_in_between(api, order):
+    tag = api.get(path(order)).headers["ETag"]
+    answer = send(api, order, tag, notes="1")
+    assert answer.status_code == 200
+
+    for stale in (tag, tag.removeprefix("W/"), '"x"', "x", "", '"'):
+        refused = send(api, order, stale, notes="2")
+        assert (refused.status_code, refused.json()["error"]) == (412, "precondition_failed")
+    for good in (answer.headers["ETag"], f'"x", {answer.headers["ETag"]}', "*"):
+        assert send(api, order, good, notes="1").status_code == 200
+
+    lifecycle.add_call_note(order.id, agent=AgentFactory(), outcome="busy")
+    assert send(api, order, answer.headers["ETag"], notes="2").status_code == 412
+    assert send(api, order, "*", notes="").status_code == 200
+    lifecycle.confirm(order.id, actor=SAMIRA)
+    assert send(api, order, tag, notes="2").json()["error"] == "precondition_failed"
+    assert send(api, order, "*", notes="2").json()["error"] == "order_not_editable"
+
+
+def test_if_match_of_no_order_is_404(api, order):
+    assert api.patch(f"/api/v1/orders/{uuid4()}", {}, headers={"If-Match": "*"}).status_code == 404
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_at_once_with_one_tag_one_is_taken(alice):
+    order, key = make_order(alice), new_key(alice)
+    tag = ApiClient(key).get(path(order)).headers["ETag"]
+    answers = at_once(6, lambda number: send(ApiClient(key), order, tag, notes=str(number)).status_code)
+    assert sorted(answers) == [200, 412, 412, 412, 412, 412]
+    assert Order.objects.get().version == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_changes_at_once_form_an_unbroken_chain(alice):
+    order, key = make_order(alice), new_key(alice)
+    lines = [[order_line(product_name=f"P{n}", quantity=1, unit_price=n)] * (n + 1) for n in range(6)]
+    answers = at_once(6, lambda n: patch(ApiClient(key), order, notes=f"n{n}", items=lines[n]).status_code)
+    assert answers == [200] * 6
+    order.refresh_from_db()
+    assert order.version == 7
+    chain = list(OrderEdit.objects.filter(field="notes").order_by("at").values_list("old", "new"))
+    assert [old for old, _ in chain] == ["", *(new for _, new in chain[:-1])]
+    count = int(order.notes[1:]) + 1
+    assert list(order.items.order_by("position").values_list("position", flat=True)) == list(range(count))
+    assert OrderItem.objects.count() == count
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_change_costs_as_many_statements_for_100_lines(alice, api, order, count, monkeypatch):
+    monkeypatch.setattr(authentication, "BELIEVED_FOR", 3600)
+    tag = api.get(path(order)).headers["ETag"]
+    product = ProductFactory(account=alice)
+    body = {"customer_name": "B", "items": [order_line(product_id=product.id, quantity=3)] * count}
+    with CaptureQueriesContext(connection) as statements:
+        answer = api.patch(path(order), json.dumps(body), headers={"If-Match": tag})
+    assert len(answer.json()["items"]) == count
+    assert len(statements) <= 12, [each["sql"] for each in statements]

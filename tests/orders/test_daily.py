@@ -1,0 +1,343 @@
+"""A merchant's figures are what the rows say, whatever is summed up already, by plain SQL over all of them."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+from django.db import connection, connections, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from codservice import days
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account
+from orders import daily, editing, lifecycle, retention
+from orders.daily import Dimension, Figures
+from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, SummedUp
+from orders.tasks import sum_up_days
+from tests import factories
+from tests.harness.background import PATIENCE, at_once, eventually
+from tests.harness.database import one
+
+pytestmark = pytest.mark.django_db
+SUPERVISOR = Actor(Role.SUPERVISOR, "Samira")
+EVERYTHING = set(Dimension) - {Dimension.NAME}
+LONG = date(2000, 1, 1)
+
+
+# --- The same by plain SQL, row by row -------------------------------------------------------------------------------
+
+_DAY = "(s.at AT TIME ZONE 'Africa/Algiers')::date"
+_WHAT = {
+    "all": ("''", "o.total_amount", ""),
+    "day": (f"{_DAY}::text", "o.total_amount", ""),
+    "wilaya": ("o.wilaya_code", "o.total_amount", ""),
+    "source": ("coalesce(o.source, '')", "o.total_amount", ""),
+    "reason": ("trim(split_part(s.reason, ':', 1))", "o.total_amount", ""),
+    "product": ("i.product_id::text", "i.quantity * i.unit_price", "AND i.product_id IS NOT NULL"),
+    "name": ("i.product_name", "i.quantity * i.unit_price", "AND i.product_id IS NULL"),
+}
+
+
+def plainly(account: Account, dimension: str, first: date, last: date, moves: str) -> dict[str, tuple[int, Decimal]]:
+    """Count of orders and sum by key, of the changes that `moves` says."""
+    key, amount, more = _WHAT[dimension]
+    items = "JOIN orders_orderitem i ON i.order_id = o.id" if dimension in ("product", "name") else ""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {key}, count(DISTINCT s.id), sum({amount}) FROM orders_statuschange s"
+            f" JOIN orders_order o ON o.id = s.order_id {items}"
+            f" WHERE o.account_id = %s AND {_DAY} BETWEEN %s AND %s AND {moves} {more} GROUP BY 1",
+            [account.id, first, last],
+        )
+        return {key: (count, amount) for key, count, amount in cursor.fetchall()}
+
+
+def plain_waits(account: Account, first: date, last: date) -> dict[str, int]:
+    waits: dict[str, int] = {}
+    for order in Order.objects.filter(account=account):
+        calls = order.call_notes.filter(outcome__in=lifecycle.CALLS).order_by("created_at", "id")
+        if (call := calls.first()) and first <= call.created_at.astimezone(days.ALGIERS).date() <= last:
+            minutes = (call.created_at - order.created_at) / timedelta(minutes=1)
+            key = str(sum(minutes >= bound for bound in daily.WAITS))
+            waits[key] = waits.get(key, 0) + 1
+    return waits
+
+
+MOVES = {
+    "new": "s.to_status = 'pending_confirmation'",
+    "confirmed": "s.to_status = 'confirmed'",
+    "canceled": "s.to_status = 'canceled'",
+    "refused": "s.to_status = 'canceled' AND s.from_status = 'pending_confirmation'",
+    "shipped": "s.to_status = 'shipped'",
+    "delivered": "s.to_status = 'delivered'",
+    "returned": "s.to_status = 'returned'",
+}
+
+
+def figures(rows: list[Figures], move: str) -> dict[str, tuple[int, Decimal]]:
+    found = {row.key: (getattr(row, f"{move}_count"), getattr(row, f"{move}_amount")) for row in rows}
+    return {key: value for key, value in found.items() if value[0]}
+
+
+def read(account: Account, first: date = LONG, last: date | None = None) -> daily.Summary:
+    return daily.read(account.id, first, last or days.today(), today=days.today(), by=EVERYTHING)
+
+
+def assert_equal(account: Account, first: date = LONG) -> None:
+    last = days.today()
+    summary = read(account, first, last)
+    for move, where in MOVES.items():
+        for dimension in ("wilaya", "source", "reason", "product", "name"):
+            if dimension != "reason" or move in ("canceled", "refused"):
+                rows = summary.parts[Dimension(dimension)]
+                assert figures(rows, move) == plainly(account, dimension, first, last, where), (dimension, move)
+        total = plainly(account, "all", first, last, where).get("", (0, 0))
+        assert (getattr(summary.total, f"{move}_count"), getattr(summary.total, f"{move}_amount")) == total, move
+        today = plainly(account, "all", last, last, where).get("", (0, 0))
+        assert (getattr(summary.today, f"{move}_count"), getattr(summary.today, f"{move}_amount")) == today, move
+        assert figures(summary.days, move) == plainly(account, "day", first, last, where), move
+    waiting = Order.objects.filter(account=account, status="pending_confirmation").values_list(
+        "total_amount", flat=True
+    )
+    assert summary.waiting == (len(waiting), sum(waiting, Decimal(0)))
+    waits = {row.key: row.first_call_count for row in summary.parts[Dimension.WAIT]}
+    assert waits == plain_waits(account, first, last)
+
+
+# --- Whatever happens ------------------------------------------------------------------------------------------------
+
+
+class Life:
+    """Orders that live at random; some of it is dated back, as it was when the days were those days."""
+
+    def __init__(self, seed: int, *accounts: Account) -> None:
+        self.chance, self.accounts = Random(seed), accounts
+        self.agent = factories.AgentFactory()
+        self.products = {
+            account.id: [factories.ProductFactory(account=account) for _ in range(3)] for account in accounts
+        }
+
+    def step(self) -> None:
+        account = self.chance.choice(self.accounts)
+        orders = Order.objects.filter(account=account)
+        order = orders.order_by("id")[self.chance.randrange(orders.count())] if orders else None
+        if order is None or self.chance.random() < 0.35:
+            self.import_one(account)
+            return
+        deeds: list[Callable[[Order], Any]] = [
+            self.call, self.call, self.edit, self.confirm, self.cancel, self.ship, self.deliver, self.give_back,
+            self.date_back, self.date_back, self.sum_up, self.erase, self.drop_product, self.delete,
+        ]  # fmt: skip
+        try:
+            with transaction.atomic():
+                self.chance.choice(deeds)(order)
+        except (lifecycle.AlreadyDecided, lifecycle.NotAllowed, editing.NotEditable, lifecycle.NotCancellable):
+            pass
+
+    def lines(self, account: Account) -> list[dict[str, Any]]:
+        return [
+            factories.order_line(
+                quantity=self.chance.randrange(1, 4),
+                unit_price=self.chance.randrange(100, 900),
+                **(
+                    {"product_id": self.chance.choice(self.products[account.id]).id}
+                    if self.products[account.id] and self.chance.random() < 0.6
+                    else {"product_name": self.chance.choice(["Robe", "=1+1", "Bague de Nadia"])}
+                ),
+            )
+            for _ in range(self.chance.randrange(1, 4))
+        ]
+
+    def import_one(self, account: Account) -> None:
+        factories.make_order(
+            account,
+            customer_wilaya=self.chance.choice(["16", "31", "25"]),
+            source=self.chance.choice([None, "facebook", "<b>tiktok</b>"]),
+            total_amount=Decimal(self.chance.randrange(100, 9000)),
+            items=self.lines(account),
+        )
+
+    def call(self, order: Order) -> None:
+        outcome = self.chance.choice(["no_answer", "busy", "answered", "note", "wrong_number"])
+        lifecycle.add_call_note(order.id, agent=self.agent, outcome=CallNote.Outcome(outcome))
+
+    def edit(self, order: Order) -> None:
+        line = {"product_id": None, "product_name": "Sac", "quantity": 2, "unit_price": Decimal(250), "attributes": {}}
+        changes = self.chance.choice(
+            [
+                editing.Edit(customer_wilaya="Oran", wilaya_code="31"),
+                editing.Edit(total_amount=Decimal(self.chance.randrange(100, 9000))),
+                editing.Edit(shipping_fee=Decimal(self.chance.randrange(0, 900))),
+                editing.Edit(lines=[line | {"sku": None}] * self.chance.randrange(1, 4)),
+            ]
+        )
+        editing.edit(order.id, changes, actor=SUPERVISOR)
+
+    def confirm(self, order: Order) -> None:
+        lifecycle.confirm(order.id, actor=SUPERVISOR)
+
+    def cancel(self, order: Order) -> None:
+        reason = self.chance.choice(["Duplicate", "Duplicate: of Nadia's", "", "Too: dear"])
+        lifecycle.cancel(order.id, actor=SUPERVISOR, reason=reason)
+
+    def ship(self, order: Order) -> None:
+        lifecycle.ship(order.id, actor=SUPERVISOR)
+
+    def deliver(self, order: Order) -> None:
+        lifecycle.deliver(order.id, actor=SUPERVISOR)
+
+    def give_back(self, order: Order) -> None:
+        lifecycle.return_order(order.id, actor=SUPERVISOR)
+
+    def date_back(self, order: Order) -> None:
+        by = timedelta(days=self.chance.choice([0.3, 1, 1, 2, 5, 40]))
+        orders = Order.objects.filter(account_id=order.account_id, id__lte=order.id)
+        ids = list(orders.values_list("id", flat=True))
+        orders.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
+        StatusChange.objects.filter(order__in=ids).update(at=F("at") - by)
+        CallNote.objects.filter(order__in=ids).update(created_at=F("created_at") - by)
+
+    def sum_up(self, order: Order) -> None:
+        self.chance.choice([lambda: daily.sum_up(order.account_id), sum_up_days])()
+
+    def erase(self, order: Order) -> None:
+        Order.objects.filter(id=order.id).update(updated_at=F("updated_at") - timedelta(days=1000))
+        CallNote.objects.filter(order=order).update(created_at=F("created_at") - timedelta(days=1000))
+        for _ in retention.anonymise_customers(timezone.now(), dry_run=False):
+            pass
+
+    def drop_product(self, order: Order) -> None:
+        if self.products[order.account_id] and self.chance.random() < 0.3:
+            self.products[order.account_id].pop().delete()
+
+    def delete(self, order: Order) -> None:
+        if order.call_state == "test":
+            Order.objects.filter(id=order.id).update(created_at=F("created_at") - timedelta(days=40))
+            for _ in retention.delete_test_orders(timezone.now(), dry_run=False):
+                pass
+        elif self.chance.random() < 0.3:
+            order.delete()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_figures_are_what_the_rows_say_whatever_happened(
+    seed: int, alice: Account, charlie: Account, twin: Account, settings: Any
+) -> None:
+    settings.CUSTOMER_RETENTION_DAYS = 730
+    life = Life(seed, alice, twin, charlie)
+    for number in range(260):
+        life.step()
+        if number % 50 == 49:
+            for account in life.accounts:
+                assert_equal(account)
+    sum_up_days()
+    assert not daily.due()
+    assert not ChangedDay.objects.exists()
+    assert set(SummedUp.objects.values_list("through", flat=True)) == {days.today() - timedelta(days=1)}
+    for account in life.accounts:
+        assert_equal(account)
+        assert_equal(account, days.today() - timedelta(days=6))
+    assert DayFigure.objects.filter(account=charlie).exists()
+    daily.begin_anew()
+    for account in life.accounts:
+        assert_equal(account)
+    sum_up_days()
+    for account in life.accounts:
+        assert_equal(account)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None:
+    """In a zone where the midnight was between the start of a transaction and now: zones are of whole seconds."""
+    began, end, starts = Flag(), Flag(), list[datetime]()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                starts.append(one("SELECT now()"))
+                began.set()
+                end.wait(PATIENCE)
+        finally:
+            connections.close_all()
+
+    def over() -> date:
+        return one(daily._OVER.replace("'Africa/Algiers'", f"interval '{ahead} seconds'"))
+
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(hold)
+        assert began.wait(PATIENCE)
+        midnight = starts[0].replace(microsecond=0) + timedelta(seconds=1)
+        ahead = -int(midnight.timestamp()) % 86400
+        new_day = (midnight + timedelta(seconds=ahead)).date()
+        while one("SELECT now()") < midnight:
+            time.sleep(0.1)
+        assert over() == new_day - timedelta(days=2)
+        end.set()
+        held.result()
+        assert eventually(lambda: over() == new_day - timedelta(days=1))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(alice: Account, charlie: Account) -> None:
+    agent = factories.AgentFactory()
+    for account in (alice, charlie):
+        for _ in range(6):
+            factories.make_order(account)
+    past = timedelta(days=3)
+    Order.objects.update(created_at=F("created_at") - past, updated_at=F("updated_at") - past)
+    StatusChange.objects.update(at=F("at") - past)
+    done = Flag()
+
+    def sum_up() -> None:
+        while not done.is_set():
+            sum_up_days()
+        connections.close_all()
+
+    def work(number: int) -> None:
+        account = (alice, charlie)[number % 2]
+        for order in Order.objects.filter(account=account, status="pending_confirmation").order_by("id"):
+            editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=SUPERVISOR)
+            note = lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+            assert note
+            CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - timedelta(days=number % 3))
+
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(sum_up) for _ in range(2)]
+        at_once(6, work)
+        done.set()
+        for other in others:
+            other.result()
+    for account in (alice, charlie):
+        assert_equal(account)
+    while daily.due():
+        sum_up_days()
+    for account in (alice, charlie):
+        assert_equal(account)
+
+
+def test_to_look_costs_one_statement_and_writes_nothing(alice: Account, django_assert_num_queries: Any) -> None:
+    factories.make_order(alice)
+    StatusChange.objects.update(at=F("at") - timedelta(days=2))
+    with django_assert_num_queries(1):
+        read(alice)
+    assert not SummedUp.objects.exists()
+
+
+def test_an_import_notes_no_day(alice: Account) -> None:
+    order = factories.make_order(alice)
+    lifecycle.confirm(order.id, actor=SUPERVISOR)
+    lifecycle.ship(order.id, actor=SUPERVISOR)
+    assert not ChangedDay.objects.exists()
+
+
+def test_what_one_account_does_another_does_not_see(alice: Account, charlie: Account) -> None:
+    factories.make_order(charlie)
+    assert read(alice).total.new_count == 0
+    assert read(alice).waiting == (0, 0)

@@ -1,0 +1,271 @@
+"""The pages on which a merchant takes data out and has customers erased; and the commands that do the same."""
+
+import csv
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from codservice.accounts.models import Account, ApiKey, SecurityEntry
+from codservice.files import account_export
+from codservice.files.account_export import TABLES
+from codservice.uploads.models import Upload
+from inventory.models import StockMovement
+from orders.models import Erasure, Order, Status
+from tests import factories
+from tests.harness.world import make_world
+from webhooks import registry
+
+PAGE, PHONE, E164 = "/account/data", "0661 22 33 44", "+213661223344"
+# Tables of accounts that are no part of an export, and why.
+LEFT_OUT = {
+    "accounts.Invitation": "mails under way",
+    "accounts.Membership": "who works for the account, which is about them",
+    "api.IdempotencyRecord": "answers to the account's own requests, for a day",
+    "orders.OrderCount": "sums of the orders",
+    "orders.OrderTrigrams": "an index of the orders",
+    "orders.SearchChange": "work under way",
+    "orders.Searchable": "work under way",
+    "orders.ChangedDay": "work under way",
+    "orders.DayFigure": "sums of the orders",
+    "orders.SummedUp": "work under way",
+    "uploads.Block": "files that are being taken in",
+    "uploads.Piece": "files that arrive",
+    "webhooks.Recovery": "work under way",
+}
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+def order_of(account: Account, status: Status = Status.DELIVERED, **changes: Any) -> Order:
+    order = factories.make_order(account, customer_name="Nadia Cherif", phone=PHONE, **changes)
+    Order.objects.filter(id=order.id).update(status=status)
+    return order
+
+
+def unzipped(answer: Any) -> dict[str, list[dict[str, str]]]:
+    """Name → the rows."""
+    with zipfile.ZipFile(io.BytesIO(b"".join(answer))) as archive:
+        assert archive.testzip() is None
+        return {
+            name: list(csv.DictReader(io.StringIO(archive.read(name).decode("utf-8-sig"), newline="")))
+            for name in archive.namelist()
+        }
+
+
+# --- Everything ------------------------------------------------------------------------------------------------------
+
+
+def test_each_table_of_an_account_is_in_the_export_or_says_why_not() -> None:
+    owned = {model for model in apps.get_models() if any(field.name == "account" for field in model._meta.fields)}
+    given = {table.model for table in TABLES.values()}
+    assert {model._meta.label for model in owned - given} == LEFT_OUT.keys()
+
+
+def test_everything_is_in_it_and_nothing_of_others(db: None) -> None:
+    world = make_world()
+    twin = ApiKey.issue(world.alice, name="Trial", is_test=True)[0].account
+    order_of(twin)
+    files = unzipped(account_export.stream(world.alice))
+
+    assert {f"{name}.csv" for name in TABLES} == {name for name in files if "/" not in name}
+    for name, table in TABLES.items():
+        keys = {row[account_export.columns(table)[0]] for row in files[f"{name}.csv"]}
+        assert len(keys) == len(files[f"{name}.csv"]) > 0, name
+        for folder, account in (("", world.alice), ("test/", twin)):
+            mine = table.model._default_manager.filter(table.where)
+            if "account" in {field.name for field in table.model._meta.fields}:
+                assert mine.filter(account=account).count() == len(files[f"{folder}{name}.csv"]), name
+    text = "".join(str(rows) for rows in files.values())
+    assert str(world.alice.id) in text
+    assert str(world.charlie.id) not in text
+    assert "Charlie" not in text
+
+
+def test_no_secret_is_in_it(alice: Account) -> None:
+    key = ApiKey.issue(alice, name="Shop")[1]
+    _webhook, secret = registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.confirmed"])
+    raw = b"".join(account_export.stream(alice))
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        text = "".join(archive.read(name).decode() for name in archive.namelist())
+    assert key[:12] in text
+    for hidden in (key, key[12:], secret, alice.holder.password):
+        assert hidden not in text
+    for name in TABLES:
+        found = set(account_export.columns(TABLES[name])) & {"password", "secret", "previous_secret", "key"}
+        assert found == set(), name
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 1000])
+def test_it_is_whole_however_it_is_paged(alice: Account, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = factories.order_line(quantity=1, product_name="=Robe", unit_price=5)
+    for number in range(4):
+        factories.make_order(alice, items=[line] * (number + 1))
+    product, other = factories.ProductFactory(account=alice), factories.ProductFactory(account=alice)
+    for number in range(5):
+        StockMovement.objects.create(
+            account=alice, product=product, old_quantity=number, new_quantity=number + 1,
+            at=timezone.now(), actor="x",
+        )  # fmt: skip
+    monkeypatch.setattr(account_export, "PAGE", page)
+
+    files = unzipped(account_export.stream(alice))
+
+    assert [len(files[f"{name}.csv"]) for name in ("orders", "order_items", "products", "stock_movements")] == [
+        4, 10, 2, 5,
+    ]  # fmt: skip
+    assert {row["product_name"] for row in files["order_items.csv"]} == {"'=Robe"}
+    assert {row["product_id"] for row in files["stock_movements.csv"]} == {str(product.id)}
+    assert str(other.id) in {row["id"] for row in files["products.csv"]}
+
+
+def test_the_page_gives_it_and_the_security_log_notes_it(browser: Client, alice: Account) -> None:
+    order_of(alice)
+    answer = browser.post(f"{PAGE}/export", {"mode": "live"})
+    assert answer.headers["Content-Disposition"].startswith('attachment; filename="codservice-')
+    assert unzipped(answer.streaming_content)["orders.csv"][0]["customer_name"] == "Nadia Cherif"
+    assert SecurityEntry.objects.get(action="exported").actor == alice.holder.username
+    assert browser.get(f"{PAGE}/export").url == PAGE
+
+
+def test_in_test_mode_it_is_the_twins_alone(browser: Client, alice: Account, twin: Account) -> None:
+    order_of(alice, external_id="live-1")
+    order_of(twin, external_id="test-1")
+    browser.post("/account/mode", {"to": "test"})
+    files = unzipped(browser.post(f"{PAGE}/export").streaming_content)
+    assert [row["external_id"] for row in files["orders.csv"]] == ["test-1"]
+    assert not [name for name in files if "/" in name]
+    browser.post(f"{PAGE}/erase", {"phone": PHONE})
+    assert set(Order.objects.values_list("external_id", "customer_name")) == {("live-1", "Nadia Cherif"), (None, "—")}
+
+
+def test_the_command_writes_it(alice: Account, tmp_path: Path) -> None:
+    order_of(alice)
+    file = tmp_path / "alice.zip"
+    call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
+    assert len(unzipped([file.read_bytes()])["orders.csv"]) == 1
+    with pytest.raises(CommandError, match="exists"):
+        call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
+
+
+# --- One customer ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("written", [PHONE, E164, "00213661223344", "٠٦٦١٢٢٣٣٤٤"])
+def test_a_customer_is_found_by_any_form_of_either_phone(browser: Client, alice: Account, written: str) -> None:
+    order = order_of(alice)
+    second = factories.make_order(alice, phone="0550998877", customer_phone_2=PHONE)
+    text = browser.get(PAGE, {"phone": written}).content.decode()
+    assert f"/account/orders/{order.id}" in text
+    assert f"/account/orders/{second.id}" in text
+    assert "1 order has not ended yet" in text
+    assert "Erase this customer" not in text
+
+
+def test_what_is_known_of_a_customer_is_given_out(browser: Client, alice: Account, twin: Account) -> None:
+    orders = [order_of(alice), order_of(alice, notes="sonnette"), order_of(twin)]
+    factories.make_order(alice, phone="0550998877")
+    answer = browser.post(f"{PAGE}/customer", {"phone": PHONE})
+    told = json.loads(b"".join(answer.streaming_content))
+    assert told["phone"] == E164
+    assert {order["id"]: order["mode"] for order in told["orders"]} == {
+        str(order.id): "test" if order.account_id == twin.id else "live" for order in orders
+    }
+    assert {"notes", "call_notes", "status_history", "edits", "customer"} < told["orders"][0].keys()
+    out = io.StringIO()
+    call_command("export_customer", PHONE, account=alice.holder.email, stdout=out, stderr=io.StringIO())
+    assert json.loads(out.getvalue())["orders"] == told["orders"]
+    assert SecurityEntry.objects.filter(action="exported").count() == 2
+
+
+def test_a_customer_is_erased_after_a_question_and_a_record_is_shown(browser: Client, alice: Account) -> None:
+    order = order_of(alice)
+    question = browser.get(f"{PAGE}/erase", {"phone": PHONE}).content.decode()
+    assert "1 order loses name" in question
+    order.refresh_from_db()
+    assert order.customer_name == "Nadia Cherif"
+
+    answer = browser.post(f"{PAGE}/erase", {"phone": E164}, follow=True)
+
+    order.refresh_from_db()
+    assert order.customer_name == "—"
+    text = answer.content.decode()
+    assert "The customer is erased from 1 order." in text
+    record = Erasure.objects.get()
+    assert (record.actor, record.user, record.order_count) == (alice.holder.display_name, alice.holder, 1)
+    assert record.actor in text.partition("Erased so far")[2]
+    assert "No order has this number." in browser.get(PAGE, {"phone": PHONE}).content.decode()
+
+
+def test_one_whose_order_is_under_way_is_not(browser: Client, alice: Account) -> None:
+    order = order_of(alice, Status.SHIPPED)
+    for answer in (
+        browser.get(f"{PAGE}/erase", {"phone": PHONE}, follow=True),
+        browser.post(f"{PAGE}/erase", {"phone": PHONE}, follow=True),
+    ):
+        assert "1 order of this customer has not ended yet" in answer.content.decode()
+    order.refresh_from_db()
+    assert order.customer_name == "Nadia Cherif"
+    with pytest.raises(CommandError, match="has not ended yet"):
+        call_command("erase_customer", PHONE, account=alice.holder.email)
+
+
+def test_one_who_may_stand_in_a_file_that_is_under_way_is_not(browser: Client, alice: Account) -> None:
+    order = order_of(alice, Status.DELIVERED)
+    Upload.objects.create(
+        account=alice, kind="orders", name="<b>.csv", size=1, actor="x", user_id=alice.holder_id, status="running"
+    )
+    for answer in (
+        browser.get(f"{PAGE}/erase", {"phone": PHONE}, follow=True),
+        browser.post(f"{PAGE}/erase", {"phone": PHONE}, follow=True),
+    ):
+        assert "The file “&lt;b&gt;.csv” is under way" in answer.content.decode()
+    order.refresh_from_db()
+    assert order.customer_name == "Nadia Cherif"
+    with pytest.raises(CommandError, match="is under way"):
+        call_command("erase_customer", PHONE, account=alice.holder.email)
+
+
+def test_what_is_no_number_is_said(browser: Client) -> None:
+    assert browser.get(PAGE, {"phone": "12"}).status_code == 422
+    for answer in (browser.post(f"{PAGE}/customer"), browser.get(f"{PAGE}/erase"), browser.post(f"{PAGE}/erase")):
+        assert answer.url == PAGE
+    with pytest.raises(CommandError, match="Algerian phone number"):
+        call_command("erase_customer", "12", account="x")
+
+
+def test_the_command_erases(alice: Account, twin: Account) -> None:
+    order_of(alice)
+    order_of(twin, Status.PENDING)
+
+    def run(*options: str) -> dict[str, Any]:
+        out = io.StringIO()
+        call_command("erase_customer", PHONE, *options, "--json", account=alice.holder.email, stdout=out)
+        return json.loads(out.getvalue())
+
+    assert run("--dry-run") == {"orders": 1, "test_orders": 1, "dry_run": True}
+    assert run() == {"orders": 1, "test_orders": 1, "dry_run": False}
+    assert set(Order.objects.values_list("customer_name", flat=True)) == {"—"}
+    assert run() == {"orders": 0, "test_orders": 0, "dry_run": False}
+    assert set(Erasure.objects.values_list("actor", flat=True)) == {"erase_customer"}
+
+
+def test_the_page_costs_the_same_for_one_order_and_for_many(
+    browser: Client, alice: Account, django_assert_max_num_queries: Any
+) -> None:
+    for _ in range(12):
+        order_of(alice)
+    with django_assert_max_num_queries(9):
+        browser.get(PAGE, {"phone": PHONE})

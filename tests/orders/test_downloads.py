@@ -1,0 +1,128 @@
+"""The list of orders as a file: what its filters leave, all of it, safe to open, in constant memory."""
+
+import csv
+from datetime import UTC, datetime
+from io import BytesIO, StringIO
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from python_calamine import CalamineWorkbook
+
+from codservice.accounts.models import Account
+from codservice.files import workbooks
+from orders import export
+from orders.models import Order
+from tests.factories import make_order, order_line
+
+FORMS = ["csv", "xlsx"]
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+def table(browser: Client, form: str, query: str = "", delimiter: str = ",") -> list[list[str]]:
+    answer = browser.get(f"/account/orders/download.{form}{query}")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="orders.{form}"'
+    data = b"".join(answer.streaming_content)
+    if form == "csv":
+        return list(csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
+    return CalamineWorkbook.from_filelike(BytesIO(data)).get_sheet_by_index(0).to_python()
+
+
+def numbers(browser: Client, form: str, query: str = "") -> list[str]:
+    header, *rows = table(browser, form, query)
+    return [row[header.index("Order number")] for row in rows]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_list_is_downloaded_as_its_filters_leave_it(
+    browser: Client, alice: Account, charlie: Account, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "BATCH", 3)
+    make_order(charlie, external_id="theirs")
+    for number in range(7):
+        make_order(alice, external_id=f"N{number}", phone=f"055012345{number}", customer_name=f"Client {number % 2}")
+        Order.objects.filter(external_id=f"N{number}").update(created_at=datetime(2026, 3, 1 + number, tzinfo=UTC))
+    Order.objects.filter(external_id="N2").update(status="confirmed")
+
+    assert numbers(browser, form) == [f"N{number}" for number in range(7)]
+    assert numbers(browser, form, "?status=confirmed") == ["N2"]
+    assert numbers(browser, form, "?q=Client+1") == ["N1", "N3", "N5"]
+    assert numbers(browser, form, "?q=0550+12+34+54") == ["N4"]
+    assert numbers(browser, form, "?created_from=2026-03-06&before=x&sort=nothing") == ["N5", "N6"]
+    assert numbers(browser, form, "?phone=0699999999") == []
+    assert browser.get(f"/account/orders/download.{form}?phone=12&q=a").url == "/account/orders?phone=12&q=a"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_says_all_of_an_order_and_runs_nothing(browser: Client, alice: Account, form: str) -> None:
+    text = "=HYPERLINK(1);\n@x"
+    item = order_line(quantity=2, product_name="Robe", unit_price=5, attributes={"taille": "M"})
+    make_order(alice, customer_address=text, customer_name="فاطمة & <b>", notes="a_x0041_b", items=[item])
+
+    header, row = table(browser, form)
+
+    said = dict(zip(header, row, strict=True))
+    assert (said["Name"], said["Items"], said["Status"]) == (
+        "فاطمة & <b>",
+        "2 × Robe (taille: M)",
+        "pending_confirmation",
+    )
+    if form == "csv":
+        assert said["Address"] == "'=HYPERLINK(1);'\n'@x"
+        assert (said["Phone"], said["To pay at the door"]) == ("'+213550123456", "4500.50")
+    else:  # texts are texts there, and numbers numbers
+        assert said["Address"] == text
+        assert (said["Phone"], said["To pay at the door"]) == ("+213550123456", 4500.5)
+
+
+def test_a_french_spreadsheet_finds_semicolons_and_french_headings(browser: Client, alice: Account) -> None:
+    make_order(alice, external_id="N1")
+    browser.cookies["django_language"] = "fr"
+    header, row = table(browser, "csv", delimiter=";")
+    assert dict(zip(header, row, strict=True))["Numéro de commande"] == "N1"
+
+
+def test_it_costs_two_statements_a_batch_and_no_transaction(
+    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "BATCH", 10)
+    counts = []
+    for orders in (5, 20):
+        for _ in range(orders):
+            make_order(alice)
+        with CaptureQueriesContext(connection) as queries:
+            table(browser, "csv")
+        counts.append(len(queries))
+        assert not [query for query in queries if "DECLARE" in query["sql"] or "SAVEPOINT" in query["sql"]]
+    assert counts[1] - counts[0] == 2 * 2
+
+
+def test_a_long_workbook_is_given_piece_by_piece_and_goes_on_in_another_sheet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbooks, "MAX_ROWS", 5000)
+    monkeypatch.setattr(workbooks, "PIECE", 1000)
+    asked = 0
+
+    def rows() -> object:
+        nonlocal asked
+        for number in range(12_000):
+            asked += 1
+            yield [number, f"text {number * 7919 % 10007} \x00\ud800", None, "x" * 40_000 if number == 1 else ""]
+
+    pieces = workbooks.pieces(["a", "b", "c", "d"], rows())  # type: ignore[arg-type]
+    first = next(pieces)
+    assert asked < 12_000
+    book = CalamineWorkbook.from_filelike(BytesIO(first + b"".join(pieces)))
+    sheets = [book.get_sheet_by_index(place).to_python() for place in range(3)]
+    assert [len(sheet) for sheet in sheets] == [5000, 5000, 2003]
+    assert all(sheet[0][:2] == ["a", "b"] for sheet in sheets)
+    assert [row[0] for sheet in sheets for row in sheet[1:]] == list(range(12_000))
+    assert sheets[0][1][1] == "text 0 \ufffd\ufffd"
+    assert len(sheets[0][2][3]) == workbooks.MAX_CELL

@@ -1,0 +1,64 @@
+"""The page of the shipping fees: what is written there is what the API tells."""
+
+from decimal import Decimal
+
+import pytest
+from django.test import Client
+
+from codservice.accounts.models import Account
+from orders import fees
+from orders.models import ShippingFee
+
+PAGE = "/account/fees"
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+def kept(account: Account) -> dict[str, tuple[Decimal | None, Decimal | None]]:
+    return {fee.wilaya: (fee.home, fee.desk) for fee in fees.of_account(account.id).data}
+
+
+def test_fees_are_written_changed_and_taken_away(browser: Client, alice: Account) -> None:
+    written = {"home-16": "400", "desk-16": "250,50", "home-31": "600"}
+    assert browser.post(PAGE, written).url == PAGE
+    assert kept(alice) == {"16": (Decimal(400), Decimal("250.50")), "31": (Decimal(600), None)}
+    browser.post(PAGE, {"home-16": "450", "desk-16": "", "home-31": ""})
+    assert kept(alice) == {"16": (Decimal(450), None)}
+    text = browser.get(PAGE).content.decode()
+    assert 'value="450"' in text
+    assert text.count('scope="row"') == 69
+
+
+def test_what_is_no_amount_is_marked_and_nothing_is_saved(browser: Client, alice: Account) -> None:
+    answer = browser.post(PAGE, {"home-16": "400", "desk-31": "-<b>"})
+    assert answer.status_code == 422
+    text = answer.content.decode()
+    assert text.count("Write an amount such as 400 or 400.50.") == 1
+    assert "-&lt;b&gt;" in text
+    assert 'value="400"' in text
+    assert kept(alice) == {}
+
+
+def test_the_page_costs_the_same_with_no_fee_and_with_all(
+    browser: Client, alice: Account, django_assert_max_num_queries
+) -> None:
+    ShippingFee.objects.bulk_create(
+        ShippingFee(account=alice, wilaya_code=f"{code:02}", home=400, desk=300) for code in range(1, 70)
+    )
+    with django_assert_max_num_queries(6):
+        browser.get(PAGE)
+    with django_assert_max_num_queries(14):
+        browser.post(PAGE, {f"home-{code:02}": "500" for code in range(1, 70)})
+    assert set(kept(alice).values()) == {(Decimal(500), None)}
+
+
+def test_another_account_has_its_own(browser: Client, alice: Account, charlie: Account) -> None:
+    ShippingFee.objects.create(account=charlie, wilaya_code="16", home=777)
+    assert "777" not in browser.get(PAGE).content.decode()
+    browser.post(PAGE, {"home-16": "1"})
+    assert kept(charlie) == {"16": (Decimal(777), None)}

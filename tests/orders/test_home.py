@@ -1,0 +1,342 @@
+"""The merchant's home: today and a period, what needs them, pictures with tables, and files; of their orders alone."""
+
+import csv
+import re
+from datetime import timedelta
+from decimal import Decimal
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from codservice import days
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account, Membership, User
+from codservice.uploads.models import RefusedRow, Upload
+from orders import editing, home_page, lifecycle, pictures
+from orders.cancel_reasons import CancelReason
+from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, SummedUp
+from orders.tasks import sum_up_days
+from tests import factories
+from tests.factories import make_order, order_line
+from webhooks import registry
+from webhooks.models import Webhook
+
+HOME = "/account/"
+FILE = "/account/figures.csv"
+SUPERVISOR = Actor(Role.SUPERVISOR, "Samira")
+HOSTILE = "<script>alert(1)</script>{{ 7|add:7 }}=1+1"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+@pytest.fixture
+def agent(db: None) -> User:
+    return factories.AgentFactory()
+
+
+def page(browser: Client, query: str = "", status: int = 200) -> str:
+    answer = browser.get(HOME + query)
+    assert answer.status_code == status
+    return " ".join(answer.content.decode().split())
+
+
+def tiles(browser: Client, query: str = "") -> list[tuple[str, str, str]]:
+    found = re.findall(
+        r'<dt><span class="status \w+">([^<]*)</span></dt><dd><strong><bdi dir="ltr">(\d+)</bdi></strong>'
+        r' <bdi dir="ltr" class="whole">([^<]*)</bdi>',
+        page(browser, query),
+    )
+    return [(label, count, amount.replace("\N{NARROW NO-BREAK SPACE}", " ")) for label, count, amount in found]
+
+
+def file(browser: Client, by: str, query: str = "") -> list[dict[str, str]]:
+    answer = browser.get(f"{FILE}?by={by}{query}")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(StringIO(answer.content.decode().removeprefix("\ufeff"))))
+
+
+def lived(account: Account, agent: User) -> None:
+    """Six orders of 1000 dinars each: one waits, one is canceled, the others are confirmed and get on their way."""
+    orders = [make_order(account, total_amount=Decimal(1000), source="facebook") for _ in range(6)]
+    for order in orders[1:]:
+        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
+    lifecycle.cancel(orders[1].id, actor=SUPERVISOR, reason=CancelReason.DUPLICATE.said("of Monday's"))
+    for rank, order in enumerate(orders[2:]):
+        moves: list[Any] = [lifecycle.confirm, lifecycle.ship, lifecycle.deliver]
+        if rank == 3:
+            moves[-1] = lifecycle.return_order
+        for move in moves[: rank + 1]:
+            move(order.id, actor=SUPERVISOR)
+
+
+def date_back(by: timedelta) -> None:
+    Order.objects.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
+    StatusChange.objects.update(at=F("at") - by)
+    CallNote.objects.update(created_at=F("created_at") - by)
+
+
+def test_today_and_the_period_in_counts_and_dinars(browser: Client, alice: Account, agent: User) -> None:
+    lived(alice, agent)
+    week = [
+        ("New", "6", "6 000 DA"), ("Confirmed", "4", "4 000 DA"), ("Canceled", "1", "1 000 DA"),
+        ("Shipped", "3", "3 000 DA"), ("Delivered", "1", "1 000 DA"), ("Returned", "1", "1 000 DA"),
+    ]  # fmt: skip
+    waiting = ("Waiting now", "1", "1 000 DA")
+    assert tiles(browser) == [week[0], waiting, *week[1:], *week]
+    date_back(timedelta(days=3))
+    nothing = [(label, "0", "0 DA") for label, _count, _amount in week]
+    for _ in range(2):
+        assert tiles(browser) == [nothing[0], waiting, *nothing[1:], *week]
+        sum_up_days()
+    assert DayFigure.objects.exists()
+    yesterday = days.today() - timedelta(days=1)
+    assert tiles(browser, f"?first={yesterday}&last={yesterday}")[7:] == nothing
+
+
+def test_a_rate_of_few_cases_is_shown_as_counts(browser: Client, alice: Account, agent: User) -> None:
+    lived(alice, agent)
+    assert "<bdi>4 of 5</bdi>" in page(browser)
+    assert " %" not in page(browser, "?by=wilaya")
+    for _ in range(25):
+        lifecycle.confirm(make_order(alice).id, actor=SUPERVISOR)
+    assert "<bdi>96.7 %</bdi>" in page(browser)
+    assert "<bdi>1 of 2</bdi>" in page(browser), "still few parcels"
+
+
+@pytest.mark.parametrize("by", home_page.FILES)
+def test_each_has_its_file(by: str, browser: Client, alice: Account, agent: User) -> None:
+    lived(alice, agent)
+    rows = file(browser, by)
+    assert rows
+    match by:
+        case "reason":
+            assert rows == [{"reason": "Duplicate", "canceled_count": "1", "canceled_amount": "1000.00"}]
+        case "wait":
+            assert rows == [{"minutes_from": "", "minutes_to": "5", "first_call_count": "5"}]
+        case _:
+            names = {"day": str(days.today()), "wilaya": "16 Alger", "product": "Robe kabyle", "source": "facebook"}
+            (row,) = rows
+            assert (row[by], row["new_count"], row["confirmed_count"]) == (names[by], "6", "4")
+            assert (row["refused_count"], row["confirmation_rate"]) == ("1", ""), "of few cases"
+
+
+def test_products_and_lines_without_one_are_told_apart(browser: Client, alice: Account) -> None:
+    product = factories.ProductFactory(account=alice, name="Robe")
+    lines = [order_line(product_id=product.id, quantity=2), order_line(product_name="Robe", quantity=1, unit_price=5)]
+    make_order(alice, items=lines)
+    assert [(row["product"], row["units"], row["new_amount"]) for row in file(browser, "product")] == [
+        ("Robe", "2", "3000.00"), ("Robe", "1", "5.00"),
+    ]  # fmt: skip
+    product.name = "Robe kabyle"
+    product.save()
+    assert "Robe kabyle" in page(browser, "?by=product")
+
+
+@pytest.mark.parametrize(
+    "query", ["?first=x", "?first=2026-02-02&last=2026-01-01", "?first=2020-01-01&last=2026-01-01"]
+)
+def test_a_period_that_is_none_is_said_and_nothing_else_goes_wrong(query: str, browser: Client, alice: Account) -> None:
+    make_order(alice)
+    assert 'role="alert"' in page(browser, query, status=422)
+    assert browser.get(FILE + query).status_code == 422
+
+
+def test_a_division_that_there_is_none_of_is_by_day(browser: Client, alice: Account) -> None:
+    make_order(alice)
+    assert "By day</a>" in page(browser, "?by=reason")
+    assert page(browser, "?by=customer", status=422)
+
+
+# --- What needs the merchant -----------------------------------------------------------------------------------------
+
+
+def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Client, alice: Account, agent: User) -> None:
+    order = make_order(alice, customer_name="Nadia")
+    make_order(alice, customer_name="Karim")
+    assert "Needs you" not in page(browser)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+    shown = page(browser)
+    assert "1 order has a wrong phone number" in shown
+    assert f'<a href="/account/orders/{order.id}/correct"><bdi>Nadia</bdi></a>' in shown
+    editing.edit(order.id, editing.Edit(customer_phone="0661223344", phone_e164="+213661223344"), actor=SUPERVISOR)
+    assert "Needs you" not in page(browser)
+
+
+def test_stock_that_will_not_last_needs_the_merchant(browser: Client, alice: Account, charlie: Account) -> None:
+    short = factories.ProductFactory(account=alice, name=HOSTILE, stock_quantity=3)
+    plenty = factories.ProductFactory(account=alice, stock_quantity=30)
+    gone = factories.ProductFactory(account=alice, stock_quantity=0, is_active=False)
+    for product in (short, plenty, gone):
+        make_order(alice, items=[order_line(product_id=product.id, quantity=4)])
+    foreign = factories.ProductFactory(account=charlie, stock_quantity=0)
+    make_order(charlie, items=[order_line(product_id=foreign.id, quantity=4)])
+    date_back(timedelta(days=2))
+    sum_up_days()
+    shown = page(browser)
+    assert '<a href="/account/products?only=running-out">1 product is running out' in shown
+    listed = browser.get("/account/products?only=running-out")
+    assert [product.id for product in listed.context["products"]] == [short.id]
+    assert "Running out: fewer are left" in listed.content.decode()
+    table = b"".join(browser.get("/account/products/download.csv?only=running-out").streaming_content)
+    assert table.count(b"\n") == 2
+    assert len(browser.get("/account/products?only=nothing").context["products"]) == 3
+    assert "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;{{ 7|add:7 }}=1+1</bdi> <bdi>3 left, 4 ordered</bdi>" in shown
+    short.stock_quantity = 4
+    short.save()
+    assert "running out" not in page(browser)
+
+
+def test_refused_rows_need_the_merchant_until_they_send_another_file(browser: Client, alice: Account) -> None:
+    make_order(alice)
+    made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id, "status": "done"}
+    upload = Upload.objects.create(**made, name=HOSTILE, finished_at=timezone.now())
+    assert "refused" not in page(browser)
+    for line in (2, 3):
+        RefusedRow.objects.create(account=alice, upload=upload, line=line, cells=["x"], faults=[])
+    shown = page(browser)
+    assert "2 rows of files were refused" in shown
+    assert f'<a href="/account/uploads/{upload.id}"><bdi>&lt;script&gt;' in shown
+    Upload.objects.create(**made, name="mended.csv", finished_at=timezone.now())
+    assert "refused" not in page(browser)
+
+
+def test_a_reader_is_led_where_they_may_look(browser: Client, alice: Account) -> None:
+    order = make_order(alice)
+    upload = Upload.objects.create(
+        account=alice, kind="orders", name="orders.csv", size=1, actor="x", user_id=alice.holder_id, status="done",
+        titles=["Nom"], finished_at=timezone.now(),
+    )  # fmt: skip
+    RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=["x"], faults=[["", ["Must not be empty."]]])
+    lifecycle.add_call_note(order.id, agent=factories.AgentFactory(), outcome=CallNote.Outcome.WRONG_NUMBER)
+    assert f'href="/account/orders/{order.id}/correct"' in page(browser)
+    reader = factories.UserFactory()
+    Membership.objects.create(account=alice, user=reader, role="reader")
+    theirs = Client()
+    theirs.force_login(reader)
+
+    shown = page(theirs)
+
+    led = re.findall(r'<li><a href="([^"]+)"><bdi>', shown)
+    assert led == [f"/account/orders/{order.id}", f"/account/uploads/{upload.id}"]
+    assert [theirs.get(href).status_code for href in led] == [200, 200]
+    text = theirs.get(led[1]).content.decode()
+    assert f"/account/uploads/{upload.id}/refused.csv" in text
+    assert "/account/orders/upload" not in text
+    assert theirs.get(f"/account/uploads/{upload.id}/refused.csv").status_code == 200
+
+
+def test_a_webhook_that_fails_needs_the_merchant(browser: Client, alice: Account, charlie: Account) -> None:
+    make_order(alice)
+    webhook = registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.confirmed"])[0]
+    registry.register(charlie.id, url="https://203.0.114.2/hooks", events=["order.confirmed"])
+    assert "does not answer" not in page(browser)
+    Webhook.objects.update(is_failing=True)
+    shown = page(browser)
+    assert "1 webhook does not answer" in shown
+    assert f'<a href="/account/webhooks/{webhook.id}"><bdi>https://203.0.114.1/hooks</bdi></a>' in shown
+
+
+# --- Whose it is -----------------------------------------------------------------------------------------------------
+
+
+def test_a_twin_shows_its_own(browser: Client, alice: Account, twin: Account) -> None:
+    make_order(alice, total_amount=Decimal(1))
+    browser.post("/account/mode", {"to": "test"})
+    assert browser.get(HOME).url == "/account/quick-start"
+    for _ in range(2):
+        make_order(twin, total_amount=Decimal(5))
+    assert tiles(browser)[0] == ("New", "2", "10 DA")
+    browser.post("/account/mode", {"to": "live"})
+    assert tiles(browser)[0] == ("New", "1", "1 DA")
+
+
+def test_only_the_holder_looks(alice: Account, charlie: Account) -> None:
+    make_order(alice)
+    make_order(charlie, source="Charlie's secret")
+    browser = Client()
+    browser.force_login(charlie.holder)
+    assert file(browser, "source")[0]["source"] == "Charlie's secret"
+    browser.force_login(alice.holder)
+    assert [row["source"] for row in file(browser, "source")] == ["Not told"]
+    for path in (HOME, FILE):
+        assert Client().get(path).url == f"/account/login?next={path}"
+        assert browser.post(path).status_code == 405
+
+
+def test_the_number_of_statements_is_the_same_however_much_there_is(
+    browser: Client, alice: Account, agent: User
+) -> None:
+    def statements(by: str) -> int:
+        with CaptureQueriesContext(connection) as asked:
+            page(browser, f"?by={by}")
+        return len(asked)
+
+    lived(alice, agent)
+    make_order(alice, items=[order_line(product_id=factories.ProductFactory(account=alice).id, quantity=1)])
+    few = {by: statements(by) for by in home_page.DIVISIONS}
+    assert max(few.values()) <= 10
+    for number in range(20):
+        product = factories.ProductFactory(account=alice)
+        lines = [order_line(product_id=product.id, quantity=40), order_line(product_name=f"n{number}", quantity=1)]
+        lines[1]["unit_price"] = 1
+        make_order(alice, source=f"s{number}", customer_wilaya=str(number + 1), items=lines)
+    date_back(timedelta(days=1))
+    sum_up_days()
+    lived(alice, agent)
+    ChangedDay.objects.create(account=alice, day=days.today() - timedelta(days=9))
+    assert {by: statements(by) for by in home_page.DIVISIONS} == few
+
+
+def test_what_others_wrote_is_shown_and_never_run(browser: Client, alice: Account) -> None:
+    order = make_order(alice, source=HOSTILE[:64], items=[order_line(product_name=HOSTILE, quantity=1, unit_price=1)])
+    lifecycle.cancel(order.id, actor=SUPERVISOR, reason=HOSTILE)
+    for by in home_page.DIVISIONS:
+        assert "<script" not in page(browser, f"?by={by}")
+        assert "14" not in page(browser, f"?by={by}").split("add:7")[-1][:10]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;{{ 7|add:7 }}" in page(browser, "?by=source")
+    rows = [*file(browser, "source"), *file(browser, "product"), *file(browser, "reason")]
+    assert not [row for row in rows if next(iter(row.values())).startswith("=")]
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])
+def test_a_year_of_days_is_a_small_page(language: str, browser: Client, alice: Account) -> None:
+    make_order(alice)
+    today = days.today()
+    DayFigure.objects.bulk_create(
+        DayFigure(
+            account=alice, day=today - timedelta(days=number), dimension=dimension, key=key, new_count=99_999,
+            new_amount=10**8, confirmed_count=55_555 + number, refused_count=33_333, delivered_count=44_444,
+            returned_count=11_111, canceled_count=44_444,
+        )
+        for number in range(1, 366)
+        for dimension, key in [("all", ""), *(("source", f"source {number} {'x' * 40}") for number in range(40))]
+    )  # fmt: skip
+    SummedUp.objects.create(account=alice, through=today - timedelta(days=1))
+    browser.cookies["django_language"] = language
+    for by in home_page.DIVISIONS:
+        answer = browser.get(f"{HOME}?by={by}&first={today - timedelta(days=365)}&last={today}")
+        assert answer.status_code == 200
+        assert len(answer.content) < 80_000
+
+
+def test_pictures_are_as_long_as_what_they_count() -> None:
+    standing = pictures.standing([pictures.Bar("1", 30, 10), pictures.Bar("2", 0, 0)])
+    assert [label.text for label in standing.scale] == ["0", "20", "40"]
+    assert standing.good == "M105.8 52.0h232.4v120.0h-232.4z"
+    assert standing.bad == "M105.8 12.0h232.4v40.0h-232.4z"
+    lying = pictures.lying([pictures.Bar("a", 3, 1, "3 of 4"), pictures.Bar("b", 1, 1, "1 of 2")])
+    assert [label.x for label in lying.texts] == [558, 393]
+    assert pictures.standing([]).good == "" == pictures.lying([]).bad

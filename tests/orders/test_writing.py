@@ -1,0 +1,226 @@
+"""A merchant writes an order down: by the rules of an import, once however often it is sent."""
+
+import re
+from decimal import Decimal
+from html import unescape
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account
+from orders import amending, lifecycle
+from orders.models import Order, ShippingFee
+from tests.factories import ProductFactory, make_order, order_line
+
+PAGE = "/account/orders/new"
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+def send(browser: Client, **changes: Any) -> HttpResponse:
+    data = {
+        "id": str(uuid4()), "customer_name": "Amine", "customer_phone": "0550 12 34 56", "customer_phone_2": "",
+        "customer_wilaya": "16", "customer_commune": "Bab El Oued", "delivery_type": "home",
+        "customer_address": "3, rue Didouche", "notes": "", "shipping_fee": "400", "total_amount": "",
+        "external_id": "", "source": "facebook", "line-0-product": "Robe", "line-0-quantity": "2",
+        "line-0-unit_price": "2 500,50", "line-1-product": "", "line-1-quantity": "1", "line-1-unit_price": "",
+    }  # fmt: skip
+    return browser.post(PAGE, data | changes)
+
+
+def problems(answer: HttpResponse) -> list[str]:
+    assert answer.status_code == 422
+    return re.findall(r'<p class="problem" role="alert">(.*?)</p>', answer.content.decode())
+
+
+def test_an_order_is_taken_as_an_import_takes_it(browser: Client, alice: Account) -> None:
+    answer = send(browser)
+    order = Order.objects.get()
+    assert answer.url == f"/account/orders/{order.id}"
+    assert (order.account, order.status, order.customer_name) == (alice, "pending_confirmation", "Amine")
+    assert (order.customer_phone, order.phone_e164) == ("0550 12 34 56", "+213550123456")
+    assert (order.wilaya_code, order.commune_code) == ("16", "1605")
+    assert (order.total_amount, order.shipping_fee) == (Decimal("5401.00"), Decimal("400.00"))
+    assert [(line.product_name, line.quantity, line.unit_price) for line in order.items.all()] == [
+        ("Robe", 2, Decimal("2500.50"))
+    ]
+    assert (order.delivery_type, order.source, order.external_id) == ("home", "facebook", None)
+    assert order.status_changes.get().actor == alice.holder.display_name
+
+
+def test_a_sku_is_the_product_with_its_name_and_price(browser: Client, alice: Account) -> None:
+    product = ProductFactory(account=alice, sku="ROBE-M", name="Robe M", price=Decimal("1900"))
+    send(browser, **{"line-0-product": "ROBE-M", "line-0-unit_price": "", "total_amount": "2000"})
+    line = Order.objects.get().items.get()
+    assert (line.product_id, line.product_name, line.unit_price) == (product.id, "Robe M", Decimal("1900"))
+    assert line.order.total_amount == Decimal("2000")
+
+
+def test_the_fee_is_that_of_the_wilaya_when_none_is_written(browser: Client, alice: Account) -> None:
+    ShippingFee.objects.create(account=alice, wilaya_code="16", home=500, desk=Decimal("350.50"))
+    send(browser, shipping_fee="", delivery_type="desk")
+    send(browser, shipping_fee="", delivery_type="home", customer_wilaya="31", customer_commune="")
+    send(browser, shipping_fee="0")
+    assert [(o.shipping_fee, o.total_amount) for o in Order.objects.order_by("created_at")] == [
+        (Decimal("350.50"), Decimal("5351.50")),
+        (Decimal(0), Decimal("5001.00")),
+        (Decimal(0), Decimal("5001.00")),
+    ]
+
+
+def test_a_sku_of_anothers_is_none(browser: Client, charlie: Account) -> None:
+    ProductFactory(account=charlie, sku="ROBE-M")
+    answer = send(browser, **{"line-0-product": "ROBE-M", "line-0-unit_price": ""})
+    assert problems(answer) == ["Write the price: no product of yours has this SKU."]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_sent_twice_is_one_order(browser: Client) -> None:
+    form = str(uuid4())
+    assert send(browser, id=form).url == send(browser, id=form).url == f"/account/orders/{form}"
+    assert Order.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_id_of_anothers_order_is_not_ours(browser: Client, charlie: Account) -> None:
+    theirs = make_order(charlie)
+    assert send(browser, id=str(theirs.id)).status_code == 404
+    assert Order.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"customer_name": ""}, "This field is required."),
+        ({"customer_phone": "12"}, "Write an Algerian phone number, such as 0550 12 34 56."),
+        ({"customer_wilaya": "77"}, "Select a valid choice. 77 is not one of the available choices."),
+        ({"customer_commune": "Atlantis"}, "“Atlantis” is no commune of this wilaya."),
+        ({"customer_address": "\x01"}, "This text has signs that cannot be kept. Write it in another way."),
+        ({"line-0-quantity": "0"}, "Ensure this value is greater than or equal to 1."),
+        ({"line-0-unit_price": "ten"}, "Write an amount such as 400 or 400.50."),
+        ({"line-0-product": "", "line-0-quantity": "1", "line-0-unit_price": ""}, "Write at least one product."),
+        ({"line-1-unit_price": "5"}, "This field is required."),
+        ({"external_id": "taken"}, "Another order of yours has this number."),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(
+    browser: Client, alice: Account, changes: dict[str, str], sentence: str
+) -> None:
+    make_order(alice, external_id="taken")
+    answer = send(browser, **{"notes": "Call <after> five"} | changes)
+    assert problems(answer) == [sentence]
+    assert "Call &lt;after&gt; five" in answer.content.decode()
+    assert Order.objects.count() == 1
+
+
+def test_more_lines_keep_what_is_written_and_blame_nobody(browser: Client) -> None:
+    answer = send(browser, more="1", customer_name="", **{"line-1-product": "Voile"})
+    text = answer.content.decode()
+    assert answer.status_code == 200
+    assert "problem" not in text
+    assert text.count("order-line") == 5
+    assert 'value="Voile"' in text
+    assert Order.objects.count() == 0
+
+
+def test_another_can_be_written_at_once(browser: Client) -> None:
+    assert send(browser, another="1").url == PAGE
+    assert "The order is taken" in browser.get(PAGE).content.decode()
+
+
+def test_wilayas_are_named_in_the_readers_language(browser: Client) -> None:
+    browser.cookies.load({"django_language": "ar-dz"})
+    assert "16 الجزائر" in browser.get(PAGE).content.decode()
+
+
+# --- Corrections -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def order(alice: Account) -> Order:
+    product = ProductFactory(account=alice, sku="ROBE-M", name="Robe M", price=Decimal("1900"))
+    line = order_line(product_id=str(product.id), quantity=2, unit_price=1900, attributes={"items": "M"})
+    return make_order(alice, items=[line, order_line(product_name="Voile", quantity=1, unit_price=500)], notes="")
+
+
+def fields(browser: Client, order: Order) -> dict[str, str]:
+    """The form of the page, as it is filled in."""
+    html = browser.get(f"{PAGE[:-3]}{order.id}/correct").content.decode()
+    found = {name: unescape(value) for name, value in re.findall(r'<input [^>]*?name="([^"]+)" value="([^"]*)"', html)}
+    found |= {
+        name: unescape(text) for name, text in re.findall(r'<textarea name="(\w+)".*?>\s*(.*?)</textarea>', html, re.S)
+    }
+    options = re.findall(r'<select name="(\w+)".*?<option value="([^"]+)" selected', html, re.S)
+    return found | dict(options)
+
+
+def correct(browser: Client, order: Order, **changes: str) -> HttpResponse:
+    data = {"line-2-product": "", "line-2-quantity": "1", "line-2-unit_price": ""} | fields(browser, order) | changes
+    return browser.post(f"{PAGE[:-3]}{order.id}/correct", data)
+
+
+def edits(order: Order) -> dict[str, tuple[str, str]]:
+    return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}
+
+
+def test_the_form_unchanged_changes_nothing(browser: Client, order: Order) -> None:
+    assert correct(browser, order).status_code == 302
+    assert edits(order) == {}
+
+
+def test_what_is_corrected_is_in_the_history(browser: Client, order: Order) -> None:
+    total = order.total_amount
+    correct(browser, order, customer_address="14, rue Larbi", customer_phone_2="0661234567", delivery_type="desk")
+    order.refresh_from_db()
+    assert (order.customer_address, order.phone_2_e164, order.delivery_type) == (
+        "14, rue Larbi", "+213661234567", "desk"
+    )  # fmt: skip
+    assert edits(order).keys() == {"customer_address", "customer_phone_2", "delivery_type"}
+    assert order.total_amount == total
+
+
+def test_a_line_is_changed_taken_out_and_added_and_keeps_its_product_and_attributes(
+    browser: Client, order: Order
+) -> None:
+    lines = {"line-0-quantity": "1", "line-1-product": "", "line-2-product": "Ceinture", "line-2-unit_price": "300"}
+    correct(browser, order, total_amount="", shipping_fee="400", **lines)
+    order.refresh_from_db()
+    kept, new = order.items.order_by("position")
+    assert (kept.sku, kept.quantity, kept.attributes) == ("ROBE-M", 1, {"items": "M"})
+    assert (new.product_name, new.product_id, new.attributes) == ("Ceinture", None, {})
+    assert order.total_amount == Decimal("2600")
+
+
+def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client, order: Order, alice: Account) -> None:
+    seen = fields(browser, order)
+    amending.amend(alice.id, order.id, {"notes": "Call at five"}, actor=Actor(Role.API, "shop"))
+    answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "Call at six"}, follow=True)
+    assert "The order has been changed since you opened it." in answer.content.decode()
+    order.refresh_from_db()
+    assert order.notes == "Call at five"
+
+
+def test_a_decided_order_is_not_corrected(browser: Client, order: Order, alice: Account) -> None:
+    seen = fields(browser, order)
+    lifecycle.cancel(order.id, account_id=alice.id, actor=Actor(Role.API, "shop"))
+    for answer in (
+        browser.get(f"{PAGE[:-3]}{order.id}/correct"),
+        browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "No"}),
+    ):
+        assert answer.url == f"/account/orders/{order.id}"
+    assert edits(order) == {}
+
+
+def test_an_order_of_anothers_is_not_there(browser: Client, charlie: Account) -> None:
+    theirs = make_order(charlie)
+    assert browser.get(f"{PAGE[:-3]}{theirs.id}/correct").status_code == 404
+    assert browser.post(f"{PAGE[:-3]}{theirs.id}/correct", {"notes": "x"}).status_code == 404

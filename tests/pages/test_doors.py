@@ -1,0 +1,290 @@
+"""Every address of the service, for everybody: what is not in the table here is refused.
+
+The addresses come from the URL configuration. A new one is open to operators alone, if it lies in the console, and to
+nobody otherwise, until it has its place in the table.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib import admin
+from django.db import transaction
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+
+from agents.desk import claims
+from agents.models import Claim
+from codservice.accounts.models import Account, User
+from orders.models import Order
+from tests.harness.addresses import Address, addresses
+from tests.harness.database import contents
+from tests.harness.world import PEOPLE, World
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
+
+EVERYBODY = {
+    "home", "login", "logout", "password-forgotten", "password-link-sent", "password-new", "invitation", "set_language",
+    "schema", "api-docs", "docs", "docs-search", "docs-fr", "docs-page", "/docs", "/docs/fr/search",
+    "/docs/fr/<path:name>", "docs-ar", "/docs/ar/search", "/docs/ar/<path:name>",
+    "/account", "/console", "admin:login", "admin:logout", "regions-wilayas", "regions-communes", "regions-lookup",
+}  # fmt: skip
+# What a merchant's people may do about themselves, whatever their role, by any method.
+OWN_AFFAIRS = {"password", "account-mode", "sessions", "end-session", "end-other-sessions", "codes"}
+# What a colleague who may only read looks at, and changes nothing of.
+READERS = OWN_AFFAIRS | {
+    "account", "quick-start", "quick-start-progress", "account-orders", "account-order", "account-fees",
+    "account-webhooks", "account-webhook", "account-delivery", "account-orders-csv", "account-orders-xlsx",
+    "account-figures-csv", "account-products", "account-product", "account-calling",
+    "account-products-csv", "account-products-xlsx", "account-script",
+    "account-upload", "account-upload-progress", "account-upload-refused-csv", "account-upload-refused-xlsx",
+}  # fmt: skip
+SEEN_BY_MANAGERS = {"api-keys"}  # and changed by holders
+MANAGERS = READERS | SEEN_BY_MANAGERS | {
+    "account-order-cancel", "account-order-new", "account-order-correct", "account-webhook-ping",
+    "account-webhook-rotate", "account-webhook-delete", "account-webhook-change", "account-webhook-recover",
+    "account-webhook-resend", "account-delivery-resend",
+    "account-product-new", "account-product-stock", "account-products-upload",
+    "account-orders-upload", "account-upload-piece", "account-upload-stop",
+}  # fmt: skip
+HOLDERS = MANAGERS | {
+    "account-data", "account-data-export", "account-data-customer", "account-data-erase",
+    "revoke-key", "security", "team", "colleague", "colleague-remove", "colleague-codes", "invitation-again",
+    "invitation-withdraw",
+}  # fmt: skip
+STAFF = {
+    "admin:index",
+    "admin:password_change",
+    "admin:password_change_done",
+    "admin:jsi18n",
+    "admin:codes",
+    "admin:keys",
+    "password",
+}
+AGENTS = STAFF | {
+    "admin:desk", "admin:desk_now", "admin:desk_next", "admin:desk_take", "admin:call", "admin:call_outcome",
+    "admin:call_state",
+    "admin:call_keep", "admin:call_edit", "admin:regions", "admin:claims", "admin:orders_order_changelist",
+    "admin:orders_order_change", "admin:orders_order_note", "admin:orders_order_cancel", "admin:orders_order_ship",
+    "admin:orders_order_deliver", "admin:orders_order_return", "admin:app_list",
+}  # fmt: skip
+SUPERVISORS = AGENTS | {
+    "admin:review", "admin:moves", "admin:people", "admin:periods", "admin:person_new", "admin:person", "admin:rules",
+    "admin:person_day", "admin:person_serves", "admin:rules_of", "admin:figures", "admin:figures_csv", "admin:bulk",
+}  # fmt: skip
+ALL = addresses()
+API = {address.name for address in ALL if address.is_api and "/test/" not in address.route}  # of a live key
+OPERATORS = {address.name for address in ALL if address.route.startswith("/console")}
+OPEN = {
+    "stranger": set(), "key": API, "holder": HOLDERS, "manager": MANAGERS, "reader": READERS, "roleless": STAFF,
+    "agent": AGENTS, "supervisor": SUPERVISORS, "operator": OPERATORS | STAFF,
+}  # fmt: skip
+# What a look may write: that somebody is there.
+SIGNS_OF_LIFE = ("django_session", "accounts_signin", "agents_claim.expires_at", "accounts_apikey.last_used_at")
+LANDINGS = {"admin:index", "account"}  # from which everybody is sent on
+# Where those are sent who may not enter.
+ELSEWHERE = {"/", "/console/", "/console/desk/", "/account/", "/account/quick-start", "/account/orders"}
+
+
+def is_open(address: Address, person: str) -> bool:
+    return address.name in EVERYBODY | OPEN[person]
+
+
+def ask(client: Client, method: str, path: str) -> HttpResponse:
+    """Redirects inside the service are followed, but for those to a login or to where one belongs."""
+    response = client.generic(method, path)
+    for _ in range(3):
+        if response.status_code not in (301, 302) or is_refused(response):
+            break
+        response = client.get(response.url)
+    return response
+
+
+def is_refused(response: HttpResponse) -> bool:
+    """By a status; by being sent to the login, or to where one belongs."""
+    if response.status_code in (301, 302):
+        to = urlsplit(response.url)
+        return "login" in to.path or to.path in ELSEWHERE
+    return response.status_code in (400, 401, 403, 404, 405)
+
+
+@contextmanager
+def undone(client: Client) -> Iterator[None]:
+    """Whatever is changed inside is as before, who is signed in too."""
+    cookies, block = client.cookies.copy(), transaction.atomic()
+    block._from_testcase = True  # a view may still ask for a transaction of its own
+    with block:
+        yield
+        transaction.set_rollback(True)
+    client.cookies = cookies
+
+
+def test_the_table_names_addresses_that_exist() -> None:
+    names = {address.name for address in ALL}
+    assert names >= EVERYBODY | HOLDERS | SUPERVISORS
+    assert len(ALL) > 100
+
+
+def test_every_parameter_has_values(world: World) -> None:
+    assert [address.route for address in ALL if not address.is_api and not address.paths()] == []
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_what_is_not_somebodys_is_refused(person: str, world: World) -> None:
+    client = world.client(person)
+    before = contents(*SIGNS_OF_LIFE)
+    entered = [
+        (method, path, response.status_code)
+        for address in ALL
+        if not is_open(address, person)
+        for path in address.paths()[:2]
+        for method in ("GET", "POST", "PUT", "DELETE")
+        if not is_refused(response := ask(client, method, path))
+    ]
+    assert entered == []
+    assert contents(*SIGNS_OF_LIFE) == before
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_a_look_changes_nothing_and_no_page_is_framed_stored_or_scripted_from_elsewhere(
+    person: str, world: World
+) -> None:
+    """Behind a login nothing is stored; pages that are everybody's may be."""
+    client = world.client(person)
+    before, reached, wrong = contents(*SIGNS_OF_LIFE), set(), []
+    for address in ALL:
+        if is_open(address, person):
+            for path in address.some_paths():
+                response = client.get(path)
+                if not is_refused(response) or response.status_code == 405 or address.name in EVERYBODY:
+                    reached.add(address.name)
+                if response.status_code >= 500 or not (address.is_api or is_guarded(response)):
+                    wrong.append((path, response.status_code, response.headers))
+                if response.status_code == 200 and address.name not in EVERYBODY and is_stored(response):
+                    wrong.append((path, response.status_code, response.headers))
+    assert wrong == []
+    assert contents(*SIGNS_OF_LIFE) == before
+    # What Django's own pages offer operators, each of them says itself.
+    assert (OPEN[person] if person != "operator" else AGENTS) - reached <= LANDINGS
+
+
+def is_stored(page: HttpResponse) -> bool:
+    """Somewhere on its way; what has an ETag is asked for anew each time."""
+    said = page.headers.get("Cache-Control", "")
+    return not ("no-store" in said or (said == "private, no-cache" and "ETag" in page.headers))
+
+
+def is_guarded(page: HttpResponse) -> bool:
+    """Against frames, scripts from elsewhere, and browsers that guess what they got."""
+    policy = page.headers.get("Content-Security-Policy", "")
+    return (
+        page.headers.get("X-Frame-Options") == "DENY"
+        and page.headers.get("X-Content-Type-Options") == "nosniff"
+        and "frame-ancestors 'none'" in policy
+        and "unsafe" not in policy
+    )
+
+
+def test_a_page_of_the_account_says_what_it_takes_and_asks_it_of_everybody(world: World) -> None:
+    """Every page × role × method: a look and a change of it are refused, by 403, to who may less."""
+    account = [address for address in ALL if address.route.startswith("/account/") and address.name not in EVERYBODY]
+    may_look = {"reader": READERS, "manager": MANAGERS, "holder": HOLDERS}
+    may_change = {"reader": OWN_AFFAIRS, "manager": MANAGERS - SEEN_BY_MANAGERS | OWN_AFFAIRS, "holder": HOLDERS}
+    wrong = []
+    for person in may_look:
+        client = world.client(person)
+        before = contents(*SIGNS_OF_LIFE)
+        for address in account:
+            for path in address.paths()[:1]:
+                for method in METHODS:
+                    is_look = method in ("GET", "HEAD")
+                    may = address.name in (may_look if is_look else may_change)[person]
+                    with undone(client):
+                        status = client.generic(method, path).status_code
+                    if (status == 403) == may:
+                        wrong.append((person, method, path, status))
+        assert contents(*SIGNS_OF_LIFE) == before
+    assert wrong == []
+    assert len(account) > 30
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_what_is_somebodys_bears_every_method(person: str, world: World) -> None:
+    client, crashes = world.client(person), []
+    for address in ALL:
+        if is_open(address, person):
+            for number, path in enumerate(address.some_paths()):
+                for method in METHODS[1:] if number == 0 else ["POST"]:
+                    with undone(client):
+                        if client.generic(method, path).status_code >= 500:
+                            crashes.append((method, path))
+    assert crashes == []
+
+
+@pytest.mark.parametrize("person", ["stranger", "holder", "operator"])
+def test_nothing_is_changed_without_the_token_or_from_elsewhere(person: str, world: World) -> None:
+    """Not even a stranger's login: whoever is signed in unawares writes into somebody else's account."""
+    client = world.client(person, enforce_csrf_checks=True)
+    before, passed = contents(*SIGNS_OF_LIFE), []
+    client.get("/account/login" if person == "stranger" else "/account/password")
+    token = {"csrfmiddlewaretoken": client.cookies["csrftoken"].value}
+    for address in ALL:
+        if not address.route.startswith("/api/"):  # which knows no cookies
+            path = address.paths()[0]
+            answers = [client.generic(method, path) for method in ("POST", "DELETE")]
+            answers.append(client.post(path, token, headers={"Origin": "https://evil.example"}))
+            passed += [(path, answer.status_code) for answer in answers if answer.status_code != 403]
+    assert passed == []
+    assert contents(*SIGNS_OF_LIFE) == before
+
+
+SECRETS = {"password", "digest", "secret", "previous_secret", "key", "session_key", "session_data"}
+
+
+def secrets_from(model: Any, further: int = 2) -> Iterator[str]:
+    """The names by which a filter would reach a secret, over so many relations."""
+    for field in model._meta.get_fields():
+        if field.name in SECRETS and not field.is_relation:
+            yield field.name
+        elif field.is_relation and field.related_model and further:
+            yield from (f"{field.name}__{rest}" for rest in secrets_from(field.related_model, further - 1))
+
+
+@pytest.mark.parametrize("lookup", ["", "__startswith", "__regex", "__gt", "__isnull"])
+def test_no_list_lets_a_secret_be_guessed_by_a_filter(lookup: str, world: World) -> None:
+    client, tried, answered = world.client("operator"), 0, []
+    for model in admin.site._registry:
+        path = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        for name in secrets_from(model):
+            answer = client.get(path, {name + lookup: "1"})
+            tried += 1
+            if not (answer.status_code == 400 or (answer.status_code == 302 and answer.url.endswith("?e=1"))):
+                answered.append((path, name, answer.status_code))
+    assert tried > 20
+    assert answered == []
+
+
+def test_agents_change_nothing_of_the_supervisors(world: World) -> None:
+    """With all that the pages ask for."""
+    browser, order = world.client("agent"), Order.objects.filter(call_state="review").latest("id")
+    claim, account = Claim.objects.filter(agent=world.supervisor)[0], world.alice
+    Account.objects.get(id=account.id).calling_rules.delete()
+    for path, data in (
+        ("claims/", {"claim": str(claim.id)}),
+        ("review/", {"order": str(order.id), "requeue": "1"}),
+        ("moves/", {"to": "shipped", "make": "1", "seen": f"{order.id}:{order.version}"}),
+        ("bulk/?deed=cancel&every=1&status=all", {"seen_at": "2999-01-01T00:00Z", "why": "Duplicate"}),
+        (f"people/{world.agent.id}/", {"action": "deactivate"}),
+        ("people/new/", {"username": "mallory", "first_name": "M"}),
+        (f"people/{world.agent.id}/serves/", {"languages": "fr"}),
+        (f"rules/{account.id}/", {"opens_at": "00:00", "closes_at": "23:59", "retry_minutes": "5",
+                                  "most_attempts": "1"}),
+    ):  # fmt: skip
+        assert browser.post(f"/console/{path}", data).status_code == 403
+    assert claims.holder(claim.phone_e164).agent == world.supervisor
+    assert not User.objects.filter(is_active=False).exists()
+    assert not User.objects.filter(username="mallory").exists()
+    assert not hasattr(Account.objects.get(id=account.id), "calling_rules")

@@ -1,0 +1,229 @@
+"""What merchants, customers, agents and receivers write is text on every page: none of it runs, none breaks a page."""
+
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+import pytest
+from django.apps import apps
+from django.conf import settings
+from django.db.models import JSONField
+from django.http import HttpResponse
+from django.template import engines
+from django.template.base import Variable
+from django.test import Client
+
+from tests.harness.addresses import addresses
+from tests.harness.background import eventually
+from tests.harness.browser import Visit
+from tests.harness.world import ATTRIBUTES, World, inscribe, make_world
+from tests.pages.test_doors import is_open, undone
+
+PAGES = [address for address in addresses() if not address.is_api]
+PEOPLE = ("stranger", "holder", "operator", "agent")  # who together see every page
+
+# --- Names that others chose -----------------------------------------------------------------------------------------
+
+METHODS_OF_DICTS = {name for name in dir(dict) if not name.startswith("_")}
+JSON_FIELDS = {
+    field.name for model in apps.get_models() for field in model._meta.fields if isinstance(field, JSONField)
+}
+
+
+def look_ups(source: str) -> list[tuple[str, ...]]:
+    """The words between the dots of every variable in a template."""
+    found: list[tuple[str, ...]] = []
+    compiled = Variable.__init__
+
+    def recorded(self: Variable, var: Any) -> None:
+        compiled(self, var)
+        found.append(self.lookups or ())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Variable, "__init__", recorded)
+        engines["django"].from_string(source)
+    return found
+
+
+def risky(source: str) -> list[str]:
+    """Look-ups that a key of somebody else's may answer: of a method of a dict, and of anything in a JSON field."""
+    return [
+        ".".join(words)
+        for words in look_ups(source)
+        if METHODS_OF_DICTS & set(words[1:]) or JSON_FIELDS & set(words[:-1])
+    ]
+
+
+def test_no_template_looks_up_what_others_name() -> None:
+    """Django takes a key before a method: `names.items` is what the key `items` says. The filter `pairs` takes none."""
+    folder = Path(settings.BASE_DIR, "templates")
+    found = {str(path.relative_to(folder)): risky(path.read_text("utf-8")) for path in folder.rglob("*.*")}
+    assert len(found) > 60
+    assert {name: names for name, names in found.items() if names} == {}
+    for planted in (
+        "{% for a, b in item.attributes.items %}{% endfor %}",
+        "{{ item.attributes.0|upper }}",
+        "{% include 'x.html' with size=line.attributes.size %}",
+        "{% if holders.keys %}{% endif %}",
+    ):
+        assert risky(planted), planted
+
+
+@pytest.mark.parametrize(
+    ("person", "name"),
+    [
+        ("agent", "admin:call"),
+        ("agent", "admin:call_edit"),
+        ("agent", "admin:orders_order_change"),
+        ("holder", "account-order"),
+    ],
+)
+def test_attributes_are_shown_whatever_they_are_called(person: str, name: str, world: World) -> None:
+    client = world.client(person)
+    (address,) = (address for address in PAGES if address.name == name)
+    shown = [text for path in address.paths() if "xyz" in (text := client.get(path).content.decode())]
+    assert shown
+    assert all(f"{key}: xyz" in text for key in ATTRIBUTES for text in shown)
+
+
+# --- Texts that would run --------------------------------------------------------------------------------------------
+
+# Short fields keep the beginning, which leaves an attribute and a title.
+MARKUP = (
+    "'\"></title><svg onload=alert(1)></textarea></pre></style></select></script><script>alert(1)</script>"
+    "<img src=//evil.example/beacon><iframe src=//evil.example></iframe>{{7*7}}{% csrf_token %}"
+)
+ADDRESS = "javascript:alert(1)//' onfocus=alert(1) autofocus x=\" onmouseover=alert(1) "
+RUNNING = ("<svg onload", "<script>alert", "<img src=//", "<iframe", "49{%")
+LINKS_THAT_RUN = "[...document.querySelectorAll('a, form')].map(e => e.href ?? e.action).filter(to => /^j/.test(to))"
+# What no page shows.
+NEVER_SHOWN = {
+    "admin.LogEntry.object_repr",
+    "webhooks.Event.request_id",
+    "otp_totp.TOTPDevice.name",
+    "uploads.Upload.actor",
+}
+
+
+# Pages that show others' texts only when they are asked to.
+ASKED = {
+    "admin:figures": ["/console/figures/?by=source"],
+    "admin:bulk": ["/console/bulk/?deed=assign&every=1&status=all"],
+}
+
+
+def pages_of(client: Client, person: str) -> Iterator[tuple[str, str, HttpResponse]]:
+    """(name, path, answer) of each page that somebody can look at."""
+    for address in PAGES:
+        if is_open(address, person):
+            for path in address.some_paths() + ASKED.get(address.name, []):
+                answer = client.get(path)
+                if answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/html"):
+                    yield address.name, path, answer
+
+
+def test_the_browser_tells_of_what_runs(visit: Callable[..., Visit], db: None) -> None:
+    """Or else the test below could not fail."""
+    person = visit()
+    person.page.goto("/account/login")
+    for planted in (MARKUP, f'<a href="{ADDRESS}">'):
+        person.page.evaluate("text => document.body.insertAdjacentHTML('beforeend', text)", planted)
+    assert person.page.evaluate(LINKS_THAT_RUN)
+    eventually(lambda: person.page.wait_for_timeout(10) or person.wrongs)
+    person.page.goto("/account/login")
+    person.wrongs.clear()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("text", [MARKUP, ADDRESS], ids=["markup", "address"])
+def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit], db: None, settings: Any) -> None:
+    """The text in every field that somebody else fills, on every page there is, for everybody who sees it.
+
+    `visit` finds dialogs, requests to elsewhere and violations of the policy.
+    """
+    settings.PAGE_RATE_LIMIT = 1_000_000
+    world = make_world()
+    signs = inscribe(text)
+    shown, visited = set(), set()
+    for person in PEOPLE[1:]:
+        client = world.client(person)
+        page = visit_as(visit(), client)
+        for _name, path, answer in pages_of(client, person):
+            text_of_page = answer.content.decode()
+            signs_of_page = frozenset(sign for sign in signs if sign in text_of_page)
+            if (path, signs_of_page) not in visited:  # whoever holds a customer sees another page than others
+                page.goto(path)
+                assert page.evaluate(LINKS_THAT_RUN) == [], path
+                shown |= signs_of_page
+                visited.add((path, signs_of_page))
+    assert {signs[sign] for sign in signs.keys() - shown} == NEVER_SHOWN
+
+
+def visit_as(person: Visit, client: Client) -> Any:
+    cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+    person.context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": person.address}])
+    return person.page
+
+
+# --- Texts that are typed --------------------------------------------------------------------------------------------
+
+
+class Forms(HTMLParser):
+    """The forms of a page: where each goes, by which method, with which fields; its buttons are fields too."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[dict[str, Any]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        named = dict(attributes)
+        if tag == "form":
+            self.found.append({"to": named.get("action") or "", "method": named.get("method") or "get", "fields": {}})
+        elif tag in ("input", "textarea", "select", "button") and self.found and named.get("name"):
+            self.found[-1]["fields"][named["name"]] = (named.get("type") or tag, named.get("value") or "")
+
+
+CHOSEN = ("hidden", "checkbox", "radio", "submit", "button")
+PARAMETERS = (
+    "q", "p", "next", "before", "order", "status", "phone", "first", "by", "show", "o", "sort", "deed", "chosen",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_what_is_typed_comes_back_as_text(person: str, world: World) -> None:
+    """Into every field of every form; then into the hidden ones too; and into the address."""
+    client = world.client(person)
+    tried: set[tuple[str, ...]] = set()
+    wrong = []
+
+    def send(method: str, path: str, data: dict[str, str]) -> None:
+        with undone(client):
+            answer = (client.post if method == "post" else client.get)(path, data, follow=True)
+        if answer.status_code >= 500 or runs(answer):
+            wrong.append((method, path, list(data), answer.status_code))
+
+    for name, path, page in list(pages_of(client, person)):
+        if (name,) not in tried:
+            tried.add((name,))
+            send("get", path, dict.fromkeys(PARAMETERS, MARKUP))
+        for form in Forms(page.content.decode()).found:
+            to = urljoin(path, form["to"]).partition("#")[0]
+            without_ids = tuple(re.sub(r"[0-9a-f-]{36}", "", each) for each in (to, *form["fields"]))
+            if without_ids not in tried:
+                tried.add(without_ids)
+                typed = {field: value if kind in CHOSEN else MARKUP for field, (kind, value) in form["fields"].items()}
+                send(form["method"], to, typed)
+                send(form["method"], to, dict.fromkeys(form["fields"], MARKUP))
+    assert wrong == []
+    assert len(tried) > (5 if person == "stranger" else 20)
+
+
+def runs(answer: HttpResponse) -> bool:
+    if not answer.headers.get("Content-Type", "").startswith("text/html"):
+        return False
+    text = answer.content.decode()
+    return any(each in text for each in RUNNING)

@@ -1,0 +1,161 @@
+"""No page and no call reads a table that grows from one end to the other: an index does the work.
+
+What a look at each address asks of the database is explained on tables of some thousand rows, with sequential scans
+discouraged: one that is planned all the same has no index, and one along an index without a condition reads all of it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from orders import trigrams
+from orders.tasks import index_texts
+from tests.harness.addresses import addresses
+from tests.harness.world import World
+from tests.pages.test_doors import undone
+
+# Each row of these is copied so many times: the tables that grow with orders and their events.
+COPIES = {
+    "orders_order": 200, "orders_orderitem": 200, "orders_statuschange": 100, "orders_orderedit": 500,
+    "orders_callnote": 100, "inventory_stockmovement": 1000, "webhooks_event": 60, "webhooks_delivery": 500,
+    "webhooks_attempt": 1000, "accounts_securityentry": 200, "api_idempotencyrecord": 1000,
+}  # fmt: skip
+# What a copy has of its own.
+OWN = {
+    "id": "gen_random_uuid()", "external_id": "gen_random_uuid()::text", "key": "gen_random_uuid()::text",
+    "phone_e164": "'+2135' || lpad((random() * 1e8)::bigint::text, 8, '0')",
+    "event_id": "(SELECT id FROM webhooks_event e WHERE e.account_id = t.account_id OFFSET n LIMIT 1)",
+    "position": "t.position + n", "number": "t.number + n",
+    "created_at": "now() - random() * interval '100 days'", "at": "now() - random() * interval '100 days'",
+}  # fmt: skip
+NOBODY = "00000000-0000-7000-8000-000000000000"
+# What lists are asked besides; of Django's own ones, what agents and supervisors are offered.
+ASKED = {
+    "/api/v1/orders": [
+        "status=confirmed", "status=confirmed,shipped", "created_from=2026-11-01", "updated_from=2026-11-01",
+        "phone=0550000001", "wilaya=16", "external_id=1042", "sort=updated_at", "page=9", "cursor=",
+        "status=confirmed&wilaya=16", "q=Amine", "q=0550+00", "q=amine&status=confirmed",
+    ],
+    "/api/v1/events": ["types=order.confirmed", "limit=5"],
+    "/api/v1/inventory": ["page=1", "sku=A,B", "updated_from=2026-11-01", "stock_below=3"],
+    "/account/orders": ["status=confirmed", "phone=0550000001", "created_from=2026-11-01", "q=amine"],
+    "/console/orders/order/": [
+        "q=0550000001", "q=Amine", "status=confirmed", "sort=newest", "status=confirmed&sort=oldest",
+        "call=callback&sort=next", "merchant=Alice",
+    ],
+    "/console/bulk/": ["deed=cancel&every=1&status=confirmed", "deed=export&every=1&q=Amine"],
+    "/console/accounts/securityentry/": ["q=shop", "action=key_made", "outcome=refused", f"account={NOBODY}"],
+    "/console/webhooks/delivery/": [f"webhook={NOBODY}", f"webhook={NOBODY}&status=failed", f"q={NOBODY}"],
+    "/console/webhooks/event/": [f"q={NOBODY}"],
+    "/console/webhooks/attempt/": [f"q={NOBODY}"],
+}  # fmt: skip
+
+# Steps that read all below them before they give their first row.
+GATHERS = {"Sort", "Aggregate", "Hash", "WindowAgg", "Bitmap Heap Scan"}
+
+
+@pytest.fixture
+def grown(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    with connection.cursor() as cursor:
+        for table, copies in COPIES.items():
+            columns = [column.name for column in connection.introspection.get_table_description(cursor, table)]
+            identity = {"id"} if _is_number(cursor, table) else set()
+            written = [column for column in columns if column not in identity]
+            taken = [OWN.get(column, f't."{column}"') for column in written]
+            names = ", ".join(f'"{column}"' for column in written)
+            cursor.execute(
+                f"INSERT INTO {table} ({names}) SELECT {', '.join(taken)} FROM {table} t, generate_series(1, %s) n"
+                " ON CONFLICT DO NOTHING",
+                [copies],
+            )
+            cursor.execute(f"ANALYZE {table}")
+    monkeypatch.setattr(trigrams, "STEP", 500)
+    index_texts()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE orders_ordertrigrams")
+    return world
+
+
+def _is_number(cursor: Any, table: str) -> bool:
+    cursor.execute(
+        "SELECT data_type <> 'uuid' FROM information_schema.columns WHERE table_name = %s AND column_name = 'id'",
+        [table],
+    )
+    return cursor.fetchone()[0]
+
+
+def looks(world: World) -> Iterator[tuple[Any, str]]:
+    people = {person: world.client(person) for person in ("key", "holder", "operator", "supervisor", "agent")}
+    for address in addresses():
+        for path in address.paths()[:1]:
+            for person, client in people.items():
+                if address.is_api == (person == "key") and "logout" not in path:
+                    for query in ["", *ASKED.get(path, [])]:
+                        yield client, f"{path}?{query}"
+
+
+def read_whole(plan: dict[str, Any], is_bounded: bool = False) -> Iterator[tuple[str, str]]:
+    """(table, how) of what a plan reads whole: not what a LIMIT ends, unless it is sorted or counted before."""
+    table, kind = plan.get("Relation Name"), plan["Node Type"]
+    if table in COPIES and not is_bounded:
+        if kind == "Seq Scan":
+            yield table, "no index"
+        elif kind.startswith("Index") and "Index Cond" not in plan and "Filter" in plan:
+            yield table, f"{plan['Index Name']}, {plan['Filter']}"
+    is_bounded = kind == "Limit" or (is_bounded and kind not in GATHERS)
+    for each in plan.get("Plans", []):
+        yield from read_whole(each, is_bounded)
+
+
+def explained(sql: str, *, freely: bool = False) -> dict[str, Any]:
+    """The plan by an index wherever there is one, as it is on tables of millions of rows; or the one of today."""
+    with connection.cursor() as cursor, transaction.atomic():
+        if not freely:
+            cursor.execute(
+                "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off"
+            )
+        cursor.execute("EXPLAIN (FORMAT JSON) " + sql)
+        (plans,) = cursor.fetchone()
+        transaction.set_rollback(True)
+    return plans[0]["Plan"]
+
+
+def test_an_index_does_the_work(grown: World) -> None:
+    seen: set[str] = set()
+    found = {}
+    for client, path in looks(grown):
+        with CaptureQueriesContext(connection) as queries, undone(client):
+            answer = client.get(path)
+            assert b"".join(answer) if answer.streaming else answer.status_code
+        for sql in (query["sql"] for query in queries):
+            shape = re.sub(r"'[^']*'|\d+", "?", sql)
+            if shape not in seen and sql.lstrip().startswith(("SELECT", "WITH", "UPDATE", "DELETE")):
+                found |= {(path, *each): sql for each in read_whole(explained(sql))}
+            seen.add(shape)
+    assert len(seen) > 100
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("person", "path"),
+    [("holder", "/account/?by="), ("supervisor", "/console/figures/?by=")],
+)
+@pytest.mark.parametrize("by", ["day", "product"])
+def test_what_happened_today_is_looked_up_row_by_row(person: str, path: str, by: str, grown: World) -> None:
+    """Also by a plan that PostgreSQL chooses freely: not knowing how few they are, it likes to hash all orders."""
+    client = grown.client(person)
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(path + by).status_code == 200
+    (sql,) = (query["sql"] for query in queries if "spans(starts, ends)" in query["sql"])
+    assert [*read_whole(explained(sql, freely=True))] == []
+
+
+@pytest.mark.django_db
+def test_what_has_no_index_is_found() -> None:
+    sorts = "SELECT id FROM orders_order ORDER BY customer_address LIMIT 5"
+    assert [*read_whole(explained(sorts))] == [("orders_order", "no index")]
+    assert [*read_whole(explained("SELECT id FROM orders_order LIMIT 5"))] == []

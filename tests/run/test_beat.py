@@ -1,0 +1,97 @@
+"""Beat asks for what recurs: at once and then by a clock that nobody sets, with no memory that could be damaged."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from secrets import token_hex
+
+import pytest
+import redis
+from celery import Celery
+from django.conf import settings
+
+from codservice.run.beat import Scheduler
+from tests.harness.background import PATIENCE, eventually
+from tests.harness.broker import running_broker
+from tests.harness.processes import CHECKOUT
+
+
+@pytest.fixture
+def app():
+    made = Celery("test", set_as_current=False)
+    made.conf.beat_schedule = {
+        "often": {"task": "tests.often", "schedule": 0.05, "options": {"expires": 60}},
+        "seldom": {"task": "tests.seldom", "schedule": 3600},
+    }
+    return made
+
+
+@pytest.fixture
+def sent(app, monkeypatch):
+    """The names of the tasks that were sent."""
+    names = []
+    monkeypatch.setattr(Scheduler, "producer", None)
+    monkeypatch.setattr(app, "send_task", lambda name, *args, **options: names.append(name))
+    return names
+
+
+def tick_until(scheduler, check):
+    def tick():
+        scheduler.tick()
+        return check()
+
+    eventually(tick)
+
+
+def test_all_of_it_is_asked_for_at_the_start_and_then_in_its_time(app, sent):
+    tick_until(Scheduler(app), lambda: sent.count("tests.often") > 3)
+
+    assert sent.count("tests.seldom") == 1
+
+
+def test_a_clock_that_was_wrong_and_is_set_right_silences_nothing(app, sent, monkeypatch):
+    ahead = timedelta(hours=1)
+    monkeypatch.setattr(app, "now", lambda: datetime.now(UTC) + ahead)
+    scheduler = Scheduler(app)
+    tick_until(scheduler, lambda: "tests.often" in sent)
+    ahead = timedelta()
+    before = len(sent)
+
+    tick_until(scheduler, lambda: len(sent) > before)
+
+
+def test_a_redis_that_refuses_is_told_of_in_one_line_a_minute(app, sent, monkeypatch, caplog):
+    def refuse(*args, **options):
+        sent.append("refused")
+        raise redis.ReadOnlyError("You can't write against a read only replica.")
+
+    monkeypatch.setattr(app, "send_task", refuse)
+    with caplog.at_level(logging.WARNING):
+        tick_until(Scheduler(app), lambda: len(sent) > 10)
+
+    (line,) = caplog.messages
+    assert "read only replica" in line
+    assert caplog.records[0].exc_info is None
+
+
+def test_a_damaged_schedule_of_an_older_version_is_no_concern_of_it(tmp_path):
+    """It stood in the data folder; an empty one kept the whole service from starting."""
+    for name in ("celerybeat-schedule", "celerybeat-schedule.dat", "celerybeat-schedule.db"):
+        (tmp_path / name).touch()
+    files = sorted(tmp_path.iterdir())
+    with running_broker(tmp_path / "broker") as broker:
+        environ = os.environ | {"DATA_DIR": str(tmp_path), "REDIS_URL": broker.url, "PYTHONPATH": str(CHECKOUT)}
+        environ["DATABASE_URL"] = "postgresql://nobody/none"
+        environ["SECRET_KEY"] = token_hex(32)
+        environ["ENCRYPTION_KEYS"] = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+        beat = subprocess.Popen([sys.executable, "-m", "codservice.run.beat"], cwd=tmp_path, env=environ)
+        try:
+            eventually(lambda: broker.tasks() == len(settings.CELERY_BEAT_SCHEDULE) or beat.poll() is not None)
+            assert beat.poll() is None
+        finally:
+            beat.send_signal(signal.SIGTERM)
+            beat.wait(PATIENCE)
+    assert sorted(path for path in tmp_path.iterdir() if path.name != "broker") == files

@@ -1,0 +1,50 @@
+"""Whatever Redis does, the API serves; when it is back, requests are counted again."""
+
+import pytest
+
+from tests.factories import AccountFactory, order_body
+from tests.harness.background import eventually
+from tests.harness.broker import running_broker
+from tests.harness.client import new_key
+from tests.harness.service import running_service
+
+ORDERS = "/api/v1/orders"
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_redis_that_refuses_forgets_hangs_or_dies_fails_no_request(tmp_path):
+    key = new_key(AccountFactory(rate_limit=1000))
+    with (
+        running_broker(tmp_path / "broker") as broker,
+        running_service(tmp_path / "log", REDIS_URL=broker.url) as service,
+    ):
+
+        def statuses():
+            """Of a shop's calls, several times, so that each web process has some."""
+            for _ in range(5):
+                order = service.send("POST", ORDERS, order_body(), key=key)
+                yield order.status
+                yield service.send("GET", ORDERS, key=key).status
+                yield service.send("GET", f"{ORDERS}/{order.json()['id']}", key=key).status
+                yield service.send("POST", f"{ORDERS}/{order.json()['id']}/cancel", key=key).status
+                yield service.send("GET", ORDERS).status  # a stranger
+
+        def is_counted():
+            first, second = (int(service.send("GET", ORDERS, key=key).headers["X-RateLimit-Remaining"]) for _ in "ab")
+            return second < first
+
+        served = [201, 200, 200, 200, 401] * 5
+        assert list(statuses()) == served
+        for why in ("replica", "full"):
+            broker.refuse(why)
+            assert list(statuses()) == served
+            broker.accept()
+            eventually(is_counted)
+        broker.client.flushall()
+        assert list(statuses()) == served
+        broker.hang()
+        assert list(statuses()) == served
+        broker.go_on()
+        eventually(is_counted)
+        broker.client.shutdown(nosave=True)
+        assert list(statuses()) == served

@@ -1,0 +1,278 @@
+"""What a web process holds for its clients, and for whom it keeps room: the gateway alone, without a server."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from codservice.accounts.key_form import make_key
+from codservice.run import gateway
+from codservice.run.gateway import Gateway
+from codservice.run.kernel import drop_connection
+from tests.harness.background import PATIENCE
+
+KEY, OTHERS_KEY = make_key(), make_key()
+MIB = 1 << 20
+SIGNED_IN = [(b"cookie", b"csrftoken=x; sessionid=" + b"a" * 32)]
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    environ[gateway.HOLDER] = environ.get("HTTP_X_HOLDER", "")
+    start_response("200 OK", [("X-RateLimit-Limit", "60")])
+    size = int(environ["QUERY_STRING"] or 0)
+    return [b"x" * size] if size else [str(len(environ["wsgi.input"].read())).encode()]
+
+
+def bearer(key: str) -> list[tuple[bytes, bytes]]:
+    return [(b"authorization", f"Bearer {key}".encode())]
+
+
+class Client:
+    """One request, whose body comes and whose answer is taken as far as the test lets it."""
+
+    def __init__(
+        self,
+        served: Gateway,
+        path: str = "/api/v1/orders",
+        headers: Any = (),
+        body: bytes = b"",
+        *,
+        declared: int | None = None,
+        query: bytes = b"",
+        takes: int = 1 << 30,
+    ) -> None:
+        length = len(body) if declared is None else declared
+        self.scope = {
+            "method": "POST",
+            "raw_path": path.encode(),
+            "query_string": query,
+            "headers": [*headers, (b"content-length", str(length).encode())],
+            "server": ("localhost", 80),
+            "client": ("127.0.0.1", 9),
+            "http_version": "1.1",
+            "scheme": "http",
+        }
+        self.status, self.answer, self.headers = 0, b"", dict[bytes, bytes]()
+        self._body, self._is_whole, self._takes = body, len(body) == length, takes
+        self._rest, self._room = asyncio.Event(), asyncio.Event()
+        self._task = asyncio.create_task(served(self.scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body:
+            body, self._body = self._body, b""
+            return {"type": "http.request", "body": body, "more_body": not self._is_whole}
+        await self._rest.wait()  # for ever
+        raise AssertionError
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], dict(message["headers"])
+            return
+        self.answer += message.get("body", b"")
+        if len(self.answer) > self._takes and message.get("more_body"):
+            await self._room.wait()  # a client that reads no further
+
+    async def settle(self) -> None:
+        """Until its answer is there, or what it sent has been read."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def done(self) -> "Client":
+        await asyncio.wait_for(self._task, PATIENCE)
+        return self
+
+    async def leave(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    def run(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gateway, "MAX_HELD_BYTES", 8 * MIB)
+        asyncio.run(test(monkeypatch) if test.__code__.co_argcount else test())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+@in_loop
+async def test_nothing_is_kept_of_a_call_of_the_api_that_shows_no_key() -> None:
+    served = Gateway(application, 1)
+    wrong = KEY[:-1] + ("0" if KEY[-1] != "0" else "1")
+    for headers in ([], bearer("x"), bearer(wrong), [(b"authorization", KEY.encode())], SIGNED_IN):
+        half = [Client(served, headers=headers, body=b"x" * MIB, declared=MIB + 1) for _ in range(20)]
+        for client in half:
+            await client.settle()
+        assert served._bodies._held == 0
+        whole = await Client(served, headers=headers, body=b"x" * MIB).done()
+        assert (whole.status, whole.answer) == (200, b"0")  # the application answers 401, without the body
+        for client in half:
+            await client.leave()
+    assert (await Client(served, headers=bearer(KEY), body=b"x" * MIB).done()).answer == str(MIB).encode()
+
+
+@in_loop
+async def test_of_a_page_little_is_kept_before_login() -> None:
+    served = Gateway(application, 1)
+    small, large = b"x" * gateway.SMALL_BODY_BYTES, b"x" * (gateway.SMALL_BODY_BYTES + 1)
+    assert (await Client(served, "/account/login", body=small).done()).answer == str(len(small)).encode()
+    refused = await Client(served, "/account/login", body=large).done()
+    assert (refused.status, b"payload_too_large" in refused.answer) == (413, True)
+    assert (await Client(served, "/account/orders", SIGNED_IN, large).done()).answer == str(len(large)).encode()
+    assert served._bodies._held == 0
+
+
+@in_loop
+async def test_strangers_leave_room_for_known_keys() -> None:
+    """A key of the right form costs nothing to make up."""
+    served = Gateway(application, 1, is_known=lambda key: key == KEY)
+    made_up = [Client(served, headers=bearer(make_key()), body=b"x" * MIB, declared=MIB + 1) for _ in range(20)]
+    pages = [Client(served, "/account/", SIGNED_IN, b"x" * MIB, declared=MIB + 1) for _ in range(20)]
+    for client in [*made_up, *pages]:
+        await client.settle()
+    assert served._bodies._held == 4 * MIB
+    refused = await Client(served, headers=bearer(OTHERS_KEY), body=b"x" * MIB).done()
+    assert (refused.status, refused.headers[b"retry-after"]) == (503, b"1")
+    assert (await Client(served, headers=bearer(OTHERS_KEY), body=b"x" * 2000).done()).status == 200
+    assert (await Client(served, headers=bearer(KEY), body=b"x" * MIB).done()).status == 200
+    for client in [*made_up, *pages]:
+        await client.leave()
+    assert served._bodies._held == 0
+
+
+@in_loop
+async def test_no_key_takes_the_room_of_the_others() -> None:
+    served = Gateway(application, 1, is_known=lambda key: True)
+    greedy = [Client(served, headers=bearer(KEY), body=b"x" * MIB, declared=MIB + 1) for _ in range(20)]
+    for client in greedy:
+        await client.settle()
+    assert served._bodies._held == 2 * MIB
+    assert (await Client(served, headers=bearer(KEY), body=b"x" * 2000).done()).status == 503
+    assert (await Client(served, headers=bearer(OTHERS_KEY), body=b"x" * MIB).done()).status == 200
+    for client in greedy:
+        await client.leave()
+    assert served._bodies._of == {}
+
+
+@in_loop
+async def test_an_address_or_headers_that_are_too_long_are_refused_in_json() -> None:
+    served = Gateway(application, 1)
+    for client, status, code in (
+        (Client(served, "/" + "a" * gateway.MAX_TARGET_BYTES), 414, b"uri_too_long"),
+        (Client(served, query=b"a" * gateway.MAX_TARGET_BYTES), 414, b"uri_too_long"),
+        (Client(served, headers=[(b"x", b"a" * gateway.MAX_HEADER_BYTES)]), 431, b"headers_too_large"),
+    ):
+        answer = await client.done()
+        assert (answer.status, code in answer.answer) == (status, True)
+
+
+# --- Answers that are read slowly -----------------------------------------------------------------------------------
+
+
+@in_loop
+async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gateway, "MAX_STREAMS", 6)
+    monkeypatch.setattr(gateway, "MAX_STREAMS_EACH", 2)
+    served = Gateway(application, 1)
+
+    async def ask(holder: str) -> Client:
+        client = Client(served, "/", [(b"x-holder", holder.encode())], query=b"%d" % MIB, takes=1)
+        while not client.status:
+            await asyncio.sleep(0.001)
+        await client.settle()
+        return client
+
+    asked = [await ask("alice") for _ in range(3)]
+    assert [client.status for client in asked] == [200, 200, 429]
+    assert (asked[2].headers[b"retry-after"], asked[2].headers[b"x-ratelimit-limit"]) == (b"1", b"60")
+    assert max(len(client.answer) for client in asked) <= gateway.SLICE_BYTES
+    asked += [await ask("") for _ in range(4)]
+    assert [client.status for client in asked[3:]] == [200, 200, 200, 503]  # strangers: half
+    asked += [await ask("charlie") for _ in range(2)]
+    assert [client.status for client in asked[7:]] == [200, 503]
+    for client in asked:
+        client._room.set()
+        assert (await client.done()).status != 200 or len(client.answer) == MIB
+    assert served._streams == {}
+
+
+@in_loop
+async def test_who_does_not_read_is_disconnected(monkeypatch: Any) -> None:
+    monkeypatch.setattr(gateway, "SLICE_SECONDS", 0.05)
+    dropped: list[Any] = []
+    monkeypatch.setattr(gateway, "drop_connection", dropped.append)
+    served = Gateway(application, 1)
+    await Client(served, "/", query=b"%d" % MIB, takes=1).done()
+    assert (dropped, served._streams) == ([("127.0.0.1", 9)], {})
+
+
+@in_loop
+async def test_who_reads_a_little_now_and_then_is_disconnected_too(monkeypatch: Any) -> None:
+    """Each slice comes in time; all of them together would take hours."""
+    monkeypatch.setattr(gateway, "SLICE_SECONDS", 1.0)
+    monkeypatch.setattr(gateway, "LEAST_RATE", 1 << 30)
+    dropped: list[Any] = []
+    monkeypatch.setattr(gateway, "drop_connection", dropped.append)
+    client = Client(Gateway(application, 1), "/", query=b"%d" % MIB)
+    sent = client._send
+
+    async def slowly(message: dict[str, Any]) -> None:
+        await asyncio.sleep(0.2)
+        await sent(message)
+
+    await client.leave()
+    client._task = asyncio.create_task(Gateway(application, 1)(client.scope, client._receive, slowly))
+    await client.done()
+    assert dropped
+    assert len(client.answer) < MIB // 2
+
+
+def test_a_connection_is_dropped_whoever_holds_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one, other = (socket.create_connection(listener.getsockname(), timeout=PATIENCE) for _ in range(2))
+        held = [listener.accept()[0] for _ in range(2)]
+        drop_connection(one.getsockname())
+        assert one.recv(1) == b""
+        held[1].sendall(b"x")
+        assert other.recv(1) == b"x"
+        for each in (one, other, *held):
+            each.close()
+
+
+# --- Threads ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def held_searches() -> Iterator[tuple[Callable[..., list[bytes]], threading.Event]]:
+    """An application whose searches take until the event is set."""
+    over = threading.Event()
+
+    def searching(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        start_response("200 OK", [])
+        if environ["QUERY_STRING"]:
+            over.wait(PATIENCE)
+        return [b"ok"]
+
+    try:
+        yield searching, over
+    finally:
+        over.set()
+
+
+@in_loop
+async def test_searches_leave_a_thread_to_the_others() -> None:
+    with held_searches() as (searching, over):
+        served = Gateway(searching, 2)
+        searches = [Client(served, "/", query=query) for query in (b"q=zzzz", b"%71=%C3%A9", b"a=\xff&q=z") * 3]
+        for client in searches:
+            await client.settle()
+        for _ in range(10):
+            assert (await Client(served, "/").done()).answer == b"ok"
+        assert not any(client.status for client in searches)
+        over.set()
+        for client in searches:
+            assert (await client.done()).answer == b"ok"

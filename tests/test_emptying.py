@@ -1,0 +1,35 @@
+"""Between tests that commit the database is as `migrate` leaves it, whatever they did. In this order."""
+
+import pytest
+from django.contrib.auth.models import Permission
+
+from agents.models import PublicHoliday
+from codservice.accounts.models import Account
+from tests.factories import AccountFactory
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def assert_as_migrated() -> None:
+    assert not Account.objects.exists()
+    assert Permission.objects.filter(codename="view_order").exists()
+    assert PublicHoliday.objects.exists()
+
+
+def test_something_is_written() -> None:
+    AccountFactory()
+
+
+def test_it_is_gone_and_what_belongs_there_is_changed() -> None:
+    assert_as_migrated()
+    AccountFactory()
+    Permission.objects.all().delete()
+
+
+def test_it_is_as_it_was_and_then_emptied() -> None:
+    assert_as_migrated()
+    PublicHoliday.objects.all().delete()
+
+
+def test_it_is_filled_again() -> None:
+    assert_as_migrated()

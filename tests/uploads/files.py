@@ -1,0 +1,89 @@
+"""Files to upload, and a merchant's browser that uploads them without scripts and with."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from io import BytesIO, StringIO
+from typing import Any
+
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.http import HttpResponse
+from django.test import Client
+
+from codservice.files import workbooks
+from codservice.uploads import arrival, work
+from codservice.uploads.models import Upload
+
+PAGE = "/account/orders/upload"
+HEADER = ("N° commande", "Nom du client", "Téléphone", "Wilaya", "Adresse", "Désignation", "Qté", "Prix unitaire")
+
+
+def row(number: object = "A1", **changes: str) -> list[str]:
+    cells = {
+        "number": str(number), "name": "Amine", "phone": "0550 12 34 56", "wilaya": "Alger",
+        "address": "3, rue Didouche", "product": "Robe", "quantity": "2", "price": "2 500,50",
+    }  # fmt: skip
+    return list((cells | changes).values())
+
+
+def csv_of(rows: Iterable[Sequence[str]], header: Sequence[str] = HEADER, delimiter: str = ";") -> bytes:
+    file = StringIO(newline="")
+    csv.writer(file, delimiter=delimiter).writerows([header, *rows])
+    return file.getvalue().encode()
+
+
+def xlsx_of(rows: Iterable[Sequence[Any]], header: Sequence[str] = HEADER) -> bytes:
+    return b"".join(workbooks.pieces(header, rows))
+
+
+def announce(browser: Client, data: bytes, name: str = "orders.csv", page: str = PAGE) -> Upload:
+    """As the page's script does it, and no piece sent yet."""
+    answer = browser.post(page, {"name": name, "size": len(data)})
+    assert answer.status_code == 200, answer.content
+    return Upload.objects.get(id=answer.json()["address"].rpartition("/")[2])
+
+
+def send_piece(browser: Client, upload: Upload, number: int, data: bytes) -> HttpResponse:
+    start = number * arrival.PIECE_BYTES
+    piece = SimpleUploadedFile("blob", data[start : start + arrival.PIECE_BYTES] or b"x")
+    return browser.post(f"/account/uploads/{upload.id}/piece", {"number": number, "data": piece})
+
+
+def send(browser: Client, data: bytes, name: str = "orders.csv", page: str = PAGE) -> Upload:
+    """A file that has arrived and was read."""
+    upload = announce(browser, data, name, page)
+    for number in range(arrival.piece_count(upload)):
+        assert send_piece(browser, upload, number, data).status_code == 200
+    work.go_on()
+    upload.refresh_from_db()
+    return upload
+
+
+def chosen(browser: Client, upload: Upload) -> dict[str, str]:
+    """What the form of the columns proposes."""
+    form = browser.get(f"/account/uploads/{upload.id}").context["form"]
+    return {name: str(place) for name, place in form.initial.items()}
+
+
+def take_in(browser: Client, upload: Upload, **changes: str) -> Upload:
+    """With the columns as they are proposed."""
+    answer = browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload) | changes)
+    assert answer.status_code == 302, answer.content.decode()
+    work.go_on()
+    upload.refresh_from_db()
+    return upload
+
+
+def downloaded(browser: Client, path: str) -> bytes:
+    answer = browser.get(path)
+    assert answer.status_code == 200
+    return b"".join(answer.streaming_content)
+
+
+def read_csv(data: bytes, delimiter: str = ",") -> list[list[str]]:
+    return list(csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
+
+
+def as_file(data: bytes, name: str = "orders.csv") -> SimpleUploadedFile:
+    file = SimpleUploadedFile(name, data)
+    file.file = BytesIO(data)
+    return file

@@ -1,0 +1,83 @@
+"""A merchant uploads a shop's invoices in a browser: counts are exact to the line, and no page breaks a rule."""
+
+import csv
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+
+import pytest
+from playwright.sync_api import Page
+
+from codservice.accounts.models import Account
+from codservice.uploads import arrival, work
+from codservice.uploads.models import Upload
+from orders import demo
+from orders.models import Order, OrderItem
+from tests.harness.browser import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HEADER = ["invoice_no", "stock_code", "description", "quantity", "invoice_date", "unit_price", "customer_id",
+          "customer_name", "customer_phone", "customer_address", "customer_wilaya", "customer_commune"]  # fmt: skip
+
+
+def invoices(path: Path) -> dict[str, int]:
+    """A file such as shops have: lines of invoices, some of them returned or given away; how much of it is what."""
+    chance, counts = Random(20101201), {"rows": 0, "lines": 0, "orders": 0, "refused": 0}
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        write = csv.writer(file).writerow
+        write(HEADER)
+        for number in range(536365, 536765):
+            customer, length = demo.customer(chance), chance.choice([1, 1, 2, 5, 12, 30])
+            length = 101 if number % 150 == 0 else length  # more than an order may have
+            quantities = [chance.randint(1, 48) for _ in range(length)]
+            if number % 20 == 0:
+                quantities[-1] *= -1
+            is_good = length <= 100 and quantities[-1] > 0
+            for place, quantity in enumerate(quantities):
+                who = [customer.get(name, "") for name in HEADER[7:]] if place == 0 else [""] * 5
+                price = Decimal(chance.randint(0, 5000)) / 100
+                write([number, f"8512{place}A", f"T-LIGHT HOLDER, {place}", quantity, "2010-12-01", price, 17850, *who])
+            counts["rows"] += length
+            counts["lines"] += length if is_good else 0
+            counts["orders" if is_good else "refused"] += 1
+    return counts
+
+
+def test_invoices_are_uploaded_and_counted_to_the_line(
+    visit: Callable[..., Visit], axe: Callable[[Page], None], alice: Account, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(arrival, "PIECE_BYTES", 40_000)
+    path = tmp_path / "فواتير 2010.csv"
+    counts = invoices(path)
+    page = visit(locale="fr", viewport={"width": 390, "height": 844}).sign_in(alice.holder.email, "/account/login")
+
+    page.goto("/account/orders")
+    page.get_by_role("link", name="Depuis un fichier").click()
+    axe(page)
+    page.locator("#file").set_input_files(path)
+    page.get_by_role("button", name="Envoyer le fichier").click()
+    page.wait_for_url("**/account/uploads/*")
+    assert Upload.objects.get().pieces.count() > 1
+    work.go_on()
+    page.get_by_role("button", name="Enregistrer les lignes").wait_for()  # the page has looked again by itself
+    axe(page)
+    assert page.get_by_label("Commune", exact=True).locator("option:checked").inner_text() == "customer_commune"
+    page.get_by_role("button", name="Enregistrer les lignes").click()
+    page.get_by_role("progressbar").wait_for()
+    axe(page)
+    work.go_on()
+    page.get_by_role("heading", name="Lignes refusées").wait_for()
+    axe(page)
+
+    facts = [int(text) for text in page.locator(".facts dd").all_inner_texts()]
+    assert facts == [counts["orders"], counts["refused"]]
+    assert (Order.objects.count(), OrderItem.objects.count()) == (counts["orders"], counts["lines"])
+    assert Upload.objects.get().rows_done == counts["rows"]
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Lignes refusées (CSV)").click()
+    with Path(download.value.path()).open(encoding="utf-8-sig", newline="") as file:
+        assert len(list(csv.reader(file, delimiter=";"))) == 1 + counts["rows"] - counts["lines"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

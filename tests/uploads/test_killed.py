@@ -1,0 +1,60 @@
+"""A worker that is killed over a file: another goes on behind its last batch, and nothing is in twice."""
+
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+
+from codservice.accounts.models import Account
+from codservice.uploads import work
+from codservice.uploads.models import Block, RefusedRow, Upload
+from orders.models import Order, OrderItem, StatusChange
+from tests.harness.database import database_url
+from tests.harness.processes import CHECKOUT
+from tests.uploads.files import chosen, csv_of, row, send
+from webhooks.models import Event
+
+ROWS = 6000
+WORKER = "import django; django.setup(); from codservice.uploads import work; work.go_on()"
+
+
+@pytest.mark.process
+@pytest.mark.django_db(transaction=True)
+def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account) -> None:
+    browser = Client()
+    browser.force_login(alice.holder)
+    rows = (row("" if number % 2 else f"N{number}", phone="12" if number % 10 == 3 else "0550123456")
+            for number in range(ROWS))  # fmt: skip
+    upload = send(browser, csv_of(rows))
+    browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
+    environment = os.environ | {"DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "codservice.settings"}
+
+    kills = 0
+    while kills < 3:
+        before = Upload.objects.get().position
+        worker = subprocess.Popen([sys.executable, "-c", WORKER], cwd=CHECKOUT, env=environment)
+        try:
+            while Upload.objects.get().position == before:
+                assert worker.poll() is None
+                time.sleep(0.005)
+        finally:
+            worker.kill()
+            worker.wait()
+        kills += 1
+        Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))  # its claim has run out
+    upload.refresh_from_db()
+    assert (upload.status, Order.objects.count()) == ("running", upload.counts["imported"]), "killed too late"
+
+    work.go_on()
+
+    upload.refresh_from_db()
+    refused = ROWS // 10
+    assert (upload.status, upload.counts) == ("done", {"imported": ROWS - refused, "refused": refused})
+    assert (upload.rows_done, Block.objects.count(), RefusedRow.objects.count()) == (ROWS, 0, refused)
+    for table in (Order, OrderItem, StatusChange, Event):
+        assert table.objects.count() == ROWS - refused

@@ -1,0 +1,448 @@
+"""Files of orders that merchants upload: read, matched, taken in by the API's rules, once."""
+
+import time
+from datetime import timedelta
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.db.models.functions import Now
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from python_calamine import CalamineWorkbook
+
+from codservice.accounts.models import Account
+from codservice.retention import SWEEPS
+from codservice.uploads import arrival, work
+from codservice.uploads.models import Block, Piece, RefusedRow, Upload
+from orders.models import CallState, Order, OrderItem, StatusChange
+from orders.order_files import OrderRows
+from tests.factories import ProductFactory, make_order
+from tests.uploads.files import (
+    HEADER,
+    PAGE,
+    announce,
+    chosen,
+    csv_of,
+    downloaded,
+    read_csv,
+    row,
+    send,
+    send_piece,
+    take_in,
+    xlsx_of,
+)
+
+Status = Upload.Status
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    client = Client()
+    client.force_login(alice.holder)
+    return client
+
+
+@pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
+def test_a_file_becomes_orders_as_an_import_makes_them(browser: Client, alice: Account, kind: str) -> None:
+    rows = [row("A1"), row("A1", product="Sac", quantity="1", price="99"), row("A2", name="فاطمة", phone="550123457")]
+    upload = send(browser, csv_of(rows) if kind == "csv" else xlsx_of(rows), f"orders.{kind}")
+    assert (upload.status, upload.row_count, upload.titles) == (Status.MATCHING, 3, list(HEADER))
+    assert Order.objects.count() == Piece.objects.count() == 0
+
+    upload = take_in(browser, upload)
+
+    assert (upload.status, upload.rows_done, upload.position) == (Status.DONE, 3, 4)
+    assert upload.counts == {"imported": 2, "refused": 0}
+    first = Order.objects.get(account=alice, external_id="A1")
+    lines = list(first.items.order_by("position").values_list("product_name", "quantity", "unit_price"))
+    assert lines == [("Robe", 2, Decimal("2500.50")), ("Sac", 1, Decimal("99.00"))]
+    assert (first.total_amount, first.phone_e164, first.wilaya_code) == (Decimal("5100.00"), "+213550123456", "16")
+    assert first.status_changes.get().actor == alice.holder.display_name
+    assert Order.objects.get(external_id="A2").phone_e164 == "+213550123457"
+    assert Block.objects.count() == 0, "the file is not kept"
+
+
+def test_a_small_file_may_come_without_scripts(browser: Client) -> None:
+    answer = browser.post(PAGE, {"file": SimpleUploadedFile("C:\\orders.CSV", csv_of([row()]))})
+    upload = Upload.objects.get()
+    assert (answer.url, upload.name) == (f"/account/uploads/{upload.id}", "orders.CSV")
+    work.go_on()
+    assert "Nom du client" in browser.get(answer.url).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("header", "meant"),
+    [
+        ("external_id,customer_name,customer_phone,customer_wilaya,customer_address,product_name,quantity,unit_price",
+         "01234567"),
+        ("Order number,Name,Phone,Wilaya,Address,Product,Quantity,Price", "01234567"),
+        ("Réf. commande,NOM COMPLET,Tél.,wilaya,Adresse de livraison,Produit,Quantité,P.U.", "0123456-"),
+        ("رقم الطلب,الاسم واللقب,رقم الهاتف,الولاية,العنوان,المنتج,الكمية,السعر", "01234567"),
+        ("invoice_no,Customer,mobile,Province,shipping address,description,Qty,unit price", "01234567"),
+    ],
+)  # fmt: skip
+def test_headings_are_known_in_three_languages(browser: Client, header: str, meant: str) -> None:
+    upload = send(browser, csv_of([row()], header.split(",")))
+    names = [HEADINGS[number] for number in range(8)]
+    found = chosen(browser, upload)
+    assert "".join(found.get(name, "-") for name in names) == meant
+
+
+HEADINGS = ["external_id", "customer_name", "customer_phone", "customer_wilaya", "customer_address", "product_name",
+            "quantity", "unit_price"]  # fmt: skip
+
+
+def test_how_columns_were_matched_is_remembered_for_the_same_headings(
+    browser: Client, alice: Account, charlie: Account
+) -> None:
+    header = ["a", "b", "c", "d", "e", "f", "g", "h"]
+    upload = send(browser, csv_of([row()], header))
+    assert chosen(browser, upload) == {}
+    answer = browser.post(f"/account/uploads/{upload.id}", {"customer_name": "1"})
+    assert answer.status_code == 422
+    assert answer.content.decode().count("Choose the column.") == 4
+    assert "Choose one of: Product, SKU, Product id." in answer.content.decode()
+    take_in(browser, upload, **{name: str(place) for place, name in enumerate(HEADINGS)})
+    assert Order.objects.get().customer_name == "Amine"
+
+    turned = [cells[::-1] for cells in [header, row("A2", name="Nadia")]]
+    upload = send(browser, csv_of([turned[1]], turned[0]))
+    assert chosen(browser, upload)["customer_name"] == "6"
+    take_in(browser, upload)
+    assert Order.objects.get(external_id="A2").customer_name == "Nadia"
+
+    theirs = Client()
+    theirs.force_login(charlie.holder)
+    assert chosen(theirs, send(theirs, csv_of([row()], header))) == {}
+
+
+def test_a_sku_of_the_catalog_is_its_product(browser: Client, alice: Account, charlie: Account) -> None:
+    product = ProductFactory(account=alice, sku="R-M", name="Robe M", price=Decimal(1900))
+    ProductFactory(account=charlie, sku="C-1", price=Decimal(1))
+    header = ["commande", "client", "tel", "wilaya", "adresse", "sku", "qte", "prix"]
+    rows = [row("A1", product="R-M", price=""), row("A2", product="C-1", price="5"), row("A3", product="C-1", price="")]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"imported": 2, "refused": 1}
+    ours, free = (Order.objects.get(external_id=number).items.get() for number in ("A1", "A2"))
+    assert (ours.product_id, ours.product_name, ours.order.total_amount) == (product.id, "Robe M", Decimal(3800))
+    assert (free.product_id, free.product_name, free.unit_price) == (None, "C-1", Decimal(5))
+
+
+# --- What is refused -------------------------------------------------------------------------------------------------
+
+
+BAD = [
+    row("A1"),
+    row("A2", phone="12", quantity="two"),
+    row("A3"),
+    row("A3", product="Sac", quantity="0"),
+    row("A1", product="Apart"),
+    row("A4", address="=HYPERLINK(1)", wilaya="Atlantis"),
+    [*row("A5"), "", "surplus"],
+    row("A6"),
+]
+
+
+@pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
+def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: Client, kind: str) -> None:
+    upload = take_in(browser, send(browser, csv_of(BAD)))
+    assert upload.counts == {"imported": 2, "refused": 5}
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert "<bdi>Téléphone</bdi>: Must be an Algerian phone number" in page
+
+    data = downloaded(browser, f"/account/uploads/{upload.id}/refused.{kind}")
+    if kind == "csv":
+        header, *rows = read_csv(data)
+    else:
+        header, *rows = CalamineWorkbook.from_filelike(BytesIO(data)).get_sheet_by_index(0).to_python()
+    assert header[:10] == ["line", "refused", *HEADER]
+    assert [(str(int(cells[0])), cells[1]) for cells in rows] == [
+        ("3", "Téléphone: Must be an Algerian phone number, such as 0550 12 34 56. Qté: Must be a whole number."),
+        ("4", "The row is fine; see line 5 of the same order."),
+        ("5", "Qté: Must be from 1 to 10000."),
+        ("6", "N° commande: Line 2 has the same order number, with other orders between. An order's rows must follow"
+              " each other."),
+        ("7", 'Wilaya: "Atlantis" is no wilaya.'),
+        ("8", "The row has more cells than the first line has columns. Put a text with commas in quotes."),
+    ]  # fmt: skip
+    assert rows[4][6] == ("'=HYPERLINK(1)" if kind == "csv" else "=HYPERLINK(1)")
+
+    mended = [[*cells[:4], "0550 12 34 56", "Oran", cells[6], cells[7], "3", cells[9]] for cells in rows]
+    mended[3][2] = "A7"
+    again = send(browser, csv_of(mended, header) if kind == "csv" else xlsx_of(mended, header), f"again.{kind}")
+    assert (chosen(browser, again)["customer_name"], again.headings) == ("3", upload.headings)
+    assert take_in(browser, again).counts == {"imported": 5, "refused": 0}
+    assert Order.objects.count() == 7
+    assert Order.objects.get(external_id="A4").customer_address == "=HYPERLINK(1)"
+
+
+def test_reasons_are_in_the_persons_language(browser: Client) -> None:
+    upload = take_in(browser, send(browser, csv_of(BAD)))
+    browser.cookies["django_language"] = "fr"
+    rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"), ";")
+    english = {"Must", "must", "Line ", "The "}
+    assert [cells[1] for cells in rows[1:] if any(word in cells[1] for word in english)] == []
+
+
+def test_nothing_in_a_file_is_run_or_breaks_a_page(browser: Client) -> None:
+    hostile = "<script>alert(1)</script>{{ 7|add:7 }}"
+    header = [*HEADER[:7], hostile]
+    upload = send(
+        browser,
+        csv_of([row(hostile, name=hostile, wilaya=hostile, phone=hostile)], header),
+        f"{'x' * 300}{hostile}.csv",
+    )
+    for _ in range(2):
+        page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+        assert "&lt;script&gt;alert(1)" in page
+        assert "<script>alert" not in page
+        if upload.status == Status.MATCHING:
+            upload = take_in(browser, upload, unit_price="7")
+    assert upload.counts == {"refused": 1}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"\n\n", "The file is empty; its first line must name the columns."),
+        (b"a,b\n", "The file has no rows below its first line."),
+        ("name\nCafé".encode("latin-1"), "letters cannot be read"),
+        (b'a,b\n1,"2\n', "The file is no CSV file"),
+        (b",".join([b"x"] * 61) + b"\n1\n", "The file has 61 columns, at most 60 are read."),
+        (b"a\n" + b'"' + b"x\n" * 600_000, "The file is no CSV file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_words(browser: Client, data: bytes, says: str) -> None:
+    upload = send(browser, data)
+    assert upload.status == Status.FAILED
+    assert says in browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert (Piece.objects.count(), Block.objects.count()) == (0, 0)
+
+
+@pytest.mark.process
+def test_a_spreadsheet_that_is_none_is_refused_in_words(browser: Client) -> None:
+    upload = send(browser, b"PK no spreadsheet", "orders.xlsx")
+    assert (
+        "The file is no spreadsheet that we can read." in browser.get(f"/account/uploads/{upload.id}").content.decode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "says"),
+    [
+        ("orders.exe", "5", "must be CSV or XLSX"),
+        ("", "5", "Choose a file."),
+        ("a\x00.csv", "5", "Choose a file."),
+        ("orders.csv", "0", "The file is empty."),
+        ("orders.csv", "-1", "The file is empty."),
+        ("orders.csv", str(arrival.MAX_BYTES + 1), "at most. Send it in parts"),
+    ],
+)
+def test_what_cannot_be_taken_is_said_before_it_is_sent(browser: Client, name: str, size: str, says: str) -> None:
+    answer = browser.post(PAGE, {"name": name, "size": size})
+    assert answer.status_code == 422
+    assert says in answer.json()["error"]
+    assert not Upload.objects.exists()
+
+
+def test_few_files_are_under_way_at_a_time(browser: Client) -> None:
+    for _ in range(arrival.MAX_OPEN):
+        announce(browser, b"a\n1\n")
+    answer = browser.post(PAGE, {"name": "a.csv", "size": 5})
+    assert (answer.status_code, answer.json()["error"]) == (
+        422,
+        "Other files are under way. Wait for them, or stop one.",
+    )
+
+
+def test_rows_without_a_number_are_orders_of_their_own_and_many_of_one_are_refused(browser: Client) -> None:
+    rows = [row(""), row(""), *(row("A1") for _ in range(2500))]
+    upload = take_in(browser, send(browser, csv_of(rows)))
+    assert upload.counts == {"imported": 2, "refused": 3}
+    assert (RefusedRow.objects.count(), upload.rows_done) == (2500, 2502)
+
+
+# --- It arrives, and goes on where it was ----------------------------------------------------------------------------
+
+
+def test_pieces_come_in_any_order_and_twice(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrival, "PIECE_BYTES", 64)
+    data = csv_of([row("A1"), row("A2")])
+    upload = announce(browser, data)
+    count = arrival.piece_count(upload)
+    for number in [*range(count - 1, 0, -1), 1]:
+        assert send_piece(browser, upload, number, data).json() == {"whole": False}
+    assert send_piece(browser, upload, count, data).status_code == 422
+    assert send_piece(browser, upload, 0, data[1:40]).status_code == 422
+    assert send_piece(browser, upload, 0, data).json() == {"whole": True}
+    assert send_piece(browser, upload, 0, data).json() == {"whole": True}
+    work.go_on()
+    assert take_in(browser, Upload.objects.get()).counts == {"imported": 2, "refused": 0}
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_was_killed_goes_on_behind_the_last_batch(
+    browser: Client, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """Rows without a number too; and what was said of numbers before is still known."""
+    monkeypatch.setattr(OrderRows, "batch", 10)
+    rows = [row("first"), *(row("") for _ in range(30)), row("A2"), row("first"), row("A3", phone="1")]
+    upload = send(browser, csv_of(rows))
+    whole, batches = work._take_batch, []
+
+    def killed(*args: Any) -> None:
+        batches.append(1)
+        if committed:
+            whole(*args)
+        if len(batches) == 2:
+            raise Killed
+        if not committed:
+            whole(*args)
+
+    monkeypatch.setattr(work, "_take_batch", killed)
+    with pytest.raises(Killed):
+        take_in(browser, upload)
+    assert 0 < Order.objects.count() < 30
+    monkeypatch.setattr(work, "_take_batch", whole)
+    assert work.go_on() == 0, "somebody may still be at it"
+    Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))
+
+    assert work.go_on() == 1
+
+    upload.refresh_from_db()
+    assert (upload.status, upload.counts) == (Status.DONE, {"imported": 32, "refused": 2})
+    assert Order.objects.count() == OrderItem.objects.count() == StatusChange.objects.count() == 32
+    assert list(RefusedRow.objects.order_by("line").values_list("line", flat=True)) == [34, 35]
+
+
+def test_who_has_lost_their_claim_writes_nothing(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OrderRows, "batch", 10)
+    upload = send(browser, csv_of(row("") for _ in range(30)))
+    whole = OrderRows.take
+
+    def late(self: OrderRows, entries: Any) -> Any:
+        taken = whole(self, entries)
+        if Order.objects.count() == 20:
+            Upload.objects.update(claim=uuid4())  # it was paused, and another has begun
+        return taken
+
+    monkeypatch.setattr(OrderRows, "take", late)
+    take_in(browser, upload)
+    upload.refresh_from_db()
+    assert (upload.status, Order.objects.count(), upload.rows_done) == (Status.RUNNING, 20, 20)
+
+
+def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = send(browser, csv_of([row()]))
+    monkeypatch.setattr(OrderRows, "take", lambda self, entries: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        take_in(browser, upload)
+    Upload.objects.update(claimed_until=None, tries=work.MOST_TRIES)
+    work.go_on()
+    assert Upload.objects.get().status == Status.FAILED
+    assert "We could not go on with this file." in browser.get(f"/account/uploads/{upload.id}").content.decode()
+
+
+def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OrderRows, "batch", 5)
+    monkeypatch.setattr(work, "SECONDS", 0.0)
+    first, second = (send(browser, csv_of(row("") for _ in range(12))) for _ in range(2))
+    seen: list[Any] = []
+    whole = work._work_at
+    monkeypatch.setattr(work, "_work_at", lambda id_, claim: seen.append(id_) or whole(id_, claim))
+    Upload.objects.update(status=Status.RUNNING, mapping={name: place for place, name in enumerate(HEADINGS)})
+    work.go_on()
+    assert seen[:4] in ([first.id, second.id] * 2, [second.id, first.id] * 2)
+    assert Order.objects.count() == 24
+
+
+def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OrderRows, "batch", 10)
+    upload = send(browser, csv_of(row("") for _ in range(30)))
+    assert "Stop this upload?" in browser.get(f"/account/uploads/{upload.id}/stop").content.decode()
+    whole = work._take_batch
+
+    def stopped(*args: Any) -> None:
+        whole(*args)
+        browser.post(f"/account/uploads/{upload.id}/stop")
+
+    monkeypatch.setattr(work, "_take_batch", stopped)
+    upload = take_in(browser, upload)
+    assert (upload.status, upload.counts["imported"], Order.objects.count()) == (Status.STOPPED, 10, 10)
+    assert Block.objects.count() == 0
+
+
+def test_the_very_same_file_is_recognised_and_known_numbers_are_left(browser: Client) -> None:
+    data = csv_of([row("A1"), row("A2")])
+    first = take_in(browser, send(browser, data))
+    second = send(browser, data)
+    page = browser.get(f"/account/uploads/{second.id}").content.decode()
+    assert "You have sent the very same file before" in page
+    assert str(first.id) in page
+    assert take_in(browser, second).counts == {"already_there": 2, "refused": 0}
+
+
+# --- Whose it is, and for how long -----------------------------------------------------------------------------------
+
+
+def test_in_test_mode_a_file_becomes_test_orders(browser: Client, alice: Account, twin: Account) -> None:
+    browser.post("/account/mode", {"to": "test"})
+    upload = take_in(browser, send(browser, csv_of([row()])))
+    assert upload.account == twin
+    assert Order.objects.get().call_state == CallState.TEST
+    browser.post("/account/mode", {"to": "live"})
+    assert browser.get(f"/account/uploads/{upload.id}").status_code == 404
+
+
+def test_a_page_costs_the_same_however_large_the_file_is(browser: Client) -> None:
+    counts = []
+    for rows in (2, 400):
+        upload = send(browser, csv_of(row(number, phone="1") for number in range(rows)))
+        take_in(browser, upload)
+        for path in (PAGE, f"/account/uploads/{upload.id}", f"/account/uploads/{upload.id}/progress"):
+            with CaptureQueriesContext(connection) as queries:
+                assert browser.get(path).status_code == 200
+            counts.append(len(queries))
+    assert counts[:3] == counts[3:]
+
+
+def test_files_and_refused_rows_are_forgotten(browser: Client) -> None:
+    done = take_in(browser, send(browser, csv_of([row("A1", phone="1")])))
+    waiting = send(browser, csv_of([row("A2")]))
+    arriving = announce(browser, csv_of([row("A3")] * 9000))
+    send_piece(browser, arriving, 0, csv_of([row("A3")] * 9000))
+
+    def forget(days: int) -> None:
+        ago = Now() - timedelta(days=days)
+        Upload.objects.update(created_at=ago)
+        Upload.objects.exclude(finished_at=None).update(finished_at=ago)
+        assert {k for counts in SWEEPS["uploads"](time.time(), dry_run=True) for k in counts}  # type: ignore[arg-type]
+        list(SWEEPS["uploads"](time.time(), dry_run=False))  # type: ignore[arg-type]
+
+    forget(1)
+    assert (Piece.objects.count(), Block.objects.count(), RefusedRow.objects.count()) == (1, 1, 1)
+    forget(3)
+    assert (Piece.objects.count(), Block.objects.count(), RefusedRow.objects.count()) == (0, 0, 1)
+    assert set(Upload.objects.filter(id__in=[waiting.id, arriving.id]).values_list("status", flat=True)) == {"stopped"}
+    forget(31)
+    assert (Upload.objects.count(), RefusedRow.objects.count()) == (3, 0)
+    assert downloaded(browser, f"/account/uploads/{done.id}/refused.csv").count(b"\n") == 1
+    forget(401)
+    assert Upload.objects.count() == 0
+
+
+def test_a_sku_with_nul_or_an_order_of_anothers_is_no_matter(browser: Client, charlie: Account) -> None:
+    make_order(charlie, external_id="A1")
+    upload = take_in(browser, send(browser, csv_of([row("A1", name="a\0b"), row("A2")]).replace(b"\0", b"\x01")))
+    assert upload.counts == {"imported": 1, "refused": 1}

@@ -1,0 +1,64 @@
+"""Hosts whose clocks are wrong by an hour: when what is due is the database's to say, and windows are Redis'."""
+
+import glob
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from orders.models import Order
+from tests.factories import AccountFactory, order_body
+from tests.harness.background import PATIENCE
+from tests.harness.client import new_key
+from tests.harness.database import environment
+from tests.harness.deliveries import write
+from tests.harness.processes import CHECKOUT
+from tests.harness.service import running_service
+
+ORDERS = "/api/v1/orders"
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(params=["+3600", "-3600"], ids=["ahead", "behind"])
+def wrong_clock(request):
+    """The environment of a process whose clock differs by so many seconds."""
+    (library,) = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")  # `make languages` installs it
+    return {"LD_PRELOAD": library, "FAKETIME": f"{request.param}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
+def test_a_worker_whose_clock_is_wrong_sends_what_is_due_and_nothing_else(receiver, webhook_to, wrong_clock):
+    webhook = webhook_to(receiver.url())
+    later = {str(id_) for id_ in (*write(webhook, 3, attempts=1, age=-1800), *write(webhook, 3, age=-1800))}
+    due = {str(id_) for id_ in (*write(webhook, 3, attempts=1), *write(webhook, 3))}
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "codservice.run.worker"], cwd=CHECKOUT, env=environment(**wrong_clock)
+    )
+    try:
+        receiver.wait_for(6)
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(PATIENCE) == 0
+    assert {request.delivery for request in receiver.requests} == due
+    assert not due & later
+
+
+def test_a_web_whose_clock_is_wrong_dates_by_the_database_and_counts_by_redis(tmp_path, wrong_clock):
+    key = new_key(AccountFactory(rate_limit=3))
+    with running_service(tmp_path / "log", REDIS_URL=settings.REDIS_URL, **wrong_clock) as service:
+        made = service.send("POST", ORDERS, order_body(), key=key)
+        assert made.status == 201
+        read = service.send("GET", f"{ORDERS}/{made.json()['id']}", key=key)
+        cancelled = service.send("POST", f"{ORDERS}/{made.json()['id']}/cancel", key=key)
+        assert (read.status, cancelled.status) == (200, 200)
+        refused = service.send("GET", ORDERS, key=key)
+    order = Order.objects.get()
+    for at in (order.created_at, order.updated_at, order.canceled_at):
+        assert abs(timezone.now() - at) < timedelta(minutes=30)
+    assert parse_datetime(made.json()["created_at"]).utcoffset() is not None
+    assert refused.status == 429
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60

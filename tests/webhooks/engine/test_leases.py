@@ -1,0 +1,215 @@
+"""Nobody sends what is no longer theirs to send: after a pause, a slow look-up of a name, or a deletion meanwhile."""
+
+import threading
+import time
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+
+from tests.harness.background import PATIENCE, Background, eventually
+from tests.harness.database import wait_for_lock
+from tests.harness.deliveries import pass_time, write
+from tests.harness.receivers import answer
+from webhooks import delivery, registry
+from webhooks.models import Attempt, Claim, Delivery
+from webhooks.roster import Roster
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def slow_name(names):
+    """A name of this machine that is known only when the event is set."""
+    may_answer = threading.Event()
+    names["slow.example"] = lambda: may_answer.wait(PATIENCE) and ["127.0.0.1"]
+    yield may_answer
+    may_answer.set()
+
+
+# --- Pauses ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pause_after_claim(monkeypatch):
+    """Lets the process of the next claim pause between it and the posts; `meanwhile` is what others do."""
+
+    def pause(meanwhile):
+        claim = delivery.claim
+
+        def claim_and_pause(*args):
+            posts = claim(*args)
+            monkeypatch.setattr(delivery, "claim", claim)
+            pass_time(seconds=delivery.LEASE.total_seconds() + 1)
+            meanwhile()
+            time.sleep(delivery.BEGIN_WITHIN)
+            return posts
+
+        monkeypatch.setattr(delivery, "claim", claim_and_pause)
+
+    return pause
+
+
+def test_a_worker_that_paused_between_claim_and_post_sends_nothing_that_was_taken_over(
+    engine, receiver, webhook_to, make_engine, pause_after_claim
+):
+    written = write(webhook_to(receiver.url()), 20)
+    other = make_engine()
+    pause_after_claim(lambda: other.drain())
+    assert engine.drain() == 0
+    assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
+    assert Attempt.objects.count() == 20
+
+
+def test_a_worker_that_paused_and_was_not_missed_sends_what_it_had_claimed(
+    engine, receiver, webhook_to, pause_after_claim
+):
+    written = write(webhook_to(receiver.url()), 20)
+    pause_after_claim(lambda: None)
+    assert engine.drain() == 20
+    assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
+
+
+def test_a_claim_does_not_take_what_is_being_renewed(engine, receiver, webhook_to, pause_after_claim, monkeypatch):
+    """After the pause the next claim finds the first one's posts, whose claims have run out."""
+    renew, claim = delivery.renew, delivery.claim
+    locked, looked, claimed = threading.Event(), threading.Event(), threading.Event()
+
+    def claim_slowly(*args):
+        with transaction.atomic():
+            list(Claim.objects.select_for_update())  # as it does itself, for a moment
+            locked.set()
+            looked.wait(1)
+        posts = claim(*args)
+        claimed.set()
+        return posts
+
+    def renew_slowly(*args):
+        locked.wait(0.2)
+        begin_by = renew(*args)
+        looked.set()
+        claimed.wait(0.2)
+        return begin_by
+
+    written = write(webhook_to(receiver.url()), 20)
+    pause_after_claim(lambda: monkeypatch.setattr(delivery, "claim", claim_slowly))
+    monkeypatch.setattr(delivery, "renew", renew_slowly)
+    assert engine.drain() == 20
+    assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
+
+
+def test_a_claim_is_renewed_while_its_result_cannot_be_written(engine, receiver, webhook_to, monkeypatch):
+    monkeypatch.setattr(delivery, "RENEW_AFTER", 0.2)
+    write(webhook_to(receiver.url()), 5)
+    receiver.default = answer(after=0.3)
+    draining = Background(engine.drain)
+    receiver.wait_for(5)
+    with transaction.atomic():
+        list(Delivery.objects.select_for_update())
+        first = set(Claim.objects.values_list("until", flat=True))
+        eventually(lambda: Claim.objects.filter(until__gt=max(first)).count() == 5)
+    draining.result()
+    assert Claim.objects.count() == 0
+    assert len(receiver.requests) == 5
+
+
+def test_who_renews_waits_for_nobody(webhook_to):
+    held, deleted, free = webhook_to("http://127.0.0.1:9/"), webhook_to("http://127.0.0.1:9/"), webhook_to("http://a/")
+    ids = [write(webhook)[0] for webhook in (held, deleted, free)]
+    token = uuid4()
+    delivery.claim(token, 3)
+    registry.delete(deleted.account_id, deleted.id)
+    with transaction.atomic():
+        list(type(held).objects.select_for_update().filter(id=held.id))
+        list(Claim.objects.select_for_update().filter(delivery_id=ids[0]))
+        assert Background(lambda: set(delivery.renew(token, ids))).result() == {ids[2]}
+        assert Background(lambda: delivery.renew(uuid4(), ids)).result() == {}
+        Background(lambda: delivery.release(token, ids)).result()
+    assert set(Claim.objects.values_list("delivery_id", flat=True)) == {ids[0]}
+
+
+# --- Slow names ------------------------------------------------------------------------------------------------------
+
+
+def test_no_attempt_begins_after_a_deletion_when_the_name_is_known_only_then(engine, receiver, webhook_to, slow_name):
+    webhook = webhook_to(receiver.url(host="slow.example"))
+    write(webhook, 3)
+    draining = Background(engine.drain)
+    eventually(lambda: engine._sender and len(engine._sender._lookups) == 3)
+    registry.delete(webhook.account_id, webhook.id)
+    slow_name.set()
+    assert draining.result() == 0
+    assert receiver.connections == 0
+    assert set(Delivery.objects.values_list("status", flat=True)) == {"dropped"}
+    assert Claim.objects.count() == Attempt.objects.count() == 0
+
+
+def test_what_waited_for_its_name_is_sent_when_its_claim_stands(engine, receiver, webhook_to, slow_name):
+    write(webhook_to(receiver.url(host="slow.example")), 3)
+    draining = Background(engine.drain)
+    eventually(lambda: engine._sender and len(engine._sender._lookups) == 3)
+    time.sleep(delivery.BEGIN_WITHIN)
+    slow_name.set()
+    assert draining.result() == 3
+    assert len(receiver.requests) == 3
+    assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
+
+
+def test_what_waited_for_its_name_while_the_database_went_away_is_left_to_the_next_drain(
+    engine, receiver, webhook_to, slow_name, monkeypatch
+):
+    write(webhook_to(receiver.url(host="slow.example")), 3)
+    draining = Background(engine.drain)
+    eventually(lambda: engine._sender and len(engine._sender._lookups) == 3)
+    time.sleep(delivery.BEGIN_WITHIN)
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE webhooks_claim IN ACCESS EXCLUSIVE MODE")
+        slow_name.set()
+        wait_for_lock()
+        eventually(lambda: engine._sender.is_idle)  # it has waited for as long as a lock is waited for
+        assert receiver.requests == []
+    draining.result()
+    pass_time(seconds=delivery.LEASE.total_seconds() + 1)
+    engine.drain()
+    assert len(receiver.requests) == 3
+    assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
+
+
+# --- Who is dead -----------------------------------------------------------------------------------------------------
+
+
+def test_the_dead_are_those_whose_process_has_ended(tmp_path, monkeypatch):
+    roster = Roster("test")
+    monkeypatch.setattr(roster, "folder", tmp_path / "workers")
+    living, dead = uuid4(), uuid4()
+    file = roster.enter(living)
+    roster.enter(dead).close()  # as the system does
+    (roster.folder / "no token").touch()
+    assert Roster.dead(roster) == [dead]
+    roster.forget(dead)
+    assert roster.dead() == []
+    file.close()
+    assert roster.dead() == [living]
+
+
+def test_of_the_dead_who_held_nothing_nothing_is_said(engine, monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(Roster, "__init__", lambda self, _: setattr(self, "folder", tmp_path / "workers"))
+    dead = uuid4()
+    Roster("test").enter(dead).close()
+    with caplog.at_level("INFO", "webhooks"):
+        engine.drain()
+    assert caplog.messages == []
+    assert dead not in Roster("test").dead()
+
+
+def test_a_folder_that_is_not_ours_is_not_believed_and_nothing_stops(
+    engine, receiver, webhook_to, monkeypatch, tmp_path
+):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(Roster, "__init__", lambda self, _: setattr(self, "folder", tmp_path / "workers"))
+    (tmp_path / "workers").symlink_to(tmp_path / "elsewhere")
+    write(webhook_to(receiver.url()), 3)
+    assert engine.drain() == 3
+    assert list((tmp_path / "elsewhere").iterdir()) == []

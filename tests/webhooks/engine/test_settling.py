@@ -1,0 +1,107 @@
+"""One result that cannot be written keeps no other from being written, and its delivery is not sent for ever."""
+
+from collections import Counter
+
+import pytest
+from django.db import connection
+
+from tests.harness.deliveries import pass_time, write
+from tests.harness.receivers import answer
+from webhooks import delivery
+from webhooks.models import Attempt, Claim, Delivery
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def refuse():
+    """Lets the database refuse what is written to a table when a condition holds of the row."""
+    tables = []
+
+    def make(table, condition, state="23514"):
+        tables.append(table)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"CREATE FUNCTION refuse_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF {condition} THEN"
+                f" RAISE EXCEPTION 'refused' USING ERRCODE = '{state}'; END IF; RETURN NEW; END $$;"
+                f"CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON {table}"
+                f" FOR EACH ROW EXECUTE FUNCTION refuse_{table}()"
+            )
+
+    yield make
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"DROP FUNCTION refuse_{table}() CASCADE")
+
+
+def statuses():
+    return Counter(Delivery.objects.values_list("status", flat=True))
+
+
+@pytest.mark.parametrize("state", ["23514", "22000", "P0001", "XX000", "42501"])
+@pytest.mark.parametrize(("status", "kept"), [("200 OK", "delivered"), ("500 No", "pending")])
+def test_an_attempt_that_cannot_be_noted_as_it_went_is_noted_as_an_error_of_ours(
+    engine, receiver, webhook_to, refuse, state, status, kept
+):
+    receiver.default = answer(status, body=b"poison")
+    receiver.behaviours["/good"] = answer()
+    good, bad = write(webhook_to(receiver.url("/good")), 20), write(webhook_to(receiver.url("/bad")))
+    refuse("webhooks_attempt", "NEW.response = 'poison'", state)
+    assert engine.drain() == 21
+    for _ in range(3):
+        pass_time(seconds=delivery.LEASE.total_seconds() + 1)
+        assert engine.drain() == 0
+    assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in [*good, *bad]}
+    assert statuses() == Counter(["delivered"] * 20 + [kept])
+    noted = Attempt.objects.get(delivery_id=bad[0])
+    assert (noted.failure, noted.status_code, noted.milliseconds, noted.response) == ("unrecorded", None, 0, b"")
+    assert Claim.objects.count() == 0
+
+
+@pytest.mark.parametrize(("status", "kept"), [("200 OK", "delivered"), ("500 No", "failed")])
+def test_a_delivery_whose_attempts_cannot_be_noted_at_all_is_ended(engine, receiver, webhook_to, refuse, status, kept):
+    receiver.default = answer(status)
+    receiver.behaviours["/good"] = answer()
+    write(webhook_to(receiver.url("/good")), 20)
+    (bad,) = write(webhook_to(receiver.url("/bad")))
+    refuse("webhooks_attempt", f"NEW.delivery_id = '{bad}'")
+    assert engine.drain() == 21
+    pass_time(days=1)
+    assert engine.drain() == 0
+    assert len(receiver.requests) == 21
+    assert statuses() == Counter(["delivered"] * 20 + [kept])
+    assert Claim.objects.count() == 0
+
+
+def test_a_delivery_that_cannot_be_written_is_tried_once_an_hour(engine, receiver, webhook_to, refuse):
+    write(webhook_to(receiver.url("/good")), 20)
+    (bad,) = write(webhook_to(receiver.url("/bad")))
+    refuse("webhooks_delivery", f"NEW.id = '{bad}' AND NEW.status <> 'pending'")
+    assert engine.drain() == 21
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE webhooks_claim SET until = until - interval '50 minutes'")
+    assert engine.drain() == 0
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE webhooks_claim SET until = until - interval '11 minutes'")
+    assert engine.drain() == 1
+    assert len(receiver.of("/good")) == 20
+    assert len(receiver.of("/bad")) == 2
+    assert statuses() == {"delivered": 20, "pending": 1}
+
+
+def test_while_nothing_can_be_written_everything_is_kept_and_tried_again(engine, receiver, webhook_to, refuse):
+    """A database that is read-only after a failover refuses all alike: that is no fault of a result."""
+    from tests.harness.background import Background
+
+    written = write(webhook_to(receiver.url()), 20)
+    refuse("webhooks_attempt", "true", "25006")
+    draining = Background(engine.drain)
+    receiver.wait_for(20)
+    draining._thread.join(1.5)
+    assert not draining.is_over
+    assert statuses() == {"pending": 20}
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE webhooks_attempt DISABLE TRIGGER refuse")
+    assert draining.result() == 20
+    assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
+    assert statuses() == {"delivered": 20}

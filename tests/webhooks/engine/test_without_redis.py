@@ -1,0 +1,101 @@
+"""A worker delivers by a clock of its own: neither Redis nor beat is needed, and nothing that Redis says ends it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from codservice.operations import duties
+from tests.harness.background import PATIENCE, eventually
+from tests.harness.broker import running_broker
+from tests.harness.database import environment
+from tests.harness.deliveries import write
+from tests.harness.processes import CHECKOUT
+from tests.harness.receivers import answer
+from webhooks.models import Delivery
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def start():
+    """Starts parts of ours with a Redis of the test's own."""
+    started = []
+
+    def make(name, url):
+        command = [sys.executable, "-m", f"codservice.run.{name}"]
+        started.append(subprocess.Popen(command, cwd=CHECKOUT, env=environment(REDIS_URL=url)))
+        return started[-1]
+
+    yield make
+    for each in started:
+        each.terminate()
+    for each in started:
+        try:
+            each.wait(PATIENCE)
+        finally:
+            each.kill()
+            each.wait()
+
+
+def test_without_redis_and_beat_deliveries_go_on_and_a_stop_ends_it(start, receiver, webhook_to):
+    webhook = webhook_to(receiver.url())
+    write(webhook, 2)
+    worker = start("worker", "redis://127.0.0.1:1/0")
+    receiver.wait_for(2)
+    write(webhook, 1)
+    write(webhook, 1, attempts=1)
+    receiver.wait_for(4)
+    assert duties.age("worker") < PATIENCE
+    worker.terminate()
+    assert worker.wait(PATIENCE) == 0
+
+
+def test_an_hours_backlog_is_sent_once_by_itself(start, receiver, webhook_to):
+    """As when all workers, beat or Redis were down for so long."""
+    for path in ("/first", "/second"):
+        write(webhook_to(receiver.url(path)), 1250, age=3600)
+        write(webhook_to(receiver.url(path)), 1250, age=3600, attempts=1)
+    start("worker", "redis://127.0.0.1:1/0")
+    start("worker", "redis://127.0.0.1:1/0")
+    eventually(lambda: not Delivery.objects.filter(status="pending").exists())
+    assert len(receiver.requests) == len({request.delivery for request in receiver.requests}) == 5000
+
+
+def test_two_beats_and_two_workers_send_nothing_twice(start, receiver, webhook_to, tmp_path):
+    receiver.default = answer(after=0.1)
+    webhook = webhook_to(receiver.url())
+    write(webhook, 300)
+    with running_broker(tmp_path / "broker") as broker:
+        for name in ("beat", "beat", "worker", "worker"):
+            start(name, broker.url)
+        eventually(lambda: duties.age("beat") is not None)
+        write(webhook, 300)
+        eventually(lambda: not Delivery.objects.filter(status="pending").exists())
+    assert len(receiver.requests) == len({request.delivery for request in receiver.requests}) == 600
+
+
+@pytest.mark.parametrize("why", ["replica", "full"])
+def test_a_redis_that_refuses_all_writes_ends_no_worker_and_no_beat(start, receiver, webhook_to, tmp_path, why):
+    webhook = webhook_to(receiver.url())
+    with running_broker(tmp_path / "broker") as broker:
+        broker.refuse(why)
+        worker, beat = start("worker", broker.url), start("beat", broker.url)
+        write(webhook, 1)
+        receiver.wait_for(1)
+        write(webhook, 1)  # by the next look of the same worker
+        receiver.wait_for(2)
+        assert duties.age("beat") is None
+        broker.accept()
+        eventually(lambda: duties.age("beat") is not None)
+        assert worker.poll() is None
+        assert beat.poll() is None
+
+        broker.refuse(why)
+        write(webhook, 1)
+        receiver.wait_for(3)
+        broker.accept()
+        age = duties.age("beat")
+        eventually(lambda: duties.age("beat") < age)
+        assert worker.poll() is None
+        assert beat.poll() is None

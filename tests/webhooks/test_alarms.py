@@ -1,0 +1,173 @@
+"""Mails to account holders whose webhooks have stopped answering: one, and another when they are well again."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core import mail
+from django.db import transaction
+from django.utils import timezone
+
+from codservice.accounts.models import Account
+from codservice.operations import duties
+from codservice.operations.models import Duty
+from tests.harness.background import at_once
+from tests.harness.deliveries import pass_time
+from webhooks import alarms, delivery, events, registry, tasks
+from webhooks.models import Event, Webhook
+from webhooks.posts import Outcome
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def webhook(alice: Account, register: Callable[..., Webhook]) -> Webhook:
+    return register(alice)
+
+
+def attempt(account: Account, failure: str) -> None:
+    with transaction.atomic():
+        events.publish(account.id, Event.Kind.ORDER_CONFIRMED, data={}, at=timezone.now())  # type: ignore[arg-type]
+    token = uuid4()
+    delivery.settle(token, [Outcome(post, failure, 500, 1, b"") for post in delivery.claim(token, 100)])
+
+
+def let_pass(**interval: float) -> None:
+    pass_time(**interval)
+    for webhook in Webhook.objects.all():
+        for name in ("failing_since", "alarmed_at"):
+            if at := getattr(webhook, name):
+                setattr(webhook, name, at - timedelta(**interval))
+        webhook.save()
+
+
+def test_the_holder_hears_of_an_hour_without_an_answer_once_and_of_its_end(alice: Account, webhook: Webhook) -> None:
+    attempt(alice, "status")
+    assert tasks.tell_of_failing() == 0
+    let_pass(minutes=59)
+    assert tasks.tell_of_failing() == 0
+    let_pass(minutes=2)
+
+    assert tasks.tell_of_failing() == 1
+    assert tasks.tell_of_failing() == 0
+
+    (sent,) = mail.outbox
+    assert sent.to == [alice.holder.email]
+    assert webhook.url in sent.body
+    for language in ("An hour", "une heure", "ساعة"):
+        assert language in sent.body
+    let_pass(days=3)
+    assert tasks.tell_of_failing() == 0
+    attempt(alice, "")
+    assert tasks.tell_of_failing() == 1
+    assert tasks.tell_of_failing() == 0
+    assert len(mail.outbox) == 2
+    assert webhook.url in mail.outbox[1].body
+
+
+def test_one_well_answer_in_the_hour_is_enough(alice: Account, webhook: Webhook) -> None:
+    attempt(alice, "status")
+    let_pass(minutes=40)
+    attempt(alice, "")
+    attempt(alice, "timeout")
+    let_pass(minutes=40)
+    assert tasks.tell_of_failing() == 0
+
+
+def test_at_most_one_a_day(alice: Account, webhook: Webhook) -> None:
+    for _ in range(2):
+        attempt(alice, "status")
+        let_pass(hours=2)
+        tasks.tell_of_failing()
+        attempt(alice, "")
+        tasks.tell_of_failing()
+    assert len(mail.outbox) == 2  # that it fails, that it is well
+    attempt(alice, "status")
+    let_pass(hours=23)
+    assert tasks.tell_of_failing() == 1
+
+
+def test_one_mail_tells_of_all_that_fail(alice: Account, charlie: Account, register: Callable[..., Webhook]) -> None:
+    for number in range(3):
+        register(alice, f"https://shop.example/{number}")
+    register(charlie)
+    attempt(alice, "status")
+    attempt(charlie, "status")
+    let_pass(hours=2)
+
+    assert tasks.tell_of_failing() == 2
+    assert sorted(each.to for each in mail.outbox) == sorted([[alice.holder.email], [charlie.holder.email]])
+
+
+@pytest.mark.parametrize("change", ["off", "deleted", "inactive"])
+def test_who_does_not_want_it_is_not_told(alice: Account, webhook: Webhook, change: str) -> None:
+    attempt(alice, "status")
+    let_pass(hours=2)
+    if change == "off":
+        registry.change(alice.id, webhook.id, {"is_active": False})
+        registry.change(alice.id, webhook.id, {"is_active": True})
+    elif change == "deleted":
+        registry.delete(alice.id, webhook.id)
+    else:
+        Account.objects.update(is_active=False)
+    tasks.tell_of_failing()
+    tasks.tell_of_failing()
+    assert mail.outbox == []
+
+
+def test_what_could_not_be_sent_is_sent_later(
+    alice: Account, charlie: Account, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for account in (alice, charlie):
+        register(account)
+        attempt(account, "status")
+    let_pass(hours=2)
+    send, refused = alarms.send_mail, [True]
+
+    def send_some(*args: Any, **kwargs: Any) -> int:
+        if refused:
+            refused.pop()
+            raise ConnectionRefusedError
+        return send(*args, **kwargs)
+
+    monkeypatch.setattr(alarms, "send_mail", send_some)
+    assert (tasks.tell_of_failing(), tasks.tell_of_failing(), len(mail.outbox)) == (1, 1, 2)
+
+
+def test_who_is_killed_after_the_mail_tells_it_once_more_and_who_is_killed_before_it_too(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed worker holds the duty for its lease, and then the next one does what it had not noted."""
+    attempt(alice, "status")
+    let_pass(hours=2)
+    note = alarms._note
+    leave = duties.leave
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*args: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(alarms, "_note", killed)
+        dying.setattr(duties, "leave", lambda *args, **kwargs: None)
+        with pytest.raises(Killed):
+            tasks.tell_of_failing()
+    assert (alarms._note, duties.leave) == (note, leave)
+    assert tasks.tell_of_failing() == 0
+    Duty.objects.filter(name=alarms.DUTY).update(taken_until=timezone.now())
+
+    assert tasks.tell_of_failing() == 1
+    assert tasks.tell_of_failing() == 0
+    assert len(mail.outbox) == 2
+
+
+def test_of_many_workers_one_tells(alice: Account, webhook: Webhook) -> None:
+    attempt(alice, "status")
+    let_pass(hours=2)
+
+    assert sum(at_once(6, lambda _: tasks.tell_of_failing())) == 1
+    assert len(mail.outbox) == 1

@@ -1,0 +1,334 @@
+"""PATCH /webhooks/{id}, examples, and recovering: webhooks that can be mended."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from codservice.accounts.models import Account
+from tests.harness.background import at_once
+from tests.harness.client import ApiClient
+from webhooks import delivery, events, recovery, registry
+from webhooks.models import Delivery, Event, Recovery, Webhook
+from webhooks.openapi import example_of
+from webhooks.posts import Outcome
+
+WEBHOOKS = "/api/v1/webhooks"
+KIND = Event.Kind.ORDER_CONFIRMED
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def webhook(alice: Account, register: Callable[..., Webhook]) -> Webhook:
+    return register(alice)
+
+
+@pytest.fixture(autouse=True)
+def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "BATCH", 3)
+
+
+def publish(account: Account, count: int = 1, kind: Event.Kind = KIND, **ago: float) -> None:
+    at = timezone.now() - timedelta(**ago)
+    with transaction.atomic():
+        events.publish_all(account.id, kind, data=[{"n": number} for number in range(count)], at=at)
+
+
+def attempt(failure: str = "", limit: int = 100) -> list[Any]:
+    """What is due is posted, and so it goes; the events of the posts, in the order in which they were begun."""
+    token = uuid4()
+    posts = delivery.claim(token, limit)
+    delivery.settle(token, [Outcome(post, failure, 200, 1, b"") for post in posts])
+    return [post.event_id for post in posts]
+
+
+def statuses(webhook: Webhook) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for status in Delivery.objects.filter(webhook=webhook).values_list("status", flat=True):
+        found[status] = found.get(status, 0) + 1
+    return found
+
+
+# --- PATCH -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_sent_is_changed_and_the_secret_stays(api: ApiClient, webhook: Webhook) -> None:
+    changes = {"url": "https://Shop.example:443/new", "events": ["order.created"], "description": " Orders "}
+
+    answer = api.patch(f"{WEBHOOKS}/{webhook.id}", changes)
+
+    assert answer.status_code == 200
+    assert answer.json()["data"] == {
+        "id": str(webhook.id),
+        "url": "https://shop.example/new",
+        "description": "Orders",
+        "events": ["order.created"],
+        "is_active": True,
+        "signing_secret_hint": webhook.secret_hint,
+    }
+    before = bytes(webhook.secret)
+    webhook.refresh_from_db()
+    assert bytes(webhook.secret) == before
+    assert api.patch(f"{WEBHOOKS}/{webhook.id}", {}).json() == answer.json()
+    assert "description" not in api.patch(f"{WEBHOOKS}/{webhook.id}", {"description": ""}).json()["data"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"url": "http://shop.example/"}, "url"),
+        ({"url": "https://127.0.0.1/"}, "url"),
+        ({"url": None}, "url"),
+        ({"events": []}, "events"),
+        ({"events": ["ping"]}, "events"),
+        ({"events": ["order.created", "order.created"]}, "events"),
+        ({"is_active": "true"}, "is_active"),
+        ({"is_active": 1}, "is_active"),
+        ({"is_active": None}, "is_active"),
+        ({"description": "x" * 256}, "description"),
+        ({"description": "a\x00b"}, "description"),
+    ],
+)
+def test_the_same_rules_hold(api: ApiClient, webhook: Webhook, changes: dict[str, Any], field: str) -> None:
+    answer = api.patch(f"{WEBHOOKS}/{webhook.id}", changes)
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
+    assert Webhook.objects.get().url == webhook.url
+
+
+def test_while_it_is_off_nothing_is_written_and_what_waited_is_dropped(
+    alice: Account, api: ApiClient, webhook: Webhook
+) -> None:
+    publish(alice, 3)
+    assert api.patch(f"{WEBHOOKS}/{webhook.id}", {"is_active": False}).json()["data"]["is_active"] is False
+
+    publish(alice, 2)
+    assert statuses(webhook) == {"dropped": 3}
+    failed = Delivery.objects.first()
+    for path, body in (("ping", {}), ("recover", {"since": timezone.now().isoformat()})):
+        answer = api.post(f"{WEBHOOKS}/{webhook.id}/{path}", body)
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["is_active"])
+    assert api.post(f"/api/v1/deliveries/{failed.id}/resend").status_code == 422
+    assert statuses(webhook) == {"dropped": 3}
+    assert api.patch(f"{WEBHOOKS}/{webhook.id}", {"is_active": True}).json()["data"]["is_active"] is True
+    publish(alice)
+    assert statuses(webhook) == {"dropped": 3, "pending": 1}
+    assert len(attempt()) == 1
+
+
+def test_what_was_left_over_when_it_was_turned_off_is_not_sent_when_it_is_turned_on(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(alice, 5)
+    monkeypatch.setattr(registry, "DROP_SECONDS", -1)
+    registry.change(alice.id, webhook.id, {"is_active": False})
+    assert statuses(webhook) == {"pending": 5}
+    assert attempt() == []
+
+    registry.change(alice.id, webhook.id, {"is_active": True})
+
+    assert statuses(webhook) == {"dropped": 5}
+
+
+def test_what_is_left_over_of_one_that_is_off_is_dropped_by_beat(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(alice, 5)
+    monkeypatch.setattr(registry, "DROP_SECONDS", -1)
+    registry.change(alice.id, webhook.id, {"is_active": False})
+
+    assert registry.drop_left_over() == 5
+    assert statuses(webhook) == {"dropped": 5}
+
+
+@pytest.mark.parametrize("body", [{}, {"url": 5, "since": 5}])
+def test_anothers_is_unknown_whatever_the_body_says(
+    charlies_api: ApiClient, webhook: Webhook, body: dict[str, Any]
+) -> None:
+    assert charlies_api.patch(f"{WEBHOOKS}/{webhook.id}", body).status_code == 404
+    assert charlies_api.post(f"{WEBHOOKS}/{webhook.id}/recover", body).status_code == 404
+
+
+# --- Examples --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", Event.Kind.values)
+def test_an_example_of_each_kind_says_that_it_is_one(api: ApiClient, webhook: Webhook, kind: str) -> None:
+    answer = api.post(f"{WEBHOOKS}/{webhook.id}/ping", {"event": kind})
+
+    assert answer.status_code == 202
+    (post,) = delivery.claim(uuid4(), 10)
+    assert (str(post.delivery_id), post.event) == (answer.json()["delivery_id"], kind)
+    body = json.loads(post.body)
+    assert (body["event"], body["example"]) == (kind, True)
+    assert list(body["data"]) == list(example_of(kind).__struct_fields__)
+
+
+def test_a_ping_is_no_example(api: ApiClient, webhook: Webhook) -> None:
+    for body in ({}, {"event": None}):
+        assert api.post(f"{WEBHOOKS}/{webhook.id}/ping", body).status_code == 202
+    assert api.post(f"{WEBHOOKS}/{webhook.id}/ping").status_code == 202
+    assert all("example" not in json.loads(event.body) for event in Event.objects.all())
+    assert api.post(f"{WEBHOOKS}/{webhook.id}/ping", {"event": "ping"}).status_code == 422
+    assert api.post(f"{WEBHOOKS}/{webhook.id}/ping", {"event": ["order.created"]}).status_code == 422
+
+
+# --- Recovering ------------------------------------------------------------------------------------------------------
+
+
+def recover(api: ApiClient, webhook: Webhook, **times: Any) -> dict[str, Any]:
+    times = {"since": timezone.now() - timedelta(hours=6), **times}
+    answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", {name: at.isoformat() for name, at in times.items()})
+    assert answer.status_code == 202, answer.json()
+    return answer.json()
+
+
+def test_what_failed_was_dropped_or_was_missed_is_sent_once_and_oldest_first(
+    alice: Account, api: ApiClient, webhook: Webhook, register: Callable[..., Webhook]
+) -> None:
+    other = register(alice)
+    publish(alice, 4, hours=5)  # these fail
+    Delivery.objects.update(retries_left=0)
+    attempt("status")
+    Webhook.objects.filter(id=webhook.id).update(is_failing=False)
+    registry.change(alice.id, webhook.id, {"events": ["order.cancelled"]})
+    publish(alice, 4, hours=4)  # these are missed
+    registry.change(alice.id, webhook.id, {"events": ["order.confirmed"]})
+    publish(alice, 4, hours=3)  # these arrive
+    attempt()
+    publish(alice, 2, hours=2)
+    registry.change(alice.id, webhook.id, {"is_active": False})  # and these are dropped
+    registry.change(alice.id, webhook.id, {"is_active": True})
+    publish(alice, 1, Event.Kind.ORDER_CREATED, hours=2)  # is none of its kinds
+    attempt()
+    assert statuses(webhook) == {"failed": 4, "delivered": 4, "dropped": 2}
+    others = statuses(other)
+    bodies = dict(Delivery.objects.filter(webhook=webhook, status="failed").values_list("id", "event__body"))
+
+    assert recover(api, webhook) == {"deliveries": 10, "has_more": False}
+
+    assert statuses(webhook) == {"pending": 10, "delivered": 4}
+    assert statuses(other) == others
+    assert recover(api, webhook) == {"deliveries": 0, "has_more": False}
+    sent = attempt()
+    told = {event.id: event.created_at for event in Event.objects.filter(kind=KIND)}
+    assert [told[id_] for id_ in sent] == sorted(told[id_] for id_ in sent)
+    assert statuses(webhook) == {"delivered": 14}
+    assert recover(api, webhook)["deliveries"] == 0
+    assert not Recovery.objects.exists()
+    assert dict(Delivery.objects.filter(id__in=bodies).values_list("id", "event__body")) == bodies
+
+
+def test_a_time_is_chosen(alice: Account, api: ApiClient, webhook: Webhook) -> None:
+    Webhook.objects.update(events=["order.created"])
+    for hours in (1, 3, 5):
+        publish(alice, hours=hours)
+    Webhook.objects.update(events=[KIND])
+    now = timezone.now()
+
+    assert recover(api, webhook, since=now - timedelta(hours=4), until=now - timedelta(hours=2))["deliveries"] == 1
+    assert recover(api, webhook)["deliveries"] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "since"),
+        ({"since": None}, "since"),
+        ({"since": 5}, "since"),
+        ({"since": "yesterday"}, "since"),
+        ({"since": "2026-03-01T10:00:00"}, "since"),
+        ({"since": "2020-01-01"}, "since"),
+        ({"since": "{now}", "until": "2020-01-01"}, "until"),
+    ],
+)
+def test_a_time_that_cannot_be_used_is_refused(
+    api: ApiClient, webhook: Webhook, body: dict[str, Any], field: str
+) -> None:
+    now = timezone.now().isoformat()
+    sent = {name: now if value == "{now}" else value for name, value in body.items()}
+    answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", sent)
+
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [field])
+
+
+def test_far_ends_of_the_calendar_are_no_error(api: ApiClient, webhook: Webhook) -> None:
+    since = timezone.now().isoformat()
+    answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", {"since": since, "until": "9999-12-31"})
+    assert answer.status_code == 202
+    answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", {"since": "9999-12-31"})
+    assert answer.status_code in (202, 422)
+
+
+def test_what_an_answer_leaves_is_gone_on_with(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Webhook.objects.update(events=["order.created"])
+    publish(alice, 10)
+    Webhook.objects.update(events=[KIND])
+    monkeypatch.setattr(recovery, "SECONDS", -1)
+    assert recover(api, webhook) == {"deliveries": 0, "has_more": True}
+    assert statuses(webhook) == {}
+    monkeypatch.setattr(recovery, "SECONDS", 5)
+
+    assert recovery.go_on() == 10
+
+    assert statuses(webhook) == {"pending": 10}
+    assert not Recovery.objects.exists()
+
+
+def test_recoveries_at_once_send_nothing_twice(alice: Account, webhook: Webhook) -> None:
+    Webhook.objects.update(events=["order.created"])
+    publish(alice, 40)
+    Webhook.objects.update(events=[KIND])
+    since = timezone.now() - timedelta(hours=1)
+
+    def work(number: int) -> int:
+        if number == 3:
+            return recovery.go_on()
+        return recovery.recover(alice.id, webhook.id, since=since).deliveries
+
+    counts = at_once(4, work)
+    recovery.go_on()
+
+    assert sum(counts) >= 40 - 3 * 3
+    assert statuses(webhook) == {"pending": 40}
+    assert not Recovery.objects.exists()
+
+
+def test_one_that_is_deleted_meanwhile_ends_it(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Webhook.objects.update(events=["order.created"])
+    publish(alice, 10)
+    Webhook.objects.update(events=[KIND])
+    monkeypatch.setattr(recovery, "SECONDS", -1)
+    recovery.recover(alice.id, webhook.id, since=timezone.now() - timedelta(hours=1))
+    registry.delete(alice.id, webhook.id)
+    monkeypatch.setattr(recovery, "SECONDS", 5)
+
+    assert recovery.go_on() == 0
+    assert not Recovery.objects.exists()
+    assert statuses(webhook) == {}
+
+
+def test_a_batch_costs_the_same_whatever_is_in_it(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "BATCH", 1000)
+    Webhook.objects.update(events=["order.created"])
+    publish(alice, 500)
+    Webhook.objects.update(events=[KIND])
+
+    with CaptureQueriesContext(connection) as queries:
+        recovered = recovery.recover(alice.id, webhook.id, since=timezone.now() - timedelta(hours=1))
+
+    assert recovered == (500, True)
+    assert len(queries) <= 8  # two transactions: begin; lock, step, end

@@ -1,0 +1,377 @@
+"""The feed: every event exactly once, oldest first, whatever is committed late; a page costs the same at any length."""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from django.db import connection, connections, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account
+from orders import lifecycle
+from tests.factories import make_order
+from tests.harness.background import at_once, eventually
+from tests.harness.client import ApiClient, new_key
+from tests.harness.database import one
+from webhooks import events, feed
+from webhooks.models import Event, FeedEra, Webhook
+
+FEED = "/api/v1/events"
+KIND = Event.Kind.ORDER_CONFIRMED
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def publish(account: Account, *numbers: int, kind: Event.Kind = KIND) -> None:
+    with transaction.atomic():
+        events.publish_all(account.id, kind, data=[{"n": number} for number in numbers], at=timezone.now())
+
+
+def read_all(api: ApiClient, **parameters: Any) -> tuple[list[dict[str, Any]], str]:
+    """All that is there from `after` on, and the `next` to go on from."""
+    found, after, has_more = [], parameters.pop("after", ""), True
+    while has_more:
+        answer = api.get(FEED, {"after": after, **parameters}).json()
+        found += answer["data"]
+        after, has_more = answer["next"], answer["has_more"]
+    return found, after
+
+
+def numbers(found: list[dict[str, Any]]) -> list[int]:
+    return [each["data"]["n"] for each in found]
+
+
+def test_all_that_happens_is_there_subscribed_to_or_not(alice: Account, api: ApiClient, charlie: Account) -> None:
+    order = make_order(alice, external_id="1042")
+    lifecycle.confirm(order.id, actor=Actor.of_user(alice.holder))
+    make_order(charlie)
+
+    found, _ = read_all(api)
+
+    assert [each["event"] for each in found] == ["order.created", "order.confirmed"]
+    created, confirmed = found
+    assert created["data"]["external_id"] == "1042"
+    assert confirmed["data"]["status"] == "confirmed"
+    written = Event.objects.get(id=UUID(confirmed["id"]))
+    assert json.loads(written.body) == {name: value for name, value in confirmed.items() if name != "id"}
+
+
+def test_a_reader_goes_on_where_it_was(alice: Account, api: ApiClient) -> None:
+    publish(alice, *range(25))
+    first = api.get(FEED, {"limit": 10}).json()
+    assert (len(first["data"]), first["has_more"]) == (10, True)
+
+    found, after = read_all(api, after=first["next"], limit=10)
+
+    assert sorted(numbers(first["data"] + found)) == list(range(25))
+    assert read_all(api, after=after)[0] == []
+    publish(alice, 25)
+    assert numbers(read_all(api, after=after)[0]) == [25]
+
+
+def test_kinds_are_chosen(alice: Account, api: ApiClient) -> None:
+    publish(alice, 1)
+    publish(alice, 2, kind=Event.Kind.ORDER_CREATED)
+    publish(alice, 3, kind=Event.Kind.PRODUCT_UPDATED)
+
+    assert numbers(read_all(api, types="order.created, order.confirmed")[0]) == [1, 2]
+    assert numbers(read_all(api, types="product.updated", limit=1)[0]) == [3]
+
+
+def test_neither_pings_nor_examples_have_happened(
+    alice: Account, api: ApiClient, register: Callable[..., Webhook]
+) -> None:
+    webhook = register(alice)
+    for body in ({}, {"event": "order.created"}):
+        assert api.post(f"/api/v1/webhooks/{webhook.id}/ping", body).status_code == 202
+    assert read_all(api)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"after": "x"}, "after"),
+        ({"after": "0.0"}, "after"),
+        ({"after": "é" * 50}, "after"),
+        ({"after": "A" * 5000}, "after"),
+        ({"types": ""}, "types"),
+        ({"types": "ping"}, "types"),
+        ({"types": ",".join(["order.created"] * 21)}, "types"),
+        ({"limit": "0"}, "limit"),
+        ({"limit": "101"}, "limit"),
+        ({"limit": "1.0"}, "limit"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(api: ApiClient, parameters: dict[str, str], field: str) -> None:
+    answer = api.get(FEED, parameters)
+
+    assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
+    assert list(answer.json()["errors"]) == [field]
+
+
+def test_a_cursor_is_an_accounts_own_and_cannot_be_made(
+    alice: Account, api: ApiClient, charlies_api: ApiClient
+) -> None:
+    publish(alice, 1)
+    after = api.get(FEED).json()["next"]
+
+    assert charlies_api.get(FEED, {"after": after}).status_code == 422
+    assert api.get(FEED, {"after": after[1:]}).status_code == 422
+    assert api.get(FEED, {"after": after[:-1]}).status_code == 422
+    body, _, signature = after.partition(".")
+    other = chr(ord(body[4]) ^ 1)
+    assert api.get(FEED, {"after": f"{body[:4]}{other}{body[5:]}.{signature}"}).status_code == 422
+
+
+def test_a_key_needs_the_scope(alice: Account) -> None:
+    answer = ApiClient(new_key(alice, scopes=["webhooks:read", "orders:read"])).get(FEED)
+    assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
+    assert ApiClient(new_key(alice, scopes=["events:read"])).get(FEED).status_code == 200
+
+
+def test_what_is_not_committed_holds_back_what_came_after_it(alice: Account, api: ApiClient) -> None:
+    written, may_end = threading.Event(), threading.Event()
+
+    def late() -> None:
+        with transaction.atomic():
+            events.publish(alice.id, KIND, data={"n": 1}, at=timezone.now())  # type: ignore[arg-type]
+            written.set()
+            may_end.wait(10)
+        connections.close_all()
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    written.wait(10)
+    publish(alice, 2)
+    found, after = read_all(api)
+    assert found == []
+    may_end.set()
+    thread.join(10)
+
+    # For a moment what ends in another database holds it back too.
+    assert eventually(lambda: numbers(read_all(api, after=after)[0]) == [1, 2])
+
+
+def test_what_is_open_in_another_database_of_the_server_holds_back_nothing(alice: Account, api: ApiClient) -> None:
+    with psycopg.connect(**connection.get_connection_params() | {"dbname": "postgres", "context": None}) as elsewhere:
+        elsewhere.execute("SELECT pg_current_xact_id()")
+        publish(alice, 1)
+
+        assert numbers(read_all(api)[0]) == [1]
+
+
+def test_a_horizon_that_goes_back_for_a_moment_leads_no_reader_back(alice: Account) -> None:
+    """As it does when a transaction of another database ends between the snapshot and the look at its lock."""
+    publish(alice, 1)
+    read = feed.read(alice.id)
+    assert len(read.events) == 1
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT webhooks_feed_horizon()")
+        back = cursor.fetchone()[0] - 100
+        cursor.execute(
+            "CREATE OR REPLACE FUNCTION webhooks_feed_horizon() RETURNS bigint LANGUAGE sql STABLE AS"
+            f" $$ SELECT {back}::bigint $$"
+        )
+        meanwhile = feed.read(alice.id, after=read.next)
+        transaction.set_rollback(True)
+    assert (meanwhile.events, meanwhile.has_more) == ([], False)
+    assert feed.read(alice.id, after=meanwhile.next).events == []
+    publish(alice, 2)
+    assert len(feed.read(alice.id, after=meanwhile.next).events) == 1
+
+
+# --- Racing ----------------------------------------------------------------------------------------------------------
+
+
+def by_feed(account: Account) -> Callable[[], list[UUID]]:
+    cursor: list[feed.Cursor | None] = [None]
+
+    def read() -> list[UUID]:
+        page = feed.read(account.id, after=cursor[0], limit=20)
+        cursor[0] = page.next
+        return [event.id for event in page.events]
+
+    return read
+
+
+def by_ids(account: Account) -> Callable[[], list[UUID]]:
+    last = [UUID(int=0)]
+
+    def read() -> list[UUID]:
+        ids = list(
+            Event.objects.filter(account=account, id__gt=last[0]).order_by("id").values_list("id", flat=True)[:20]
+        )
+        last[0] = ids[-1] if ids else last[0]
+        return ids
+
+    return read
+
+
+@pytest.mark.parametrize(("reader", "skips"), [(by_feed, False), (by_ids, True)], ids=["feed", "by-id-alone"])
+def test_commits_of_different_lengths_race_a_reader(alice: Account, reader: Any, skips: bool) -> None:
+    """Ids and numbers of transactions are made before the commit: who follows them alone passes by what comes late."""
+    writers, turns = 6, 25
+    writing = threading.Event()
+    writing.set()
+    dice = [random.Random(number) for number in range(writers)]
+    seen: list[UUID] = []
+
+    def work(number: int) -> None:
+        if number == writers:
+            read = reader(alice)
+            while writing.is_set():
+                seen.extend(read())
+            for _ in range(writers * turns // 20 + 2):
+                seen.extend(read())
+            return
+        for turn in range(turns):
+            with transaction.atomic():
+                events.publish(alice.id, KIND, data={"n": number * turns + turn}, at=timezone.now())  # type: ignore[arg-type]
+                if dice[number].random() < 0.7:
+                    time.sleep(dice[number].choice([0, 0.001, 0.02]))
+                transaction.set_rollback(dice[number].random() < 0.1)
+
+    def all_of_it(number: int) -> None:
+        try:
+            work(number)
+        finally:
+            done.append(number)
+            if len(done) == writers:
+                writing.clear()
+
+    done: list[int] = []
+    at_once(writers + 1, all_of_it)
+
+    written = set(Event.objects.values_list("id", flat=True))
+    assert len(written) > writers * turns * 0.7
+    assert len(seen) == len(set(seen))
+    assert (set(seen) == written) is not skips
+
+
+# --- Time ------------------------------------------------------------------------------------------------------------
+
+
+def age(**interval: float) -> None:
+    """Move all events into the past."""
+    past = timedelta(**interval)
+    for event in Event.objects.all():
+        created_at = event.created_at - past
+        tail = event.id.int & ((1 << 80) - 1)
+        id_ = UUID(int=(int(created_at.timestamp() * 1000) << 80) | tail)
+        Event.objects.filter(id=event.id).update(id=id_, created_at=created_at)
+
+
+def test_thirty_days_are_shown(alice: Account, api: ApiClient) -> None:
+    publish(alice, 1)
+    publish(alice, 2)
+    age(days=30.2)
+    publish(alice, 3)
+
+    assert numbers(read_all(api)[0]) == [3]
+
+
+def test_a_cursor_of_before_has_expired(alice: Account, api: ApiClient) -> None:
+    publish(alice, 1, 2)
+    old = feed.read(alice.id).next
+    expired = old._replace(at=old.at - timedelta(days=31)).sign(alice.id)
+
+    answer = api.get(FEED, {"after": expired})
+
+    assert (answer.status_code, answer.json()["error"]) == (410, "cursor_expired")
+    assert api.get(FEED, {"after": old._replace(at=old.at - timedelta(days=30)).sign(alice.id)}).status_code == 200
+
+
+def test_who_waits_for_news_is_never_too_late(alice: Account, api: ApiClient) -> None:
+    """The last event may be older than any cursor."""
+    publish(alice, 1)
+    _, after = read_all(api)
+    age(days=40)
+
+    _, after = read_all(api, after=after)
+
+    assert feed.read_cursor(alice.id, after).at > timezone.now() - timedelta(minutes=1)
+
+
+def test_what_was_written_before_there_was_a_feed_comes_first_by_its_ids(alice: Account, api: ApiClient) -> None:
+    publish(alice, *range(5))
+    Event.objects.update(position=0)
+    publish(alice, 5)
+
+    assert numbers(read_all(api, limit=2)[0]) == list(range(6))
+
+
+def test_a_server_that_numbers_transactions_anew_is_gone_on_with(alice: Account, api: ApiClient) -> None:
+    """As after a backup was restored, or a replica took over: whatever its numbers are, what it writes comes later."""
+    publish(alice, 1)
+    before = feed.read(alice.id, limit=1).next.sign(alice.id)
+    position = Event.objects.get().position
+    # On the server of before many more transactions had begun.
+    lead = 1 << 26
+    FeedEra.objects.update(server_started_at=timezone.now() - timedelta(days=1))
+    Event.objects.update(position=position + lead)
+    lost = feed.Cursor(position + lead + 5, UUID(int=0), timezone.now()).sign(alice.id)  # what the backup has not seen
+
+    publish(alice, 2)
+
+    assert Event.objects.latest("created_at").position > position + lead
+    assert numbers(read_all(api)[0]) == [1, 2]
+    assert numbers(read_all(api, after=before)[0]) == [1, 2]
+    assert numbers(read_all(api, after=lost)[0]) == [2]
+    assert FeedEra.objects.get().server_started_at == one("SELECT pg_postmaster_start_time()")
+
+
+def test_a_cursor_of_a_future_that_was_lost_is_refused(alice: Account, api: ApiClient) -> None:
+    publish(alice, 1)
+    cursor = feed.read(alice.id).next
+    ahead = cursor._replace(position=cursor.position + (1 << 45)).sign(alice.id)
+
+    answer = api.get(FEED, {"after": ahead})
+
+    assert (answer.status_code, answer.json()["error"]) == (410, "cursor_expired")
+
+
+# --- What it costs ---------------------------------------------------------------------------------------------------
+
+MANY = """
+INSERT INTO webhooks_event (id, account_id, kind, body, created_at)
+SELECT gen_random_uuid(), %s, (ARRAY['order.created', 'order.confirmed', 'inventory.updated'])[1 + n %% 3],
+    '{"event":"order.created","timestamp":"2026-01-01T00:00:00Z","data":{"n":' || n || '}}', now()
+FROM generate_series(1, %s) AS n
+"""
+
+
+@pytest.mark.parametrize("parameters", [{}, {"types": "order.shipped,order.confirmed"}, {"types": "order.shipped"}])
+def test_a_page_reads_as_much_as_it_holds_however_many_there_are(
+    alice: Account, api: ApiClient, parameters: dict[str, str]
+) -> None:
+    publish(alice, 1, kind=Event.Kind.ORDER_SHIPPED)
+    api.get(FEED, parameters)
+    with connection.cursor() as cursor:
+        cursor.execute(MANY, [alice.id, 20_000])
+        cursor.execute("ANALYZE webhooks_event")
+    after = api.get(FEED, {**parameters, "limit": "1"}).json()["next"]
+
+    with CaptureQueriesContext(connection) as queries:
+        answer = api.get(FEED, {**parameters, "after": after})
+
+    assert answer.status_code == 200
+    assert len(queries) <= 3
+    statement = next(each["sql"] for each in queries if "horizon" in each["sql"])
+    plan = "\n".join(row[0] for row in _explain(statement))
+    assert "Seq Scan on webhooks_event" not in plan
+    assert "event_feed" in plan
+
+
+def _explain(statement: str) -> list[tuple[str]]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {statement}")
+        return cursor.fetchall()

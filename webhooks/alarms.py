@@ -1,0 +1,84 @@
+"""Mails about webhooks that have stopped answering, and about their being well again.
+
+What was told stands in the webhooks' rows. It is written after the mail has gone: what is killed in between tells it
+once more, when its lease is over, and nobody is told nothing.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from codservice import mails
+from codservice.operations import duties
+from webhooks.models import Webhook
+
+logger = logging.getLogger(__name__)
+
+DUTY = "webhook-alarms"
+AFTER = timedelta(hours=1)  # without an answer that is well
+AT_MOST_EVERY = timedelta(days=1)  # mails that a webhook has failed
+LEASE = timedelta(minutes=5)
+MOST = 500  # webhooks of a round
+
+
+def tell() -> int:
+    """Mail to account holders what they are to know; how many mails. One worker at a time does it."""
+    if not duties.take(DUTY, every=timedelta(0), lease=LEASE):
+        return 0
+    try:
+        webhooks = Webhook.objects.filter(deleted_at=None, is_active=True)
+        # Code of before, which runs beside a migration, notes no time.
+        webhooks.filter(is_failing=True, failing_since=None).update(failing_since=Now())
+        return _tell_all(_failing(webhooks), "failing") + _tell_all(_well(webhooks), "well")
+    finally:
+        duties.leave(DUTY, is_done=True)
+
+
+def _failing(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
+    is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY)
+    return webhooks.filter(is_time, is_failing=True, is_alarmed=False, failing_since__lte=Now() - AFTER)
+
+
+def _well(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
+    return webhooks.filter(is_failing=False, is_alarmed=True)
+
+
+def _tell_all(webhooks: QuerySet[Webhook], what: str) -> int:
+    of_account = defaultdict(list)
+    for webhook in webhooks.defer("secret", "previous_secret").select_related("account__holder").order_by("id")[:MOST]:
+        of_account[webhook.account_id].append(webhook)
+    return sum(_tell(account, what) for account in of_account.values())
+
+
+def _tell(webhooks: Sequence[Webhook], what: str) -> bool:
+    """One mail about all of an account's; what could not be sent is tried again in the next round."""
+    account = webhooks[0].account
+    holder = account.holder  # a twin has none: that a developer's own receiver rests is no news
+    if account.is_active and holder is not None and holder.is_active and holder.email:
+        context = {"webhooks": webhooks, "account": account, "link": _link()}
+        subject, text = mails.subject_and_text(f"webhooks/mail_{what}", context)
+        try:
+            send_mail(subject, text, from_email=None, recipient_list=[holder.email])
+        except OSError as error:  # smtplib's own are these
+            logger.warning("the holder of account %s could not be told of a webhook: %s", account.id, error)
+            return False
+    _note([webhook.id for webhook in webhooks], what)
+    return True
+
+
+def _note(ids: Sequence[UUID], what: str) -> None:
+    changes = {"is_alarmed": True, "alarmed_at": Now()} if what == "failing" else {"is_alarmed": False}
+    Webhook.objects.filter(id__in=ids).update(**changes)
+
+
+def _link() -> str:
+    """Where the pages are, when the settings name one host."""
+    hosts = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
+    return f"http{'s' if settings.HTTPS else ''}://{hosts[0]}/account/webhooks" if len(hosts) == 1 else ""

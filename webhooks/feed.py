@@ -1,0 +1,142 @@
+"""The feed: every event of an account, oldest first, so that who was down misses none (contract, section 9).
+
+Ids are made before the commit, so that a reader who follows them passes by what is committed late. The feed goes by the
+number of the writing transaction, `Event.position`, and shows only what was written by transactions that are older than
+every one that is open in this database: nothing can come in between any more. A transaction that stays open delays
+what came after it, and loses nothing. It goes kind by kind along one index: a page costs the same however many events
+there are.
+
+A cursor is a place in this order, signed for its account. Positions grow over restarts, restored backups and
+replicas that take over (migration `feed`), so a cursor of before goes on where it was.
+"""
+
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.core import signing
+from django.db import connection
+
+from codservice.errors import Invalid, Refused
+from webhooks.models import Event
+
+KEPT = timedelta(days=min(32, settings.CUSTOMER_RETENTION_DAYS or 32))  # nothing outlives the customer of its order
+SHOWN = KEPT * 15 / 16  # 30 days (contract, section 9)
+EXPIRES = KEPT * 61 / 64  # a cursor: somewhat later, so that who begins with the oldest gets to read on
+LONGEST_TRANSACTION = timedelta(days=1)  # far more than any of ours may take
+MOST = 100  # events of a page
+
+_LAST_ID = UUID(int=(1 << 128) - 1)
+_CURSOR = struct.Struct(">qd16s")
+
+
+class CursorExpired(Refused):
+    """What comes after it may have been deleted by now."""
+
+    code, status = "cursor_expired", HTTPStatus.GONE
+
+    def __init__(self) -> None:
+        super().__init__("This `after` is too old: events after it may be gone. Begin anew, with an empty `after`.")
+
+
+class Cursor(NamedTuple):
+    """A place between two events; `at` is when the one before it was made, or when there was none after it."""
+
+    position: int
+    event_id: UUID
+    at: datetime
+
+    def sign(self, account_id: UUID) -> str:
+        packed = _CURSOR.pack(self.position, self.at.timestamp(), self.event_id.bytes)
+        return _signer(account_id).sign(urlsafe_b64encode(packed).decode().rstrip("="))
+
+
+def read_cursor(account_id: UUID, text: str) -> Cursor:
+    """The cursor that was signed for the account. Raises Invalid."""
+    try:
+        position, at, event_id = _CURSOR.unpack(urlsafe_b64decode(_signer(account_id).unsign(text) + "=="))
+    except (signing.BadSignature, ValueError, struct.error):
+        raise Invalid({"after": ["Must be a `next` of an answer before, as it was, or empty."]}) from None
+    return Cursor(position, UUID(bytes=event_id), datetime.fromtimestamp(at, UTC))
+
+
+def _signer(account_id: UUID) -> signing.Signer:
+    return signing.Signer(salt=f"webhooks.feed:{account_id}", sep=".")
+
+
+class FeedEvent(NamedTuple):
+    id: UUID
+    body: str
+
+
+class Page(NamedTuple):
+    events: list[FeedEvent]
+    next: Cursor
+    has_more: bool
+
+
+# `horizon` is the first position that something may still be written at; it may go back for a moment: a transaction of
+# another database ended while it was looked for. `future` is the first that no transaction has yet. An empty cursor
+# begins where the last event of before the days that are shown was written.
+_PAGE = """
+WITH horizon AS MATERIALIZED (
+    SELECT webhooks_feed_horizon() AS position,
+        webhooks_feed_base() + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS future
+), start AS MATERIALIZED (
+    SELECT coalesce(%(position)s::bigint, (
+        SELECT position FROM webhooks_event WHERE id < %(first_id)s AND position IS NOT NULL ORDER BY id DESC LIMIT 1
+    ), -1) AS position
+), page AS (
+    SELECT found.position, found.id FROM horizon, start, unnest(%(kinds)s::text[]) AS kinds(kind) CROSS JOIN LATERAL (
+        SELECT position, id FROM webhooks_event
+        WHERE account_id = %(account_id)s AND kind = kinds.kind
+          AND (position, id) > (start.position, %(event_id)s) AND position < horizon.position
+        ORDER BY position, id LIMIT %(limit)s
+    ) AS found
+    ORDER BY found.position, found.id LIMIT %(limit)s
+)
+SELECT horizon.position, horizon.future, now(), page.position, event.id, event.created_at, event.body
+FROM horizon LEFT JOIN (page JOIN webhooks_event event ON event.id = page.id) ON true
+ORDER BY page.position, event.id
+"""
+
+
+def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] = (), limit: int = MOST) -> Page:
+    """The `limit` events after the cursor, or the oldest that are shown; of these kinds, or of all. One statement.
+
+    Raises CursorExpired.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _PAGE,
+            {
+                "account_id": account_id,
+                "kinds": list(kinds or Event.Kind.values),
+                "position": after and after.position,
+                "event_id": after.event_id if after else _LAST_ID,
+                "first_id": first_id(datetime.now(UTC) - SHOWN),
+                "limit": limit + 1,
+            },
+        )
+        rows = cursor.fetchall()
+    horizon, future, at = rows[0][:3]
+    # The second: of a future that a restored backup has not seen.
+    if after is not None and (after.at < at - EXPIRES or after.position >= future):
+        raise CursorExpired
+    found = [row[3:] for row in rows if row[3] is not None]
+    events = [FeedEvent(id_, body) for _, id_, _, body in found[:limit]]
+    if len(found) <= limit:
+        end = Cursor(horizon - 1, _LAST_ID, at)
+        return Page(events, max(end, after._replace(at=at)) if after else end, has_more=False)
+    position, id_, created_at, _ = found[limit - 1]
+    return Page(events, Cursor(position, id_, created_at), has_more=True)
+
+
+def first_id(at: datetime) -> UUID:
+    """The least UUIDv7 of this millisecond."""
+    return UUID(int=(int(at.timestamp() * 1000) << 80) | 7 << 76 | 2 << 62)

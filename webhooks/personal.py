@@ -1,0 +1,82 @@
+"""Taking a person out of what was told of them: out of events' bodies, the feed, the log of deliveries.
+
+Whatever is sent or shown from then on says what was put in their place; what a receiver was sent before, it has.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from codservice.wire import dump_json, load_json
+from webhooks.models import Event
+
+_PAGE = 5000  # events that a statement looks at
+_ORDER_KINDS = [kind for kind in Event.Kind.values if kind.startswith("order.")]
+
+# Along the index `event_feed`, kind by kind.
+_FIND = """
+WITH page AS (
+    SELECT position, id, body FROM webhooks_event
+    WHERE account_id = %(account_id)s AND kind = %(kind)s AND (position, id) > (%(position)s, %(id)s)
+    ORDER BY position, id LIMIT %(page)s
+)
+SELECT ARRAY(SELECT id FROM page WHERE body::json #>> '{data,id}' = ANY(%(orders)s)), count(*) OVER (), position, id
+FROM page ORDER BY position DESC, id DESC LIMIT 1
+"""
+_OVERWRITE = """
+WITH changed AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%s::json) AS t(id uuid, body text)
+), bodies AS (
+    UPDATE webhooks_event e SET body = changed.body FROM changed WHERE e.id = changed.id
+)
+UPDATE webhooks_attempt SET response = ''
+WHERE delivery_id IN (SELECT d.id FROM webhooks_delivery d JOIN changed ON d.event_id = changed.id) AND response <> ''
+"""
+
+
+class Found(NamedTuple):
+    """Ids of events; what is written later has a position of `since` at least."""
+
+    events: list[UUID]
+    since: int
+
+
+def events_of(account_id: UUID, orders: Collection[UUID], *, since: int = -1) -> Found:
+    """The events that tell of these orders, of this position and later ones.
+
+    Looks at all the account's events of orders, page by page, and holds nothing.
+    """
+    ids, found = [str(order) for order in orders], list[UUID]()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT webhooks_feed_horizon()")
+        horizon = cursor.fetchone()[0]
+        for kind in _ORDER_KINDS:
+            position, id_, size = since - 1, UUID(int=(1 << 128) - 1), _PAGE
+            while size == _PAGE:
+                place = {"kind": kind, "position": position, "id": id_, "page": _PAGE}
+                cursor.execute(_FIND, {"account_id": account_id, "orders": ids, **place})
+                events, size, position, id_ = cursor.fetchone() or ([], 0, position, id_)
+                found += events
+    return Found(found, horizon)
+
+
+def overwrite(
+    events: Collection[UUID],
+    members: Mapping[str, Any],
+    *,
+    where: Callable[[Mapping[str, Any]], bool] = lambda data: True,
+) -> None:
+    """Give these members of the events' `data` other values, where they have them, and forget what receivers answered.
+
+    Of those events whose data are as `where` says. In the caller's transaction.
+    """
+    changed = []
+    for id_, body in Event.objects.filter(id__in=events).values_list("id", "body"):
+        told = load_json(body.encode())
+        if where(told["data"]):
+            told["data"] |= {name: value for name, value in members.items() if name in told["data"]}
+            changed.append({"id": id_, "body": dump_json(told).decode()})
+    with connection.cursor() as cursor:
+        cursor.execute(_OVERWRITE, [dump_json(changed).decode()])

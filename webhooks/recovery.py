@@ -1,0 +1,184 @@
+"""What a webhook has missed is sent after all: what failed or was dropped, and what was never written for it.
+
+A recovery goes through the feed from its place of then, batch by batch, each a transaction of its own: so it is oldest
+first, bounded in what it locks and holds, and nothing is sent twice. It is a row: what the request that asked for it
+leaves undone, because there is much, or because an older transaction is still open, a worker goes on with.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import DatabaseError, connection, transaction
+from uuid_utils.compat import uuid7
+
+from webhooks import delivery, events, feed, wakeup
+from webhooks.models import Recovery, Webhook
+from webhooks.retries import RETRIES
+
+logger = logging.getLogger(__name__)
+
+BATCH = 1000  # events that a statement goes through
+SECONDS = 2.0  # of an answer; what is left then is a worker's
+
+# A day before and after, an event's place in the feed is surely before and after what is looked for: it is that of its
+# transaction's beginning. Nothing is missed of transactions that are still open: it is not over before they are.
+_BEGIN = """
+WITH webhook AS MATERIALIZED (
+    SELECT id, account_id FROM webhooks_webhook
+    WHERE id = %(webhook_id)s AND account_id = %(account_id)s AND deleted_at IS NULL AND is_active FOR KEY SHARE
+)
+INSERT INTO webhooks_recovery (id, account_id, webhook_id, since, until, position, event_id, stop_at)
+SELECT %(id)s, account_id, id, %(since)s, %(until)s,
+    coalesce((SELECT position FROM webhooks_event WHERE id < %(first_id)s AND position IS NOT NULL
+        ORDER BY id DESC LIMIT 1), -1),
+    'ffffffff-ffff-ffff-ffff-ffffffffffff',
+    least(webhooks_feed_position(), (SELECT position FROM webhooks_event WHERE id >= %(last_id)s
+        AND position IS NOT NULL ORDER BY id LIMIT 1))
+FROM webhook
+RETURNING id
+"""
+
+# Two recoveries of one webhook would write the same delivery twice: its row is locked, and only then looked at what
+# there is, by the next statement.
+_LOCK = """
+WITH recovery AS MATERIALIZED (
+    SELECT id, webhook_id FROM webhooks_recovery WHERE id = %(id)s FOR UPDATE SKIP LOCKED
+), webhook AS MATERIALIZED (
+    SELECT id FROM webhooks_webhook
+    WHERE id = (SELECT webhook_id FROM recovery) AND deleted_at IS NULL AND is_active FOR NO KEY UPDATE
+)
+SELECT (SELECT count(*) FROM recovery), (SELECT count(*) FROM webhook)
+"""
+
+# Deliveries get their turn in the order of their events.
+_STEP = f"""
+WITH recovery AS MATERIALIZED (
+    SELECT r.*, least(r.stop_at, webhooks_feed_horizon()) AS bound
+    FROM webhooks_recovery r WHERE r.id = %(id)s
+), page AS MATERIALIZED (
+    SELECT found.id, found.position, found.created_at
+    FROM recovery JOIN webhooks_webhook w ON w.id = recovery.webhook_id CROSS JOIN unnest(w.events) AS kinds(kind)
+    CROSS JOIN LATERAL (
+        SELECT id, position, created_at FROM webhooks_event
+        WHERE account_id = recovery.account_id AND kind = kinds.kind
+          AND (position, id) > (recovery.position, recovery.event_id) AND position < recovery.bound
+        ORDER BY position, id LIMIT %(batch)s
+    ) AS found
+    ORDER BY found.position, found.id LIMIT %(batch)s
+), event AS MATERIALIZED (
+    SELECT page.id, page.created_at, recovery.webhook_id, recovery.account_id,
+        clock_timestamp() + row_number() OVER (ORDER BY page.position, page.id) * interval '1 microsecond' AS turn
+    FROM page CROSS JOIN recovery WHERE page.created_at >= recovery.since AND page.created_at < recovery.until
+), known AS MATERIALIZED (
+    SELECT d.id, d.event_id, d.status, d.attempt_count FROM webhooks_delivery d
+    WHERE d.event_id = ANY(ARRAY(SELECT id FROM event)) AND d.webhook_id = (SELECT webhook_id FROM recovery)
+    ORDER BY d.id FOR UPDATE
+), again AS (
+    UPDATE webhooks_delivery d SET
+        status = 'pending', retries_left = %(retries)s, next_attempt_at = event.turn, finished_at = NULL
+    FROM known JOIN event ON event.id = known.event_id
+    WHERE d.id = known.id AND known.status IN ('failed', 'dropped') AND known.attempt_count < %(most)s
+    RETURNING 1
+), missed AS (
+    INSERT INTO webhooks_delivery
+        (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
+    SELECT {events.DELIVERY_ID}, event.account_id, event.webhook_id, event.id, 'pending', 0, %(retries)s, event.turn,
+        event.created_at
+    FROM event WHERE event.id NOT IN (SELECT event_id FROM known)
+    RETURNING 1
+), moved AS (
+    UPDATE webhooks_recovery r SET position = last.position, event_id = last.id
+    FROM (SELECT position, id FROM page ORDER BY position DESC, id DESC LIMIT 1) AS last WHERE r.id = %(id)s
+)
+SELECT (SELECT count(*) FROM again) + (SELECT count(*) FROM missed), (SELECT count(*) FROM page),
+    (SELECT bound >= stop_at FROM recovery)
+"""  # noqa: S608  (our own text)
+
+
+class Recovered(NamedTuple):
+    """How many deliveries are sent after all, and whether that is all, or a worker goes on."""
+
+    deliveries: int
+    is_over: bool
+
+
+def recover(
+    account_id: UUID,
+    webhook_id: UUID,
+    *,
+    since: datetime,
+    until: datetime | None = None,
+    note: Callable[[], None] | None = None,
+) -> Recovered:
+    """Send what failed, was dropped or was missed of the changes from `since` to `until`, or now: each once, by age.
+
+    Of the kinds that the webhook subscribes to now; each begins its schedule anew. What SECONDS do not suffice for is
+    left to `go_on`. `note` is called in the transaction that begins it. Must not run inside a transaction. Raises
+    Webhook.DoesNotExist, events.WebhookOff.
+    """
+    id_, soon = uuid7(), datetime.now(UTC) + timedelta(minutes=1)  # by a clock that may be slow
+    until = min(until or soon, soon)
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute(
+            _BEGIN,
+            {
+                "id": id_,
+                "account_id": account_id,
+                "webhook_id": webhook_id,
+                "since": since,
+                "until": until,
+                "first_id": feed.first_id(since - feed.LONGEST_TRANSACTION),
+                "last_id": feed.first_id(until + feed.LONGEST_TRANSACTION),
+            },
+        )
+        is_begun = cursor.fetchone()
+        if is_begun and note:
+            note()
+    if not is_begun:
+        if Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None).exists():
+            raise events.WebhookOff
+        raise Webhook.DoesNotExist
+    return _go_on(id_, until=time.monotonic() + SECONDS)
+
+
+def go_on() -> int:
+    """Go on with what requests have left, as far as it gets in some seconds; how many deliveries."""
+    deadline = time.monotonic() + 10 * SECONDS
+    count = 0
+    for id_ in list(Recovery.objects.order_by("id").values_list("id", flat=True)[:100]):
+        try:
+            count += _go_on(id_, until=deadline).deliveries
+        except DatabaseError as error:
+            logger.warning("recovery %s is gone on with later: %s", id_, error)
+    return count
+
+
+def _go_on(id_: UUID, *, until: float) -> Recovered:
+    count, is_over, has_more = 0, False, True
+    while has_more and time.monotonic() < until:
+        deliveries, is_over, has_more = _step(id_)
+        count += deliveries
+    if count:
+        wakeup.ring()
+    return Recovered(count, is_over)
+
+
+def _step(id_: UUID) -> tuple[int, bool, bool]:
+    """One batch: how many deliveries, whether the recovery is over, and whether the next batch can follow now."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_LOCK, {"id": id_})
+        recoveries, webhooks = cursor.fetchone()
+        if not recoveries:  # somebody else is at it, or it is over
+            return 0, not Recovery.objects.filter(id=id_).exists(), False
+        deliveries, looked_at, is_end = 0, 0, True
+        if webhooks:
+            cursor.execute(_STEP, {"id": id_, "batch": BATCH, "retries": RETRIES, "most": delivery.MOST_ATTEMPTS})
+            deliveries, looked_at, is_end = cursor.fetchone()
+        is_over = is_end and looked_at < BATCH
+        if is_over:
+            Recovery.objects.filter(id=id_).delete()
+    return deliveries, is_over, looked_at == BATCH
