@@ -68,8 +68,8 @@ END $$;
 
 CREATE OR REPLACE FUNCTION orders_days_of_calls() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM orders_note_day(account_id, created_at), orders_note_day(account_id, callback_at)
-    FROM touched WHERE created_at < now();
+    PERFORM orders_note_day(account_id, created_at) FROM touched WHERE created_at < now();
+    PERFORM orders_note_day(account_id, callback_at) FROM touched WHERE callback_at < now();
     PERFORM orders_note_days(ARRAY(SELECT DISTINCT order_id FROM touched WHERE created_at < now()));
     RETURN NULL;
 END $$;

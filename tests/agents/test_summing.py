@@ -254,6 +254,16 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(alice: A
     assert_equal()
 
 
+def test_a_promise_for_a_day_that_is_summed_up_counts_there(alice: Account) -> None:
+    agent, order = factories.AgentFactory(), factories.make_order(alice)
+    StatusChange.objects.update(at=F("at") - timedelta(days=5))
+    summing.sum_up()
+    assert CallDay.objects.exists()
+    past = timezone.now() - timedelta(days=2)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK, callback_at=past)
+    assert_equal()
+
+
 def test_to_look_costs_one_statement_and_writes_nothing(alice: Account, django_assert_num_queries: Any) -> None:
     factories.make_order(alice)
     StatusChange.objects.update(at=F("at") - timedelta(days=2))

@@ -6,7 +6,6 @@ import socketserver
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ from django.test import RequestFactory
 
 from codservice import ratelimit
 from tests.factories import AccountFactory, order_body
-from tests.harness.background import eventually
+from tests.harness.background import asleep, eventually
 from tests.harness.client import ApiClient, new_key
 
 ORDERS = "/api/v1/orders"
@@ -203,15 +202,10 @@ def away(request, limits_by):
 
 
 def timed(call):
-    """With the seconds in which this thread slept; not those for which it worked or waited for a processor."""
-
-    def slept():
-        worked, queued, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
-        return time.monotonic() - (worked + queued) / 1e9
-
-    started = slept()
+    """With the seconds in which this thread slept."""
+    before = asleep()
     answer = call()
-    return answer, slept() - started
+    return answer, asleep() - before
 
 
 def test_without_redis_the_api_serves_and_the_next_requests_are_fast(away, api, caplog):

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 from django.db import connections
@@ -38,6 +39,12 @@ def eventually(check: Callable[[], T], seconds: float = PATIENCE) -> T:
         assert time.monotonic() < deadline, f"did not come true within {seconds} s"
         time.sleep(0.05)
     return result
+
+
+def asleep() -> float:
+    """For how many seconds this thread has slept, since some moment: not worked, nor waited for a processor."""
+    worked, queued, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
+    return time.monotonic() - (worked + queued) / 1e9
 
 
 class Background:

@@ -58,7 +58,9 @@ def test_whichever_process_is_asked_it_tells_of_all(start, receiver):
     for path in ("/nowhere", "/else/where", "/api/v1/nothing", "/static/nothing.css"):
         web.send("GET", path)
     web.send("PROPFIND", "/nowhere")
-    statuses = [web.send("GET", ORDERS, key=limited).status for _ in range(5)]
+    statuses = list[int]()
+    while statuses.count(429) < 3:  # a minute may end meanwhile
+        statuses.append(web.send("GET", ORDERS, key=limited).status)
     for path in ("/", "/fails", "/hangs"):
         body = {"url": receiver.url(path), "events": ["order.cancelled"]}
         assert web.send("POST", "/api/v1/webhooks", body, key=key).status == 201
@@ -73,7 +75,7 @@ def test_whichever_process_is_asked_it_tells_of_all(start, receiver):
     assert told['codservice_http_requests_total{method="GET",route="unmatched",status="404"}'] == 2
     assert told['codservice_http_requests_total{method="other",route="unmatched",status="404"}'] == 1
     assert told['codservice_http_requests_total{method="GET",route="static",status="404"}'] == 1
-    assert told['codservice_rate_limit_refusals_total{limit="api-key"}'] == statuses.count(429) == 3
+    assert told['codservice_rate_limit_refusals_total{limit="api-key"}'] == statuses.count(429)
     assert told['codservice_events_total{kind="order.cancelled"}'] == 1
     assert told['codservice_delivery_attempts_total{outcome="delivered"}'] == 1
     assert told['codservice_delivery_attempts_total{outcome="status"}'] == 1
