@@ -28,7 +28,6 @@ DESK = "/console/desk/"
 Visits = Callable[..., Visit]
 SCREEN = re.compile(r"/console/desk/[0-9a-f-]{36}/")
 SECOND = 1_000  # in which a new screen is dead
-PATIENCE = 15_000  # milliseconds; a busy machine is no fault of the page
 
 
 def customers(account: Account, count: int) -> list[Order]:
@@ -43,15 +42,15 @@ def call_next(page: Page) -> None:
 
 
 def calls(page: Page, name: str) -> None:
-    expect(page.get_by_role("heading", level=1)).to_have_text(name, timeout=PATIENCE)
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
 
 
 def told(page: Page, text: str) -> None:
-    expect(page.locator(".messagelist")).to_contain_text(text, timeout=PATIENCE)
+    expect(page.locator(".messagelist")).to_contain_text(text)
 
 
 def warned(page: Page, text: str | re.Pattern[str]) -> None:
-    expect(page.locator("#news")).to_contain_text(text, timeout=PATIENCE)
+    expect(page.locator("#news")).to_contain_text(text)
 
 
 def press(page: Page, name: str) -> None:
@@ -98,7 +97,7 @@ def by_button(page: Page, outcome: str, when: str) -> None:
 
 def settled(page: Page) -> None:
     """A new screen is dead for a second; buttons are waited for by Playwright, keys are pressed at once."""
-    page.locator("html:not([data-dead])").wait_for(state="attached", timeout=PATIENCE)
+    page.locator("html:not([data-dead])").wait_for(state="attached")
 
 
 def by_key(page: Page, outcome: str, when: str) -> None:
@@ -155,7 +154,7 @@ def test_every_outcome_and_the_next_customer_comes_by_itself(
     for order, (outcome, (words, status, state)) in zip(orders, OUTCOMES.items(), strict=True):
         calls(page, order.customer_name)
         way(page, outcome, f"{when:%Y-%m-%dT%H:%M}")
-        expect(page.locator(f".done-{order.id}")).to_be_visible(timeout=PATIENCE)
+        expect(page.locator(f".done-{order.id}")).to_be_visible()
         told(page, words)
         order.refresh_from_db()
         assert (order.status, order.call_state) == (status, state), outcome
@@ -325,9 +324,9 @@ def test_an_idle_agent_is_warned_and_then_loses_the_customer(visit: Visits, alic
     call_next(page)
     Claim.objects.update(expires_at=Now() + timedelta(seconds=50))
     page.clock.fast_forward(70_000)
-    expect(page.locator("#lease")).to_contain_text("In a minute this customer goes back", timeout=PATIENCE)
+    expect(page.locator("#lease")).to_contain_text("In a minute this customer goes back")
     page.keyboard.press("Shift")
-    expect(page.locator("#lease")).to_be_empty(timeout=PATIENCE)
+    expect(page.locator("#lease")).to_be_empty()
     assert Claim.objects.get().expires_at > timezone.now() + timedelta(minutes=9)
 
     Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
@@ -435,7 +434,7 @@ def test_the_hour_in_arabic_and_french(
                 page.keyboard.press(key)
         else:
             by_key(page, outcome, "")
-        expect(page.locator(f".done-{order.id}")).to_be_visible(timeout=PATIENCE)
+        expect(page.locator(f".done-{order.id}")).to_be_visible()
     states = list(Order.objects.order_by("id").values_list("status", "call_state"))
     assert states == [
         ("confirmed", "new"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,7 +11,8 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, Order
-from tests.agents.test_agents_hour import DESK, PATIENCE, SCREEN, SECOND, call_next, calls, customers, settled, told
+from tests.agents.test_agents_hour import DESK, SCREEN, SECOND, call_next, calls, customers, settled, told
+from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
 from tests.harness.background import eventually
 from tests.harness.browser import Visit
@@ -49,7 +51,7 @@ def test_a_double_press_decides_one_customer(
         eventually(lambda noted=noted, page=page: page.wait_for_timeout(10) or CallNote.objects.count() >= noted)
         page.wait_for_timeout(SECOND)
         assert CallNote.objects.count() == noted, "the second customer was not called"
-        expect(page.get_by_role("button", name="Confirm")).to_be_enabled(timeout=PATIENCE)
+        expect(page.get_by_role("button", name="Confirm")).to_be_enabled()
         assert CallNote.objects.latest("created_at").order.status == status
 
 
@@ -73,7 +75,7 @@ def test_a_possible_duplicate_is_confirmed_with_a_second_press_that_is_no_double
     call_next(page)
     settled(page)
     press_twice(page, "1", apart=400, by_mouse=False)
-    expect(page.locator(".sure")).to_contain_text("Confirm it all the same?", timeout=PATIENCE)
+    expect(page.locator(".sure")).to_contain_text("Confirm it all the same?")
     settled(page)
     assert CallNote.objects.count() == 0
     page.keyboard.press("1")
@@ -97,17 +99,25 @@ def test_a_double_click_ships_and_does_not_deliver(
     for _ in range(2):  # on what stands there by then: Delivered and paid
         page.mouse.click(box["x"] + 10, box["y"] + 10)
         page.wait_for_timeout(500)
-    expect(page.get_by_role("button", name="Delivered and paid")).to_be_enabled(timeout=PATIENCE)
+    expect(page.get_by_role("button", name="Delivered and paid")).to_be_enabled()
     order.refresh_from_db()
     assert order.status == "shipped"
 
 
 @pytest.mark.parametrize("gone", ["offline", "the service"])
 def test_out_of_reach_nothing_can_be_pressed_and_the_note_is_kept(
-    gone: str, visit: Visits, alice: Account, agent: User
+    gone: str, visit: Visits, live_server: Any, alice: Account, agent: User
 ) -> None:
     customers(alice, 1)
-    person = visit()
+    there = urlsplit(live_server.url)
+    with Doors(service=(there.hostname, there.port)) as doors:
+        door = doors["service"]
+        person = visit(address=f"http://localhost:{door.port}")
+        _lose_and_find(person, door, gone)
+    assert CallNote.objects.get().note == "Livrer le matin"
+
+
+def _lose_and_find(person: Visit, door: Door, gone: str) -> None:
     page = person.sign_in("samira")
     call_next(page)
     settled(page)
@@ -115,28 +125,25 @@ def test_out_of_reach_nothing_can_be_pressed_and_the_note_is_kept(
     page.get_by_label("Note").fill("Livrer le matin")
     page.get_by_label("Note").blur()
 
-    def stop(route: Any) -> None:
-        route.abort()
-
     if gone == "offline":
         person.context.set_offline(True)
     else:
-        page.route("**/*", stop)
+        door.is_closed = True
+        door.cut()
     for key in ("1", "3", "e"):
         page.keyboard.press(key)
-    expect(page.locator(".away")).to_contain_text("The service does not answer.", timeout=PATIENCE)
+    expect(page.locator(".away")).to_contain_text("The service does not answer.")
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
     page.get_by_role("link", name="Edit").click()
     assert page.url == screen
 
     person.context.set_offline(False)
-    page.unroute("**/*")
-    expect(page.get_by_role("button", name="Confirm")).to_be_enabled(timeout=PATIENCE)
+    door.open()
+    expect(page.get_by_role("button", name="Confirm")).to_be_enabled()
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
     person.wrongs.clear()  # the browser tells that it could not ask
     page.keyboard.press("1")
     told(page, "is confirmed")
-    assert CallNote.objects.get().note == "Livrer le matin"
 
 
 def test_the_desk_stays_out_of_reach_too(visit: Visits, alice: Account, agent: User) -> None:
@@ -145,10 +152,10 @@ def test_the_desk_stays_out_of_reach_too(visit: Visits, alice: Account, agent: U
     page = person.sign_in("samira")
     person.context.set_offline(True)
     page.keyboard.press("0")
-    expect(page.locator(".away")).to_contain_text("The service does not answer.", timeout=PATIENCE)
+    expect(page.locator(".away")).to_contain_text("The service does not answer.")
     assert page.url.endswith(DESK)
     person.context.set_offline(False)
-    page.locator("html:not([data-dead])").wait_for(state="attached", timeout=PATIENCE)
+    page.locator("html:not([data-dead])").wait_for(state="attached")
     call_next(page)
     calls(page, "Customer 0")
     person.wrongs.clear()

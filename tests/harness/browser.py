@@ -10,12 +10,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.harness import npm
 
 HERE = Path(__file__).parent
 PASSWORD = "correct horse"
+PATIENCE = 60_000  # milliseconds; a busy machine is no fault of the page
 SWITCHES = [
     "--no-sandbox",
     "--disable-gpu",
@@ -25,6 +26,7 @@ SWITCHES = [
     "--disable-component-update",
     "--disable-sync",
 ]
+expect.set_options(timeout=PATIENCE)
 
 
 def chromium_path() -> str:
@@ -51,7 +53,7 @@ class Visit:
     def __init__(self, chromium: Browser, address: str, **options: Any) -> None:
         self.address, self.wrongs = address, []
         self.context = chromium.new_context(base_url=address, **options)
-        self.context.set_default_timeout(15_000)
+        self.context.set_default_timeout(PATIENCE)
         self.page: Page = self.context.new_page()
         self.page.on("dialog", self._dialog)
         self.page.on("console", self._console)
@@ -93,8 +95,8 @@ def visit(chromium: Browser, live_server: Any) -> Iterator[Callable[..., Visit]]
     """Opens a browser of its own for each person; none of them may have met anything wrong in the end."""
     visits: list[Visit] = []
 
-    def open_visit(**options: Any) -> Visit:
-        visits.append(Visit(chromium, live_server.url, **options))
+    def open_visit(address: str = live_server.url, **options: Any) -> Visit:
+        visits.append(Visit(chromium, address, **options))
         return visits[-1]
 
     yield open_visit
