@@ -26,6 +26,7 @@ _INVISIBLE = (
 _has_unusable = re.compile(f"[{_UNUSABLE}]").search
 _free_text_has_unusable = re.compile(f"[{_UNUSABLE_IN_FREE_TEXT}]").search
 _has_visible = re.compile(f"[^{_INVISIBLE}]").search
+_SHORTENED = 4  # times at most, by NFC: a Greek letter and its three marks
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
@@ -35,6 +36,8 @@ def text(value: Any, *, max_length: int | None = None, free: bool = False, may_b
     """Unicode text, normalised to NFC and trimmed; no control characters. Newline and tab pass in `free` text."""
     if type(value) is not str:
         raise ValueError("Must be a string.")
+    if max_length is not None and len(value) > _SHORTENED * max_length and len(value.strip()) > _SHORTENED * max_length:
+        raise ValueError(f"Must have at most {max_length} characters.")  # nor read to its end
     if free and "\r" in value:
         value = value.replace("\r\n", "\n")
     if (_free_text_has_unusable if free else _has_unusable)(value):

@@ -1,7 +1,8 @@
 """Request bodies: one JSON object in UTF-8, read strictly; everything else is refused and nothing is written."""
 
 import json
-from time import process_time
+from collections.abc import Callable
+from time import thread_time
 
 import pytest
 
@@ -209,14 +210,25 @@ def test_a_larger_body_is_refused_before_it_is_read(api, size):
 )
 def test_many_things_in_a_body_are_refused_for_little_more_than_reading_it_costs(api, body):
     text = json.dumps(body, separators=(",", ":")).encode()
-    started = process_time()
-    load_json(text)
-    assert api.post(ORDERS, BODY.encode()).status_code == 201
-    read = process_time()
 
-    assert api.post(ORDERS, text).status_code in (413, 422)
+    def read() -> None:
+        load_json(text)
+        assert api.post(ORDERS, BODY.encode()).status_code == 201
 
-    assert process_time() - read < 4 * (read - started)
+    def refuse() -> None:
+        assert api.post(ORDERS, text).status_code in (413, 422)
+
+    assert cost(refuse) < 4 * cost(read)
+
+
+def cost(do: Callable[[], None]) -> float:
+    """The least processor time of three tries: the first pays for what is kept, and a busy machine makes some dearer."""
+    costs = list[float]()
+    for _ in range(3):
+        before = thread_time()
+        do()
+        costs.append(thread_time() - before)
+    return min(costs)
 
 
 # --- Content types -------------------------------------------------------------------------------------------------
