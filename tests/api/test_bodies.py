@@ -222,7 +222,7 @@ def test_many_things_in_a_body_are_refused_for_little_more_than_reading_it_costs
 
 
 def cost(do: Callable[[], None]) -> float:
-    """The least processor time of three tries: the first pays for what is kept, and a busy machine makes some dearer."""
+    """The least processor time of three tries: the first pays for what is kept, a busy machine for more."""
     costs = list[float]()
     for _ in range(3):
         before = thread_time()
