@@ -1,6 +1,7 @@
 """Why orders are canceled: the reasons that the call center has buttons for, and how any reason is shown to people."""
 
 from django.db import models
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 
@@ -27,5 +28,9 @@ _WORDED = {reason.value: reason.label for reason in CancelReason if reason != Ca
 
 def in_words(kept: str) -> str:
     """The reason as the reader's language has it; what a merchant or an agent wrote stays as it was written."""
-    reason, colon, details = kept.partition(":")
-    return f"{_WORDED[reason]}{colon}{details}" if reason in _WORDED else kept
+    reason, _colon, details = kept.partition(":")
+    if reason not in _WORDED:
+        return kept
+    # Translators: why an order is canceled, and more about it.
+    words = _("%(reason)s: %(details)s") if details else "%(reason)s"
+    return words % {"reason": _WORDED[reason], "details": details.strip()}

@@ -1,5 +1,5 @@
 """The supervisors' pages in the console: what agents leave for review, who holds whom, moves of many orders, people,
-calling rules and figures. Each is one address: GET shows, POST changes."""
+calling rules and figures; and an agent's own day. Each is one address: GET shows, POST changes."""
 
 from collections.abc import Callable
 from functools import wraps

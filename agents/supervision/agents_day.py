@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from agents.console import show
 from agents.desk.planning import SILENT
-from agents.supervision import for_supervisors
+from agents.supervision import for_supervisors, needs
 from agents.supervision.summing import CALLS
 from codservice import days
 from codservice.accounts.models import User
@@ -97,7 +97,16 @@ def notes(agent: User, day: date) -> QuerySet[CallNote]:
 @for_supervisors
 def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
     """`?day=`, today unless one is chosen. Of anybody who works here, whoever minds their account."""
-    agent = get_object_or_404(User, pk=user_id, is_staff=True)
+    return _page(request, get_object_or_404(User, pk=user_id, is_staff=True))
+
+
+@needs("orders.work_order")
+def own(request: HttpRequest) -> HttpResponse:
+    """The same of the person who asks."""
+    return _page(request, request.user)
+
+
+def _page(request: HttpRequest, agent: User) -> HttpResponse:
     today, day, error = days.today(), days.today(), ""
     try:
         day = DayField(required=False).clean(request.GET.get("day", "")) or today

@@ -14,6 +14,7 @@ PAGES = [
     ("people/new/", people.new, "person_new"),
     ("people/<uuid:user_id>/", people.person, "person"),
     ("people/<uuid:user_id>/day/", agents_day.page, "person_day"),
+    ("day/", agents_day.own, "own_day"),
     ("people/<uuid:user_id>/serves/", assigning.page, "person_serves"),
     ("rules/", rules.page, "rules"),
     ("periods/", periods.page, "periods"),

@@ -159,6 +159,15 @@ def test_the_day_is_for_supervisors_and_of_who_works_here(
     assert browser.get(page_of(alice.holder)).status_code == 404
 
 
+def test_agents_see_their_own_day_and_the_desk_leads_there(day: list[Order], agent: User, browser_of: Any) -> None:
+    browser = browser_of(agent)
+    assert '<a href="/console/day/">' in browser.get("/console/desk/").content.decode()
+    assert '<a href="/console/day/">' in browser.get("/console/desk/now/").content.decode()
+    response = browser.get("/console/day/", {"day": YESTERDAY.isoformat()})
+    assert [note.order for note in response.context["notes"]] == day
+    assert "/console/people/" not in response.content.decode(), "which they may not open"
+
+
 def test_the_pages_of_agents_and_of_figures_lead_there(day: list[Order], agent: User, browser: Client) -> None:
     assert page_of(agent) in browser.get("/console/people/").content.decode()
     assert page_of(agent) in browser.get(f"/console/people/{agent.id}/").content.decode()

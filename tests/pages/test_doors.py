@@ -69,7 +69,7 @@ AGENTS = STAFF | {
     "admin:call_state",
     "admin:call_keep", "admin:call_edit", "admin:regions", "admin:claims", "admin:orders_order_changelist",
     "admin:orders_order_change", "admin:orders_order_note", "admin:orders_order_cancel", "admin:orders_order_ship",
-    "admin:orders_order_deliver", "admin:orders_order_return", "admin:app_list",
+    "admin:orders_order_deliver", "admin:orders_order_return", "admin:app_list", "admin:own_day",
 }  # fmt: skip
 SUPERVISORS = AGENTS | {
     "admin:review", "admin:moves", "admin:people", "admin:periods", "admin:person_new", "admin:person", "admin:rules",
