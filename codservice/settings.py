@@ -170,8 +170,9 @@ DATABASES["default"] |= {
             if _pgbouncer
             else {
                 "prepare_threshold": 1,
+                # The planner takes pages of figures for dear, and would compile for longer than they take.
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
-                " -c idle_in_transaction_session_timeout=60s",
+                " -c idle_in_transaction_session_timeout=60s -c jit=off",
             }
         ),
     },

@@ -35,7 +35,6 @@ SETTINGS = {
     "max_parallel_workers_per_gather": "0",
     "max_parallel_maintenance_workers": "0",
     "autovacuum_max_workers": "1",
-    "jit": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_logical_replication_workers": "0",
