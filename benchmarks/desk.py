@@ -72,6 +72,7 @@ for number in range({agents}):
 
 # Order n of {orders}: one of 0.7 × orders customers, so that many have several; every fifth is pending and young.
 FILL = """
+SET session_replication_role = replica; SET synchronous_commit = off;
 CREATE TEMP TABLE made AS
 SELECT gen_random_uuid() AS id, n, a.id AS account_id, n % 5 = 0 AS is_pending, n / 5 % 20 AS fate,
     (n * 7919::bigint) % ({orders} * 7 / 10) AS customer, (n * 104729::bigint) % 1000003 / 1000003.0 AS chance,

@@ -33,10 +33,11 @@ SPARED = "DROP INDEX order_by_name, order_by_address, order_by_phone, order_by_p
 FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
 CREATE TEMP TABLE made AS
-SELECT gen_random_uuid() AS id, n, now() - (1 - n / {orders}.0) * interval '{days} days' AS at,
+SELECT uuidv7(shift) AS id, n, shift, now() + shift AS at,
     CASE WHEN n > {orders} * (1 - 2.0 / {days}) AND n % 5 < 2 THEN 0 ELSE 2 + n * 7919::bigint % 98 END AS fate,
     900 + n % 9000 AS total, u.id AS agent_id
 FROM generate_series({first}, {last}) AS n
+CROSS JOIN LATERAL (SELECT (n / {orders}.0 - 1) * interval '{days} days' AS shift) s
 JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_user WHERE is_staff) u
     ON u.number = n / 7 % {agents};
 INSERT INTO orders_order (id, account_id, status, version, customer_name, customer_phone, phone_e164, customer_address,
@@ -49,10 +50,10 @@ SELECT id, '{account}', CASE WHEN fate < 2 THEN 'pending_confirmation' WHEN fate
 FROM made;
 INSERT INTO orders_orderitem (id, account_id, order_id, position, product_id, product_name, sku, quantity, unit_price,
     attributes)
-SELECT gen_random_uuid(), '{account}', made.id, 0, p.id, p.name, p.sku, 1 + n % 3, 1500, '{{}}'
+SELECT uuidv7(shift), '{account}', made.id, 0, p.id, p.name, p.sku, 1 + n % 3, 1500, '{{}}'
 FROM made JOIN inventory_product p ON p.account_id = '{account}' AND p.sku = 'SKU-' || made.n % 300;
 INSERT INTO orders_callnote (id, account_id, order_id, outcome, note, agent_id, agent_name, created_at)
-SELECT gen_random_uuid(), '{account}', id, outcome, '', agent_id, 'Agent', called_at
+SELECT uuidv7(called_at - now()), '{account}', id, outcome, '', agent_id, 'Agent', called_at
 FROM made CROSS JOIN LATERAL (VALUES
     (at + n % 200 * interval '1 minute', 'no_answer'),
     (at + (n % 200 + 90) * interval '1 minute',

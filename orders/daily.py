@@ -97,23 +97,43 @@ class Summary:
 
 
 # What happened within `spans`, in the order of COLUMNS; only what `dimensions` ask for. PostgreSQL cannot foresee how
-# much that is, and would read whole tables for a day: what has a LIMIT or an OFFSET is looked up row by row instead.
-_CHANGES = """
-changes AS MATERIALIZED (
-    SELECT (s.at AT TIME ZONE 'Africa/Algiers')::date AS day, s.order_id, s.from_status, s.to_status, s.reason,
-        o.wilaya_code, o.source, o.total_amount
-    FROM spans CROSS JOIN LATERAL (
+# much that is, and would read whole tables for a day: what has a LIMIT or an OFFSET is looked up row by row instead,
+# and each order once.
+_MOVED = """
+moved AS MATERIALIZED (
+    SELECT s.* FROM spans CROSS JOIN LATERAL (
         SELECT order_id, from_status, to_status, reason, at FROM orders_statuschange
         WHERE account_id = %(account)s AND at >= spans.starts AND at < spans.ends
-    ) s CROSS JOIN LATERAL (
-        SELECT wilaya_code, source, total_amount FROM orders_order WHERE id = s.order_id LIMIT 1
+    ) s
+)"""
+# The first call of all of an order.
+_CALLED = """
+called AS MATERIALIZED (
+    SELECT n.* FROM spans CROSS JOIN LATERAL (
+        SELECT order_id, min(created_at) AS at FROM orders_callnote
+        WHERE account_id = %(account)s AND created_at >= spans.starts AND created_at < spans.ends
+            AND outcome = ANY(%(calls)s)
+        GROUP BY order_id
+    ) n WHERE NOT EXISTS (
+        SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.outcome = ANY(%(calls)s)
+            AND e.created_at < n.at OFFSET 0
+    )
+)"""
+_CHANGES = """
+orders AS MATERIALIZED (
+    SELECT o.* FROM (SELECT order_id FROM moved UNION SELECT order_id FROM {called}) AS their CROSS JOIN LATERAL (
+        SELECT id, wilaya_code, source, total_amount, created_at FROM orders_order WHERE id = their.order_id LIMIT 1
     ) o
+), changes AS MATERIALIZED (
+    SELECT (moved.at AT TIME ZONE 'Africa/Algiers')::date AS day, moved.order_id, moved.from_status, moved.to_status,
+        moved.reason, orders.wilaya_code, orders.source, orders.total_amount
+    FROM moved JOIN orders ON orders.id = moved.order_id
 )"""
 _LINES = """
 lines AS MATERIALIZED (
     SELECT order_id, CASE WHEN product_id IS NULL THEN 'name' ELSE 'product' END AS dimension,
         coalesce(product_id::text, product_name) AS key, sum(quantity) AS units, sum(quantity * unit_price) AS amount
-    FROM (SELECT DISTINCT order_id FROM changes) AS changed_orders CROSS JOIN LATERAL (
+    FROM (SELECT DISTINCT order_id FROM moved) AS changed_orders CROSS JOIN LATERAL (
         SELECT product_id, product_name, quantity, unit_price FROM orders_orderitem
         WHERE order_id = changed_orders.order_id OFFSET 0
     ) AS item GROUP BY 1, 2, 3
@@ -134,21 +154,11 @@ _COUNTED = ", ".join(
     for name, condition in _MOVES.items()
 )
 _NOTHING = ", ".join("0" for _ in COLUMNS[:-1])
-# The first call of all of an order, on the day on which it was made.
-_CALLED = f"""
-SELECT (n.created_at AT TIME ZONE 'Africa/Algiers')::date AS day, 'wait' AS dimension,
-    width_bucket(extract(epoch FROM n.created_at - o.created_at) / 60, %(waits)s::numeric[])::text AS key,
+_WAITED = f"""
+SELECT (called.at AT TIME ZONE 'Africa/Algiers')::date AS day, 'wait' AS dimension,
+    width_bucket(extract(epoch FROM called.at - orders.created_at) / 60, %(waits)s::numeric[])::text AS key,
     {_NOTHING}, count(*)
-FROM spans CROSS JOIN LATERAL (
-    SELECT id, order_id, created_at FROM orders_callnote
-    WHERE account_id = %(account)s AND created_at >= spans.starts AND created_at < spans.ends
-        AND outcome = ANY(%(calls)s)
-) n CROSS JOIN LATERAL (SELECT created_at FROM orders_order WHERE id = n.order_id LIMIT 1) o
-WHERE NOT EXISTS (
-    SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.outcome = ANY(%(calls)s)
-        AND (e.created_at, e.id) < (n.created_at, n.id) OFFSET 0
-)
-GROUP BY 1, 3
+FROM called JOIN orders ON orders.id = called.order_id GROUP BY 1, 3
 """  # noqa: S608  (our own text)
 
 
@@ -156,12 +166,18 @@ def _live(spans: str, dimensions: set[Dimension]) -> str:
     """Steps of a statement, the last of which, `live`, has day, dimension, key and COLUMNS within `spans`."""
     order = "from_status, to_status, total_amount, 0"
     facts = " UNION ALL ".join(text.format(order=order) for name, text in _FACTS.items() if name in dimensions)
+    steps = [
+        _MOVED,
+        *([_CALLED] if Dimension.WAIT in dimensions else []),
+        _CHANGES.format(called="called" if Dimension.WAIT in dimensions else "moved"),
+        *([_LINES] if Dimension.PRODUCT in dimensions else []),
+    ]
     return f"""
-spans(starts, ends) AS MATERIALIZED ({spans}), {_CHANGES}{"," + _LINES if Dimension.PRODUCT in dimensions else ""},
+spans(starts, ends) AS MATERIALIZED ({spans}), {", ".join(steps)},
 facts(day, dimension, key, from_status, to_status, amount, units) AS ({facts}),
 live AS (
     SELECT day, dimension, key, {_COUNTED}, 0 AS first_call_count FROM facts GROUP BY day, dimension, key
-    {"UNION ALL" + _CALLED if Dimension.WAIT in dimensions else ""}
+    {"UNION ALL" + _WAITED if Dimension.WAIT in dimensions else ""}
 )"""  # noqa: S608  (our own text)
 
 
