@@ -160,6 +160,7 @@ class Agent(threading.Thread):
         form = [("seen", one) for one in seen] + [("order", seen[0].split(":")[0]), ("note_id", note_id)]
         form += [(name, re.search(rf'name="{name}" value="([^"]+)"', page)[1]) for name in ("shown_at", "seal")]
         form += [("outcome", "no_answer"), ("pause", "on")]
+        self.connection.close()  # as the service would, meanwhile
         time.sleep(max(READS, self.talks * random.uniform(0.5, 1.5)))
         body = urlencode(form)
         status, to, _ = self.ask("POST", f"{screen}outcome/", body)
