@@ -170,9 +170,10 @@ DATABASES["default"] |= {
             if _pgbouncer
             else {
                 "prepare_threshold": 1,
-                # The planner takes pages of figures for dear, and would compile for longer than they take.
+                # The planner takes pages of figures for dearer than they are: it would compile for longer than they
+                # take, and put into files what fits into memory.
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
-                " -c idle_in_transaction_session_timeout=60s -c jit=off",
+                " -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB",
             }
         ),
     },

@@ -112,7 +112,7 @@ def test_locks_and_statements_have_a_limit_and_connections_are_kept():
     database = settings.DATABASES["default"]
     assert "lock_timeout=2s" in database["OPTIONS"]["options"]
     assert "statement_timeout=30s" in database["OPTIONS"]["options"]
-    assert "jit=off" in database["OPTIONS"]["options"]
+    assert "jit=off -c work_mem=16MB" in database["OPTIONS"]["options"]
     assert database["CONN_HEALTH_CHECKS"] is True
     assert database["CONN_MAX_AGE"] is None
 

@@ -5,3 +5,4 @@ ALTER ROLE codservice SET statement_timeout = '30s';
 ALTER ROLE codservice SET idle_in_transaction_session_timeout = '60s';
 ALTER ROLE codservice SET timezone = 'UTC';
 ALTER ROLE codservice SET jit = 'off';
+ALTER ROLE codservice SET work_mem = '16MB';
