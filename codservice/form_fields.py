@@ -5,6 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 from django import forms
+from django.forms.utils import flatatt
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from codservice import days, values
@@ -110,3 +113,21 @@ class QuantityField(forms.IntegerField):
             return values.digits(value, 0, 99_999) if value else None
         except ValueError:
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+
+
+class LongSelect(forms.Select):
+    """A select of many options without groups, as Django writes it, but without rendering a template for each."""
+
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+        chosen = set(self.format_value(value))
+        options = format_html_join(
+            "\n",
+            '<option value="{}"{}>{}</option>',
+            (
+                ("" if key is None else key, mark_safe(" selected") if str(key) in chosen else "", label)
+                for key, label in self.choices
+            ),
+        )
+        return format_html(
+            "<select{}>{}</select>", flatatt(self.build_attrs({**self.attrs, "name": name}, attrs)), options
+        )

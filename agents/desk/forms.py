@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 from agents.desk import decisions, hours, planning, shown
 from agents.desk.decisions import HandoverReason, SkipReason
 from codservice.accounts.models import User
-from codservice.form_fields import FreeText
+from codservice.form_fields import FreeText, LongSelect
 from orders import lifecycle
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
@@ -75,7 +75,9 @@ class OutcomeForm(forms.Form):
     note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE, widget=NOTE_WIDGET)
     details = FreeText(label=_("In other words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
     at = forms.DateTimeField(label=_("At a chosen time"), required=False, widget=AT_WIDGET)
-    to = forms.ModelChoiceField(None, label=_("To whom?"), required=False, empty_label=_("A supervisor"))
+    to = forms.ModelChoiceField(
+        None, label=_("To whom?"), required=False, empty_label=_("A supervisor"), widget=LongSelect
+    )
     handover_reason = FreeText(label=_("In other words"), required=False, max_length=200, widget=forms.TextInput)
     skip_reason = FreeText(label=_("In other words"), required=False, max_length=200, widget=forms.TextInput)
     pause = forms.BooleanField(label=_("Pause after this call"), required=False)

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 from django.db.models.functions import Now
+from django.forms import Select
+from django.http import QueryDict
 from django.test import Client
+from django.test.html import parse_html
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from uuid_utils.compat import uuid7
 
 from agents.desk import claims, forms, overview
 from agents.models import Claim
@@ -606,6 +610,16 @@ def crowded(alice: Account, charlie: Account, agent: User, phone: str, orders: i
         make_order(charlie, phone=f"07{number}{phone[3:]}")
         for _ in range(number):
             lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+
+
+@pytest.mark.parametrize("chosen", ["nobody", "colleague"])
+def test_to_whom_is_asked_as_django_asks(chosen: str, agent: User, colleague: User) -> None:
+    AgentFactory(username="mallory", first_name='"><b onclick=x>&amp;')
+    to = {"nobody": "", "colleague": str(colleague.pk)}[chosen]
+    form = forms.OutcomeForm(QueryDict(f"to={to}"), claim_id=uuid7(), agent=agent)
+    ours = str(form["to"])
+    form.fields["to"].widget = Select(choices=form.fields["to"].choices)
+    assert parse_html(ours) == parse_html(str(form["to"]))
 
 
 @pytest.mark.parametrize("orders", [1, 5])
