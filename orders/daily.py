@@ -97,43 +97,36 @@ class Summary:
 
 
 # What happened within `spans`, in the order of COLUMNS; only what `dimensions` ask for. PostgreSQL cannot foresee how
-# much that is, and would read whole tables for a day: what has a LIMIT or an OFFSET is looked up row by row instead,
-# and each order once.
-_MOVED = """
-moved AS MATERIALIZED (
-    SELECT s.* FROM spans CROSS JOIN LATERAL (
+# much that is, and would read whole tables for a day: what has a LIMIT or an OFFSET is looked up row by row instead.
+_CHANGES = """
+changes AS MATERIALIZED (
+    SELECT (s.at AT TIME ZONE 'Africa/Algiers')::date AS day, s.order_id, s.from_status, s.to_status, s.reason, o.*
+    FROM spans CROSS JOIN LATERAL (
         SELECT order_id, from_status, to_status, reason, at FROM orders_statuschange
-        WHERE account_id = %(account)s AND at >= spans.starts AND at < spans.ends
-    ) s
+        WHERE account_id = %(account)s AND at >= spans.starts AND at < spans.ends OFFSET 0
+    ) s CROSS JOIN LATERAL (
+        SELECT wilaya_code, source, total_amount FROM orders_order WHERE id = s.order_id LIMIT 1
+    ) o
 )"""
 # The first call of all of an order.
 _CALLED = """
 called AS MATERIALIZED (
-    SELECT n.* FROM spans CROSS JOIN LATERAL (
+    SELECT n.at, o.created_at FROM spans CROSS JOIN LATERAL (
         SELECT order_id, min(created_at) AS at FROM orders_callnote
         WHERE account_id = %(account)s AND created_at >= spans.starts AND created_at < spans.ends
             AND outcome = ANY(%(calls)s)
         GROUP BY order_id
-    ) n WHERE NOT EXISTS (
+    ) n CROSS JOIN LATERAL (SELECT created_at FROM orders_order WHERE id = n.order_id LIMIT 1) o
+    WHERE NOT EXISTS (
         SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.outcome = ANY(%(calls)s)
             AND e.created_at < n.at OFFSET 0
     )
-)"""
-_CHANGES = """
-orders AS MATERIALIZED (
-    SELECT o.* FROM (SELECT order_id FROM moved UNION SELECT order_id FROM {called}) AS their CROSS JOIN LATERAL (
-        SELECT id, wilaya_code, source, total_amount, created_at FROM orders_order WHERE id = their.order_id LIMIT 1
-    ) o
-), changes AS MATERIALIZED (
-    SELECT (moved.at AT TIME ZONE 'Africa/Algiers')::date AS day, moved.order_id, moved.from_status, moved.to_status,
-        moved.reason, orders.wilaya_code, orders.source, orders.total_amount
-    FROM moved JOIN orders ON orders.id = moved.order_id
 )"""
 _LINES = """
 lines AS MATERIALIZED (
     SELECT order_id, CASE WHEN product_id IS NULL THEN 'name' ELSE 'product' END AS dimension,
         coalesce(product_id::text, product_name) AS key, sum(quantity) AS units, sum(quantity * unit_price) AS amount
-    FROM (SELECT DISTINCT order_id FROM moved) AS changed_orders CROSS JOIN LATERAL (
+    FROM (SELECT DISTINCT order_id FROM changes) AS changed_orders CROSS JOIN LATERAL (
         SELECT product_id, product_name, quantity, unit_price FROM orders_orderitem
         WHERE order_id = changed_orders.order_id OFFSET 0
     ) AS item GROUP BY 1, 2, 3
@@ -155,10 +148,10 @@ _COUNTED = ", ".join(
 )
 _NOTHING = ", ".join("0" for _ in COLUMNS[:-1])
 _WAITED = f"""
-SELECT (called.at AT TIME ZONE 'Africa/Algiers')::date AS day, 'wait' AS dimension,
-    width_bucket(extract(epoch FROM called.at - orders.created_at) / 60, %(waits)s::numeric[])::text AS key,
+SELECT (at AT TIME ZONE 'Africa/Algiers')::date AS day, 'wait' AS dimension,
+    width_bucket(extract(epoch FROM at - created_at) / 60, %(waits)s::numeric[])::text AS key,
     {_NOTHING}, count(*)
-FROM called JOIN orders ON orders.id = called.order_id GROUP BY 1, 3
+FROM called GROUP BY 1, 3
 """  # noqa: S608  (our own text)
 
 
@@ -167,9 +160,8 @@ def _live(spans: str, dimensions: set[Dimension]) -> str:
     order = "from_status, to_status, total_amount, 0"
     facts = " UNION ALL ".join(text.format(order=order) for name, text in _FACTS.items() if name in dimensions)
     steps = [
-        _MOVED,
+        _CHANGES,
         *([_CALLED] if Dimension.WAIT in dimensions else []),
-        _CHANGES.format(called="called" if Dimension.WAIT in dimensions else "moved"),
         *([_LINES] if Dimension.PRODUCT in dimensions else []),
     ]
     return f"""
@@ -188,7 +180,8 @@ _OTHER_SPANS = """
     SELECT day::timestamp AT TIME ZONE 'Africa/Algiers', (day + 1)::timestamp AT TIME ZONE 'Africa/Algiers' FROM changed
 """
 # Of all orders each day of the period and today by itself, and everything else in one row without a day; what is
-# divided otherwise by key.
+# divided otherwise by key. How many rows the period has PostgreSQL foresees from its two ends alone: a third, not known
+# before, would make it believe in a few, and sort them all.
 _READ = """
 WITH summed AS MATERIALIZED (
     SELECT through FROM orders_summedup WHERE account_id = %(account)s
@@ -196,21 +189,19 @@ WITH summed AS MATERIALIZED (
     SELECT DISTINCT day FROM orders_changedday
     WHERE account_id = %(account)s AND day <= (SELECT through FROM summed)
 ), {live}, found AS (
-    SELECT * FROM live
+    SELECT * FROM live WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
     SELECT day, dimension, key, {columns} FROM orders_dayfigure
     WHERE account_id = %(account)s AND dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s
-        AND day <= (SELECT through FROM summed) AND day NOT IN (SELECT day FROM changed)
+        AND (SELECT through FROM summed) - day >= 0 AND day NOT IN (SELECT day FROM changed)
     UNION ALL
     SELECT day, dimension, key, {columns} FROM orders_dayfigure
     WHERE account_id = %(account)s AND dimension = 'all'
         AND day <= (SELECT through FROM summed) AND day NOT IN (SELECT day FROM changed)
-), shown AS (
-    SELECT *, CASE WHEN dimension = 'all' AND (day BETWEEN %(first)s AND %(last)s OR day = %(today)s)
-        THEN day END AS own
-    FROM found WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
 )
-SELECT dimension, own, key, {sums} FROM shown GROUP BY dimension, own, key
+SELECT dimension, CASE WHEN dimension = 'all' AND (day BETWEEN %(first)s AND %(last)s OR day = %(today)s)
+    THEN day END, key, {sums}
+FROM found GROUP BY 1, 2, 3
 """
 
 

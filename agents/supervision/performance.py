@@ -109,7 +109,7 @@ summed AS MATERIALIZED (
     SELECT day::date FROM generate_series(%(before)s::date, least(%(last)s, %(today)s), interval '1 day') AS day
     EXCEPT SELECT day FROM summed
 ), {live}, found AS (
-    SELECT * FROM live
+    SELECT * FROM live WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
     SELECT day, dimension, key, {columns} FROM agents_callfigure
     WHERE dimension = 'all' AND day IN (SELECT day FROM summed)
@@ -117,8 +117,7 @@ summed AS MATERIALIZED (
     SELECT day, dimension, key, {columns} FROM agents_callfigure
     WHERE dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s AND day IN (SELECT day FROM summed)
 )
-SELECT dimension, CASE WHEN dimension = 'all' THEN day END AS own, key, {sums} FROM found
-WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s GROUP BY 1, 2, 3
+SELECT dimension, CASE WHEN dimension = 'all' THEN day END AS own, key, {sums} FROM found GROUP BY 1, 2, 3
 UNION ALL
 SELECT 'backlog', NULL, width_bucket(extract(epoch FROM now() - created_at) / 3600, %(ages)s::numeric[])::text,
     count(*), {nothing}, sum(total_amount), ''::bytea, ''::bytea
