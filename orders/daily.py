@@ -1,14 +1,15 @@
-"""What happened to an account's orders, day by day: read from sums of earlier days and from the rows of today.
+"""What happened to an account's orders, day by day: read from sums, and from the rows of the last minutes.
 
 A day's figures count what happened on it: orders that arrived, were confirmed, canceled, shipped, delivered, returned,
 whenever each of them came. An order counts with what it holds now; after its confirmation nothing in it changes.
 Divided by product it counts once for each product in it, with the sum of these lines, and otherwise with its total.
 
-Days that are over stand in `DayFigure`, up to the account's `SummedUp.through`, made by `sum_up`, which beat calls for.
-What they say is never wrong: a day is summed up when every transaction that began before its end is over, and whatever
-changes its rows afterwards notes the day in `ChangedDay` in the same transaction (triggers, migration `days`). `read`
-takes noted days, and those after `through`, from the rows themselves, by the statement that also sums up. So it shows
-the same whatever was killed when, and nothing is written by a look; only its speed depends on beat.
+What happened before the account's `SummedUp.until` stands in `DayFigure`, made by `sum_up`, which beat calls for every
+minute. What it says is never wrong: the account is summed up until a moment before which no transaction began that is
+still under way, and whatever changes earlier rows afterwards notes their day in `ChangedDay` in the same transaction
+(triggers, migration `days`). `read` takes noted days, and what happened later, from the rows themselves, by the
+statement that also sums up. So it shows the same whatever was killed when, and nothing is written by a look; only its
+speed depends on beat.
 
 What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `over`, and by `take_changed` without an
 account.
@@ -24,6 +25,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from codservice import days
 from orders.lifecycle import CALLS
 from orders.models import DayFigure
 
@@ -32,6 +34,7 @@ Dimension = DayFigure.Dimension
 # the last or longer its number.
 WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
 STEP = 7  # days that one transaction sums up: seconds at millions of orders a year
+LATE = timedelta(minutes=5)  # what is older is summed up
 
 _MOVES = {
     "new": "to_status = 'pending_confirmation'",
@@ -174,30 +177,30 @@ live AS (
 
 
 _OTHER_SPANS = """
-    SELECT coalesce((SELECT through FROM summed) + 1, '-infinity')::timestamp AT TIME ZONE 'Africa/Algiers',
-        timestamptz 'infinity'
+    SELECT coalesce((SELECT until FROM summed), '-infinity'), timestamptz 'infinity'
     UNION ALL
-    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers', (day + 1)::timestamp AT TIME ZONE 'Africa/Algiers' FROM changed
+    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers',
+        least((day + 1)::timestamp AT TIME ZONE 'Africa/Algiers', (SELECT until FROM summed))
+    FROM changed
 """
 # Of all orders each day of the period and today by itself, and everything else in one row without a day; what is
-# divided otherwise by key. How many rows the period has PostgreSQL foresees from its two ends alone: a third, not known
-# before, would make it believe in a few, and sort them all.
+# divided otherwise by key.
 _READ = """
 WITH summed AS MATERIALIZED (
-    SELECT through FROM orders_summedup WHERE account_id = %(account)s
+    SELECT until FROM orders_summedup WHERE account_id = %(account)s
 ), changed AS MATERIALIZED (
     SELECT DISTINCT day FROM orders_changedday
-    WHERE account_id = %(account)s AND day <= (SELECT through FROM summed)
+    WHERE account_id = %(account)s AND day <= ((SELECT until FROM summed) AT TIME ZONE 'Africa/Algiers')::date
 ), {live}, found AS (
     SELECT * FROM live WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
     SELECT day, dimension, key, {columns} FROM orders_dayfigure
     WHERE account_id = %(account)s AND dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s
-        AND (SELECT through FROM summed) - day >= 0 AND day NOT IN (SELECT day FROM changed)
+        AND (SELECT until FROM summed) IS NOT NULL AND day NOT IN (SELECT day FROM changed)
     UNION ALL
     SELECT day, dimension, key, {columns} FROM orders_dayfigure
     WHERE account_id = %(account)s AND dimension = 'all'
-        AND day <= (SELECT through FROM summed) AND day NOT IN (SELECT day FROM changed)
+        AND (SELECT until FROM summed) IS NOT NULL AND day NOT IN (SELECT day FROM changed)
 )
 SELECT dimension, CASE WHEN dimension = 'all' AND (day BETWEEN %(first)s AND %(last)s OR day = %(today)s)
     THEN day END, key, {sums}
@@ -265,17 +268,24 @@ def _values(account_id: UUID, values: dict[str, Any], dimensions: set[Dimension]
 
 _DUE = """
 SELECT account.id FROM accounts_account account LEFT JOIN orders_summedup summed ON summed.account_id = account.id
-WHERE summed.through IS NULL OR summed.through < (now() AT TIME ZONE 'Africa/Algiers')::date - 1
+WHERE summed.until IS NULL OR summed.until > clock_timestamp()
     OR EXISTS (SELECT FROM orders_changedday changed WHERE changed.account_id = account.id)
+    OR EXISTS (
+        SELECT FROM orders_statuschange s
+        WHERE s.account_id = account.id AND s.at >= summed.until AND s.at < now() - %(late)s
+    ) OR EXISTS (
+        SELECT FROM orders_callnote n
+        WHERE n.account_id = account.id AND n.created_at >= summed.until AND n.created_at < now() - %(late)s
+    )
 ORDER BY account.id
 """
 # Whoever writes orders does so as we do, so that we see their transactions; a row is dated no earlier than the start of
 # its transaction, or else a trigger notes its day.
-_LAST_OVER = """
-SELECT ((least(now(), min(xact_start)){less}) AT TIME ZONE 'Africa/Algiers')::date - 1 FROM pg_stat_activity
+_BEGAN = """
+SELECT least(now(), min(xact_start)) AS at FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend'
 """
-_OVER = _LAST_OVER.format(less="")
+_OVER = f"SELECT ((at - %(late)s) AT TIME ZONE 'Africa/Algiers')::date - 1 FROM ({_BEGAN}) AS began"  # noqa: S608  (our own text)
 _FIRST = """
 SELECT (least(
     (SELECT min(at) FROM orders_statuschange WHERE account_id = %(account)s),
@@ -290,14 +300,20 @@ WITH taken AS (
     ) RETURNING day
 ) SELECT DISTINCT day FROM taken
 """
-_SPANS_OF_DAYS = """
-    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers', (day + 1)::timestamp AT TIME ZONE 'Africa/Algiers'
+# The days that are summed up anew, and what came since.
+_SPANS_OF_SUMS = """
+    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers',
+        least((day + 1)::timestamp AT TIME ZONE 'Africa/Algiers', %(until)s)
     FROM unnest(%(days)s::date[]) AS day
+    UNION ALL
+    SELECT %(until)s, %(end)s
 """
 _SUM_UP = f"""
-WITH {_live(_SPANS_OF_DAYS, set(Dimension))}
-INSERT INTO orders_dayfigure (account_id, day, dimension, key, {", ".join(COLUMNS)})
+WITH {_live(_SPANS_OF_SUMS, set(Dimension))}
+INSERT INTO orders_dayfigure AS figure (account_id, day, dimension, key, {", ".join(COLUMNS)})
 SELECT %(account)s, live.* FROM live
+ON CONFLICT (account_id, dimension, day, key) DO UPDATE
+SET {", ".join(f"{name} = figure.{name} + EXCLUDED.{name}" for name in COLUMNS)}
 """  # noqa: S608  (our own text)
 
 
@@ -307,7 +323,7 @@ OVER_ALL: dict[str, Callable[[], bool]] = {}
 
 def over(cursor: Any, *, late: timedelta = timedelta()) -> date:
     """The last day of which, `late` after its end, nothing can be written any more without being noted."""
-    cursor.execute(_LAST_OVER.format(less=" - %(late)s"), {"late": late})
+    cursor.execute(_OVER, {"late": late})
     return cursor.fetchone()[0]
 
 
@@ -321,12 +337,13 @@ def take_changed(cursor: Any, account_id: UUID | None) -> set[date]:
 def due() -> list[UUID]:
     """The accounts for which `sum_up` has something to do."""
     with connection.cursor() as cursor:
-        cursor.execute(_DUE)
+        cursor.execute(_DUE, {"late": LATE})
         return [account_id for (account_id,) in cursor.fetchall()]
 
 
 def sum_up(account_id: UUID) -> bool:
-    """Sum up a week of the account's days that are over, and some of those that have changed; whether more is left.
+    """Sum up what happened to the account's orders since, a week of it at most, and some days that have changed;
+    whether more is left.
 
     One transaction. One at a time: nothing is done, and nothing left, while another is at it.
     """
@@ -336,33 +353,40 @@ def sum_up(account_id: UUID) -> bool:
             "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
         )
         cursor.execute(
-            "SELECT through FROM orders_summedup WHERE account_id = %(account)s FOR UPDATE SKIP LOCKED", parameters
+            "SELECT until, until > clock_timestamp() FROM orders_summedup"
+            " WHERE account_id = %(account)s FOR UPDATE SKIP LOCKED",
+            parameters,
         )
         if not (found := cursor.fetchone()):
             return False
-        (through,) = found
+        until, is_ahead = found
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        last = over(cursor)
-        days = take_changed(cursor, account_id)
-        more = len(days) == STEP
-        if through is None:
+        cursor.execute(_BEGAN)
+        (began,) = cursor.fetchone()
+        again = take_changed(cursor, account_id)
+        more = len(again) == STEP
+        if until is None:
             cursor.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
             cursor.execute(_FIRST, parameters)
             (first,) = cursor.fetchone()
-            through = last if first is None or first > last else date.fromordinal(first.toordinal() - 1)
-        end = max(through, min(last, date.fromordinal(through.toordinal() + STEP)))
-        days = {day for day in days if day <= through}
-        days |= {date.fromordinal(number) for number in range(through.toordinal() + 1, end.toordinal() + 1)}
-        if days:
+            until = began if first is None else min(began, days.start_of(first))
+        if is_ahead:  # the clock was put back: what happens now is dated before it
+            ahead = range(*(at.astimezone(days.ALGIERS).toordinal() for at in (began, until + timedelta(days=1))))
+            again |= {date.fromordinal(number) for number in ahead}
+            until = began
+        end = max(until, min(began, until + timedelta(days=STEP)))
+        if again or until < end:
             cursor.execute(
                 "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
-                {"account": account_id, "days": list(days)},
+                {"account": account_id, "days": list(again)},
             )
-            cursor.execute(_SUM_UP, _values(account_id, {"days": list(days)}, set(Dimension)))
-        cursor.execute(
-            "UPDATE orders_summedup SET through = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
-        )
-    return more or end < last
+            cursor.execute(
+                _SUM_UP, _values(account_id, {"days": list(again), "until": until, "end": end}, set(Dimension))
+            )
+            cursor.execute(
+                "UPDATE orders_summedup SET until = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
+            )
+    return more or end < began
 
 
 # Every day there is; those that are not summed up over all accounts are noted for nothing.
@@ -377,4 +401,4 @@ def begin_anew() -> None:
     """Forget what was summed up, of all accounts: it is read from the rows until `sum_up` has been through them."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_NOTE_ALL)
-        cursor.execute("UPDATE orders_summedup SET through = NULL")
+        cursor.execute("UPDATE orders_summedup SET until = NULL")

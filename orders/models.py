@@ -503,17 +503,17 @@ class DayFigure(models.Model):
 
 
 class SummedUp(models.Model):
-    """Up to which day an account's days stand in DayFigure: this one too; none yet without it."""
+    """Until when what happened to an account's orders stands in DayFigure; nothing yet without it."""
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, related_name="+", primary_key=True)
-    through = models.DateField(null=True)
+    until = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
-        return str(self.through)
+        return str(self.until)
 
 
 class ChangedDay(models.Model):
-    """A day before today on which something of the account's orders is no longer as it was.
+    """A day on which something of the account's orders is no longer as it was.
 
     Triggers append it in the transaction that changes it (migration `days`), so that no way of changing an order can
     forget it; until the day is summed up anew, its figures are read from the rows. They append it twice: for the

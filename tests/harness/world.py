@@ -118,7 +118,7 @@ def _furnish(account: Account, phones: str, world: World) -> None:
     Erasure.objects.create(account=account, actor="x", order_count=1)
     ShippingFee.objects.create(account=account, wilaya_code="16", home=400)
     yesterday = days.today() - timedelta(days=1)
-    SummedUp.objects.create(account=account, through=yesterday)
+    SummedUp.objects.create(account=account, until=days.start_of(days.today()))
     for dimension in DayFigure.Dimension.values:
         counts = {"new_count": 90, "confirmed_count": 40, "canceled_count": 20, "refused_count": 20}
         DayFigure.objects.create(account=account, day=yesterday, dimension=dimension, key="x", **counts)

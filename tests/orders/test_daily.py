@@ -197,7 +197,7 @@ class Life:
         lifecycle.return_order(order.id, actor=SUPERVISOR)
 
     def date_back(self, order: Order) -> None:
-        by = timedelta(days=self.chance.choice([0.3, 1, 1, 2, 5, 40]))
+        by = timedelta(days=self.chance.choice([0.001, 0.3, 1, 1, 2, 5, 40]))
         orders = Order.objects.filter(account_id=order.account_id, id__lte=order.id)
         ids = list(orders.values_list("id", flat=True))
         orders.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
@@ -240,7 +240,7 @@ def test_figures_are_what_the_rows_say_whatever_happened(
     sum_up_days()
     assert not daily.due()
     assert not ChangedDay.objects.exists()
-    assert set(SummedUp.objects.values_list("through", flat=True)) == {days.today() - timedelta(days=1)}
+    assert not SummedUp.objects.filter(until=None).exists()
     for account in life.accounts:
         assert_equal(account)
         assert_equal(account, days.today() - timedelta(days=6))
@@ -251,6 +251,67 @@ def test_figures_are_what_the_rows_say_whatever_happened(
     sum_up_days()
     for account in life.accounts:
         assert_equal(account)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_came_since_is_added_to_the_sums(alice: Account, monkeypatch: Any) -> None:
+    agent = factories.AgentFactory()
+    waiting = factories.make_order(alice)
+    for number in range(1, 4):
+        order = factories.make_order(alice, source="facebook")
+        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
+        lifecycle.confirm(order.id, actor=SUPERVISOR)
+        assert_equal(alice)
+        assert daily.due() == ([alice.id] if number == 1 else [])  # what came in the last minutes can wait
+        assert daily.sum_up(alice.id) is False
+        of_facebook = DayFigure.objects.filter(dimension=Dimension.SOURCE, key="facebook")
+        assert sum(of_facebook.values_list("confirmed_count", flat=True)) == number
+        assert not StatusChange.objects.filter(at__gt=SummedUp.objects.get().until).exists()
+        assert_equal(alice)
+    assert daily.due() == []
+    editing.edit(waiting.id, editing.Edit(total_amount=Decimal(7)), actor=SUPERVISOR)
+    assert ChangedDay.objects.filter(account=alice).exists()
+    assert_equal(alice)
+    assert daily.due() == [alice.id]
+    daily.sum_up(alice.id)
+    assert not ChangedDay.objects.filter(account=alice).exists()
+    assert_equal(alice)
+    factories.make_order(alice)
+    monkeypatch.setattr(daily, "LATE", timedelta(0))
+    assert daily.due() == [alice.id]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(days=3)], ids=str)
+def test_sums_of_a_clock_that_was_ahead_are_made_anew(ahead: timedelta, alice: Account) -> None:
+    factories.make_order(alice)
+    daily.sum_up(alice.id)
+    Order.objects.update(created_at=F("created_at") + ahead)
+    StatusChange.objects.update(at=F("at") + ahead)
+    DayFigure.objects.update(day=F("day") + ahead)
+    ChangedDay.objects.all().delete()
+    SummedUp.objects.update(until=F("until") + ahead)
+    factories.make_order(alice)
+    assert daily.due() == [alice.id]
+    daily.sum_up(alice.id)
+    assert daily.due() == []
+    summary = daily.read(alice.id, LONG, days.today() + timedelta(days=9), today=days.today())
+    assert (summary.total.new_count, summary.waiting[0]) == (2, 2)
+
+
+def test_what_the_version_before_sums_up_is_made_anew(alice: Account) -> None:
+    """It sums up whole days, writes the last of them, and takes notes of today as if they were for nothing."""
+    factories.make_order(alice)
+    daily.sum_up(alice.id)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE orders_summedup SET through = through")
+        cursor.execute("SELECT through FROM orders_summedup")
+        assert cursor.fetchone() == (days.today() - timedelta(days=1),)
+    assert SummedUp.objects.get().until is None
+    assert_equal(alice)
+    assert daily.due() == [alice.id]
+    daily.sum_up(alice.id)
+    assert_equal(alice)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -268,7 +329,10 @@ def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None
             connections.close_all()
 
     def over() -> date:
-        return one(daily._OVER.replace("'Africa/Algiers'", f"interval '{ahead} seconds'"))
+        return one(
+            daily._OVER.replace("'Africa/Algiers'", f"interval '{ahead} seconds'").replace("%(late)s", "%s"),
+            timedelta(),
+        )
 
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(hold)
@@ -285,12 +349,14 @@ def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(alice: Account, charlie: Account) -> None:
+@pytest.mark.parametrize("past", [timedelta(days=3), timedelta(0)], ids=["days-ago", "today"])
+def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
+    past: timedelta, alice: Account, charlie: Account
+) -> None:
     agent = factories.AgentFactory()
     for account in (alice, charlie):
         for _ in range(6):
             factories.make_order(account)
-    past = timedelta(days=3)
     Order.objects.update(created_at=F("created_at") - past, updated_at=F("updated_at") - past)
     StatusChange.objects.update(at=F("at") - past)
     done = Flag()
@@ -306,12 +372,15 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(alice: A
             editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=SUPERVISOR)
             note = lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
             assert note
+            lifecycle.confirm(factories.make_order(account).id, actor=SUPERVISOR)
             CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - timedelta(days=number % 3))
 
     with ThreadPoolExecutor(2) as pool:
         others = [pool.submit(sum_up) for _ in range(2)]
-        at_once(6, work)
-        done.set()
+        try:
+            at_once(6, work)
+        finally:
+            done.set()
         for other in others:
             other.result()
     for account in (alice, charlie):

@@ -324,7 +324,7 @@ def test_a_year_of_days_is_a_small_page(language: str, browser: Client, alice: A
         for number in range(1, 366)
         for dimension, key in [("all", ""), *(("source", f"source {number} {'x' * 40}") for number in range(40))]
     )  # fmt: skip
-    SummedUp.objects.create(account=alice, through=today - timedelta(days=1))
+    SummedUp.objects.create(account=alice, until=days.start_of(today))
     browser.cookies["django_language"] = language
     for by in home_page.DIVISIONS:
         answer = browser.get(f"{HOME}?by={by}&first={today - timedelta(days=365)}&last={today}")
