@@ -6,8 +6,8 @@ Two services run side by side, one with each number of orders, a fifth of them p
 not yet due, promised calls, orders for review, customers with several orders. They are measured in turns, so that a
 machine whose speed drifts does so for both. Each of fifty agents, on a connection of their own, presses Next order and
 reads the call screen, which is timed as a whole, talks for some 20 seconds, notes that nobody answered, and so on.
-Before that they do the same without talking, as fast as screens may be pressed: the processor time of all processes
-of the service is counted there, where little else than screens is done.
+Before that they press Next order and read the screen alone, as fast as they may, and their customers are set free by
+SQL: the processor time of all processes of the service is counted there, where little else than screens is done.
 """
 
 import argparse
@@ -24,6 +24,8 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+
+import psycopg
 
 from benchmarks import service
 from benchmarks.orders import psql
@@ -119,6 +121,12 @@ class Desk:
     orders: int
     sessions: list[str]
 
+    def __post_init__(self) -> None:
+        self.connection = psycopg.connect(self.database, autocommit=True)  # shared by agents, one at a time
+
+    def free(self, screen: str) -> None:
+        self.connection.execute("DELETE FROM agents_claim WHERE id = %s", [screen.strip("/").split("/")[-1]])
+
     @property
     def database(self) -> str:
         return database_url(Path(self.running.environ["DATA_DIR"]))
@@ -130,10 +138,13 @@ class Desk:
 
 
 class Agent(threading.Thread):
-    """Presses Next order, reads the screen, talks, notes that nobody answered, for so many seconds."""
+    """Presses Next order, reads the screen, talks, notes that nobody answered, for so many seconds. Who does not talk
+    (`talks` is 0) has the customer set free, and reads on.
+    """
 
     def __init__(self, desk: Desk, session: str, start: threading.Barrier, seconds: float, talks: float) -> None:
         super().__init__()
+        self.desk = desk
         self.address = urlsplit(desk.running.url)
         self.headers = {"Cookie": f"sessionid={session}; csrftoken={CSRF}", "X-CSRFToken": CSRF}
         self.begin, self.seconds, self.talks, self.waits, self.served = start, seconds, talks, [], []
@@ -152,7 +163,10 @@ class Agent(threading.Thread):
             assert status == 200, status
             self.waits.append(time.perf_counter() - began)
             self.served.append(screen)
-            self.let_go(screen, page)
+            if self.talks:
+                self.let_go(screen, page)
+            else:
+                self.desk.free(screen)
 
     def let_go(self, screen: str, page: str) -> None:
         seen = re.findall(r'name="seen" value="([^"]+)"', page)
@@ -208,9 +222,9 @@ def main() -> None:
     options = parser.parse_args()
     with service.running(LOG_LEVEL="WARNING") as first, service.running(LOG_LEVEL="WARNING") as second:
         small, large = prepare(first, SMALL), prepare(second, options.orders)
-        work(small, 12, READS)  # caches and prepared statements
+        work(large, 5, 0)  # caches and prepared statements
         so_far = worked()
-        parts = shares(so_far, len(work(large, 30, READS)))
+        parts = shares(so_far, len(work(large, 20, 0)))
         parts.pop("python", None)  # the agents
         print(f"  processor time of a screen, ms: {parts}", flush=True)
         before = large.read_whole()

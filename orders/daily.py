@@ -277,7 +277,7 @@ WHERE summed.until IS NULL OR summed.until > clock_timestamp()
         SELECT FROM orders_callnote n
         WHERE n.account_id = account.id AND n.created_at >= summed.until AND n.created_at < now() - %(late)s
     )
-ORDER BY account.id
+ORDER BY summed.until NULLS FIRST, account.id
 """
 # Whoever writes orders does so as we do, so that we see their transactions; a row is dated no earlier than the start of
 # its transaction, or else a trigger notes its day.
@@ -335,7 +335,7 @@ def take_changed(cursor: Any, account_id: UUID | None) -> set[date]:
 
 
 def due() -> list[UUID]:
-    """The accounts for which `sum_up` has something to do."""
+    """The accounts for which `sum_up` has something to do; who has waited longest comes first."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, {"late": LATE})
         return [account_id for (account_id,) in cursor.fetchall()]
