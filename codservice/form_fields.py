@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.forms.utils import flatatt
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from codservice import days, values
@@ -124,7 +124,7 @@ class LongSelect(forms.Select):
             "\n",
             '<option value="{}"{}>{}</option>',
             (
-                ("" if key is None else key, mark_safe(" selected") if str(key) in chosen else "", label)
+                ("" if key is None else key, " selected" if str(key) in chosen else "", label)
                 for key, label in self.choices
             ),
         )

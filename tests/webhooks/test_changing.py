@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from codservice.accounts.models import Account
-from tests.harness.background import at_once
+from tests.harness.background import at_once, eventually
 from tests.harness.client import ApiClient
 from webhooks import delivery, events, recovery, registry
 from webhooks.models import Delivery, Event, Recovery, Webhook
@@ -187,7 +187,20 @@ def recover(api: ApiClient, webhook: Webhook, **times: Any) -> dict[str, Any]:
     times = {"since": timezone.now() - timedelta(hours=6), **times}
     answer = api.post(f"{WEBHOOKS}/{webhook.id}/recover", {name: at.isoformat() for name, at in times.items()})
     assert answer.status_code == 202, answer.json()
+    assert answer.json()["has_more"] is Recovery.objects.exists()
     return answer.json()
+
+
+def rest() -> int:
+    """How many deliveries a worker adds: for a moment what ends in another database of the server holds them up."""
+    counts: list[int] = []
+
+    def is_over() -> bool:
+        counts.append(recovery.go_on())
+        return not Recovery.objects.exists()
+
+    eventually(is_over)
+    return sum(counts)
 
 
 def test_what_failed_was_dropped_or_was_missed_is_sent_once_and_oldest_first(
@@ -212,16 +225,16 @@ def test_what_failed_was_dropped_or_was_missed_is_sent_once_and_oldest_first(
     others = statuses(other)
     bodies = dict(Delivery.objects.filter(webhook=webhook, status="failed").values_list("id", "event__body"))
 
-    assert recover(api, webhook) == {"deliveries": 10, "has_more": False}
+    assert recover(api, webhook)["deliveries"] + rest() == 10
 
     assert statuses(webhook) == {"pending": 10, "delivered": 4}
     assert statuses(other) == others
-    assert recover(api, webhook) == {"deliveries": 0, "has_more": False}
+    assert recover(api, webhook)["deliveries"] + rest() == 0
     sent = attempt()
     told = {event.id: event.created_at for event in Event.objects.filter(kind=KIND)}
     assert [told[id_] for id_ in sent] == sorted(told[id_] for id_ in sent)
     assert statuses(webhook) == {"delivered": 14}
-    assert recover(api, webhook)["deliveries"] == 0
+    assert recover(api, webhook)["deliveries"] + rest() == 0
     assert not Recovery.objects.exists()
     assert dict(Delivery.objects.filter(id__in=bodies).values_list("id", "event__body")) == bodies
 
@@ -233,8 +246,9 @@ def test_a_time_is_chosen(alice: Account, api: ApiClient, webhook: Webhook) -> N
     Webhook.objects.update(events=[KIND])
     now = timezone.now()
 
-    assert recover(api, webhook, since=now - timedelta(hours=4), until=now - timedelta(hours=2))["deliveries"] == 1
-    assert recover(api, webhook)["deliveries"] == 2
+    times = {"since": now - timedelta(hours=4), "until": now - timedelta(hours=2)}
+    assert recover(api, webhook, **times)["deliveries"] + rest() == 1
+    assert recover(api, webhook)["deliveries"] + rest() == 2
 
 
 @pytest.mark.parametrize(
@@ -278,7 +292,7 @@ def test_what_an_answer_leaves_is_gone_on_with(
     assert statuses(webhook) == {}
     monkeypatch.setattr(recovery, "SECONDS", 5)
 
-    assert recovery.go_on() == 10
+    assert rest() == 10
 
     assert statuses(webhook) == {"pending": 10}
     assert not Recovery.objects.exists()
@@ -296,9 +310,8 @@ def test_recoveries_at_once_send_nothing_twice(alice: Account, webhook: Webhook)
         return recovery.recover(alice.id, webhook.id, since=since).deliveries
 
     counts = at_once(4, work)
-    recovery.go_on()
 
-    assert sum(counts) >= 40 - 3 * 3
+    assert sum(counts) + rest() >= 40 - 3 * 3
     assert statuses(webhook) == {"pending": 40}
     assert not Recovery.objects.exists()
 
@@ -314,7 +327,7 @@ def test_one_that_is_deleted_meanwhile_ends_it(
     registry.delete(alice.id, webhook.id)
     monkeypatch.setattr(recovery, "SECONDS", 5)
 
-    assert recovery.go_on() == 0
+    assert rest() == 0
     assert not Recovery.objects.exists()
     assert statuses(webhook) == {}
 
@@ -330,5 +343,6 @@ def test_a_batch_costs_the_same_whatever_is_in_it(
     with CaptureQueriesContext(connection) as queries:
         recovered = recovery.recover(alice.id, webhook.id, since=timezone.now() - timedelta(hours=1))
 
-    assert recovered == (500, True)
+    assert recovered.is_over is not Recovery.objects.exists()
+    assert recovered.deliveries + rest() == 500
     assert len(queries) <= 8  # two transactions: begin; lock, step, end
