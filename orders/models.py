@@ -207,6 +207,10 @@ class Order(models.Model):
             models.Index(
                 F("account"), F("status"), F("created_at").desc(), F("id").desc(), name="order_list_by_status"
             ),
+            # The same with `wilaya`, counted with `status` or without by the index alone.
+            models.Index(
+                fields=["account", "wilaya_code", "-created_at", "-id"], include=["status"], name="order_list_by_wilaya"
+            ),
             # What has changed since: `updated_from`, `sort=updated_at`.
             models.Index(F("account"), F("updated_at").desc(), F("id").desc(), name="order_list_by_update"),
             # All orders of one customer, of any merchant: the console, and the list's `phone`.

@@ -20,6 +20,7 @@ from codservice.long_lists import is_beyond
 from codservice.wire import dump_json
 
 MAX_PAGE = 1_000_000_000
+FAR = 1000  # rows before a page
 MAX_CURSOR = 2000  # characters; of the longest SKU it has some 1 100
 _SIGNER = signing.Signer(salt="codservice.api.paging", sep=".")
 
@@ -83,8 +84,8 @@ class Pages(BasePagination):
         if start >= total:
             return []
         if start <= total // 2:
-            return list(queryset[start:stop])
-        return list(queryset.reverse()[total - stop : total - start])[::-1]
+            return list(_far(queryset, start, stop))
+        return list(_far(queryset.reverse(), total - stop, total - start))[::-1]
 
     def meta(self) -> PageMeta | CursorMeta:
         """Of the page that `paginate_queryset` gave."""
@@ -149,6 +150,13 @@ class Pages(BasePagination):
                 "schema": {"type": "string", "maxLength": MAX_CURSOR},
             },
         ]
+
+
+def _far(queryset: QuerySet, start: int, stop: int) -> QuerySet:
+    """The rows between; where many come before them, these are passed by in the list's index and not read."""
+    if start < FAR:
+        return queryset[start:stop]
+    return queryset.filter(pk__in=queryset.values("pk")[start:stop])
 
 
 _READ = {"t": datetime.fromisoformat, "u": UUID, "s": str, "i": int}

@@ -7,7 +7,9 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
+from codservice.api import paging
 from orders.models import Order, Status
 from tests.factories import make_order, make_orders
 
@@ -79,6 +81,39 @@ def test_the_pages_together_are_all_orders_in_their_order(api, many, sort, per_p
         assert ids(answer) == expected[(page - 1) * per_page : page * per_page]
         meta = {"total": 47, "per_page": per_page, "current_page": page, "last_page": last_page}
         assert answer.json()["meta"] == meta
+
+
+@pytest.mark.parametrize("query", ["", "sort=updated_at", "status=confirmed,shipped", "wilaya=16", "phone=0550123456"])
+def test_a_far_page_is_the_same_page(api, many, query, monkeypatch):
+    def pages():
+        return [ids(api.get(f"{ORDERS}?per_page=3&page={page}&{query}")) for page in range(1, 18)]
+
+    near = pages()
+    monkeypatch.setattr(paging, "FAR", 0)
+    assert near[1]
+    assert pages() == near
+
+
+def test_rows_before_a_far_page_are_not_read(api, many, monkeypatch):
+    monkeypatch.setattr(paging, "FAR", 1)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off")
+    for query, index in (("", "order_list"), ("&status=confirmed", "order_list_by_status"),
+                         ("&wilaya=16", "order_list_by_wilaya")):  # fmt: skip
+        plan = plan_of(api, f"{ORDERS}?per_page=2&page=3{query}", "IN (SELECT")
+        assert re.search(rf"Limit.*\n.*Index Only Scan using {index} ", plan), plan
+    plan = plan_of(api, f"{ORDERS}?wilaya=16&status=confirmed,canceled", "COUNT(*)")
+    assert "Index Only Scan using order_list_by_wilaya " in plan, plan
+
+
+def plan_of(api, path, part):
+    """How the one statement of a call is executed that has this in it."""
+    with CaptureQueriesContext(connection) as queries:
+        assert api.get(path).status_code == 200
+    (sql,) = (each["sql"] for each in queries if part in each["sql"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {sql}")
+        return "\n".join(row[0] for row in cursor.fetchall())
 
 
 @pytest.mark.parametrize("page", [5, 1000, 1_000_000_000])

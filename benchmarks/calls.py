@@ -1,0 +1,252 @@
+"""How fast the other calls are, against what PostgreSQL itself does for them.
+
+    make bench-calls
+
+As in `orders.py`: one run on one machine, in turns, ratios of medians. Reads are measured against pgbench sending the
+queries that they stand for, a bulk update of stock against pgbench writing the same rows in one commit, the whole
+inventory against COPY of the same columns to the client.
+"""
+
+import itertools
+import json
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from benchmarks import load, service
+from benchmarks.deliveries import receiver
+from benchmarks.orders import CLIENTS, PROGRAMS, psql
+from benchmarks.shares import pids, shares, worked
+from codservice.data_folder import database_url
+
+SECONDS = 5.0
+TURNS = 5
+CONFIRMED = 20_000
+ENTRIES = 100  # of a bulk update
+CATALOGS = (1_000, 100_000)
+CHANGES = 300
+
+FILL = """
+WITH made AS (
+    INSERT INTO orders_order (id, account_id, status, version, customer_name, customer_phone, phone_e164,
+        customer_address, customer_wilaya, wilaya_code, customer_commune, commune_code, total_amount, shipping_fee,
+        notes, cancel_reason, created_at, updated_at)
+    SELECT gen_random_uuid(), '{account}', CASE WHEN n <= {confirmed} THEN 'confirmed' ELSE 'canceled' END, 1,
+        'Customer ' || n, '05' || lpad(n::text, 8, '0'), '+2135' || lpad(n::text, 8, '0'), 'rue ' || n, '16', '16', '',
+        NULL, 1000 + n % 9000, 400, '', '', now() - n * interval '1 second', now() - n * interval '1 second'
+    FROM generate_series(1, 2 * {confirmed}) AS n RETURNING id, account_id, created_at
+), lines AS (
+    INSERT INTO orders_orderitem (id, account_id, order_id, position, product_name, quantity, unit_price, attributes)
+    SELECT gen_random_uuid(), account_id, id, position, 'Robe', 1, 500, '{{"size": "M"}}'
+    FROM made CROSS JOIN generate_series(0, 1) AS position
+), moves AS (
+    INSERT INTO orders_statuschange (account_id, order_id, to_status, at, actor, reason)
+    SELECT account_id, id, 'pending_confirmation', created_at, 'API key shop', '' FROM made
+)
+SELECT id FROM made LIMIT 1000
+"""
+LIST = """
+SELECT id, status, customer_name, customer_phone, wilaya_code, total_amount, created_at, updated_at
+FROM orders_order WHERE account_id = '{account}' AND status = 'confirmed' ORDER BY created_at DESC, id DESC LIMIT 15;
+SELECT count(*) FROM orders_order WHERE account_id = '{account}' AND status = 'confirmed';
+"""
+# The statement of the call itself, with the two ids that it is executed with left open.
+STATEMENT = """
+from uuid import UUID
+from orders.models import Order
+orders = Order.objects.filter(account_id=UUID(int=0), id=UUID(int=1)).with_detail().values()
+sql, parameters = orders.query.sql_with_params()
+assert [parameter.int for parameter in parameters] == [0, 1]
+print(sql)
+"""
+UPDATE = """
+\\set first random(1, {last})
+\\set quantity random(1, 100000)
+BEGIN;
+SELECT id, sku, stock_quantity FROM inventory_product WHERE account_id = '{account}'
+    AND sku = ANY(ARRAY(SELECT 'SKU-' || n FROM generate_series(:first, :first + {entries} - 1) AS n)) ORDER BY id
+    FOR NO KEY UPDATE;
+UPDATE inventory_product SET stock_quantity = :quantity, updated_at = now() WHERE account_id = '{account}'
+    AND sku = ANY(ARRAY(SELECT 'SKU-' || n FROM generate_series(:first, :first + {entries} - 1) AS n));
+INSERT INTO inventory_stockmovement (account_id, product_id, old_quantity, new_quantity, at, actor)
+SELECT account_id, id, 0, :quantity, now(), 'API key shop' FROM inventory_product WHERE account_id = '{account}'
+    AND sku = ANY(ARRAY(SELECT 'SKU-' || n FROM generate_series(:first, :first + {entries} - 1) AS n));
+WITH event AS (
+    INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at, position)
+    SELECT gen_random_uuid(), '{account}', 'inventory.updated', repeat('x', 230), '', now(), 0
+    FROM generate_series(1, {entries}) RETURNING id, account_id, created_at
+)
+INSERT INTO webhooks_delivery
+    (id, account_id, webhook_id, event_id, status, attempt_count, retries_left, next_attempt_at, created_at)
+SELECT gen_random_uuid(), event.account_id, w.id, event.id, 'pending', 0, 3, now() + interval '1 day', event.created_at
+FROM event JOIN webhooks_webhook w ON w.account_id = event.account_id;
+COMMIT;
+"""
+CATALOG = """
+INSERT INTO inventory_product (id, account_id, sku, name, price, stock_quantity, is_active, image_url, script,
+    created_at, updated_at)
+SELECT gen_random_uuid(), '{account}', 'SKU-' || n, 'Product ' || n, 1500, 10, true, '', '', now(), now()
+FROM generate_series(1, {count}) AS n
+"""
+
+
+def main() -> None:
+    with service.running(WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING") as running:
+        url = database_url(Path(running.environ["DATA_DIR"]))
+        result = reads(running, url) | catalogs(running, url) | updates(running, url) | one_change(running, url)
+    print(json.dumps(result))
+
+
+def reads(running: service.Service, url: str) -> dict[str, float]:
+    """A page of a filtered list with its exact total, and one order."""
+    key, account = _shop(running, url, "reads")
+    ids = psql(url, FILL.format(account=account, confirmed=CONFIRMED)).split()
+    psql(url, f"CREATE TABLE bench_order AS SELECT row_number() OVER () AS n, id AS order_id FROM orders_order "
+              f"WHERE account_id = '{account}' LIMIT 1000; ALTER TABLE bench_order ADD PRIMARY KEY (n)")  # fmt: skip
+    psql(url, "VACUUM ANALYZE")
+    statement = running.manage("shell", "-v0", "-c", STATEMENT)
+    read = "\\set n random(1, 1000)\n" + statement % (f"'{account}'", "(SELECT order_id FROM bench_order WHERE n = :n)")
+    orders = f"{running.url}/api/v1/orders"
+    page = load.request_bytes("GET", f"{orders}?status=confirmed", key)
+    each = [load.request_bytes("GET", f"{orders}/{id_}", key) for id_ in ids]
+    return {
+        "list_vs_pgbench": _against(url, orders, lambda client: itertools.repeat(page), LIST.format(account=account)),
+        "read_vs_pgbench": _against(url, orders, lambda client: itertools.cycle(each), read),
+    }
+
+
+def catalogs(running: service.Service, url: str) -> dict[str, float]:
+    """The whole inventory: its time against COPY, and what the web processes grow by beside a small one."""
+    result, peaks = {}, []
+    for count in CATALOGS:
+        key, account = _shop(running, url, f"catalog{count}")
+        psql(url, CATALOG.format(account=account, count=count))
+        psql(url, "VACUUM ANALYZE inventory_product")
+        session = _session(key)
+        copy = (
+            "COPY (SELECT id, sku, name, price, stock_quantity, is_active, updated_at FROM inventory_product"
+            f" WHERE account_id = '{account}' ORDER BY sku) TO STDOUT"
+        )
+        rows = []
+        for _ in range(TURNS):
+            began = time.perf_counter()
+            answer = session.get(f"{running.url}/api/v1/inventory")
+            ours = time.perf_counter() - began
+            assert answer.content.count(b'"sku"') == count
+            began = time.perf_counter()
+            subprocess.run([PROGRAMS / "psql", url, "-XAtqc", copy], check=True, stdout=subprocess.DEVNULL)
+            rows.append((ours, time.perf_counter() - began))
+        result["inventory_vs_copy"] = round(statistics.median(ours / theirs for ours, theirs in rows), 2)
+        result["inventory_ms"] = round(statistics.median(ours for ours, _ in rows) * 1000)
+        peaks.append(_web_peak_mb())
+    return result | {"inventory_growth_mb": round(peaks[1] - peaks[0], 1)}
+
+
+def updates(running: service.Service, url: str) -> dict[str, float]:
+    """A bulk update of stock that two webhooks hear of, which answer nothing: the rows are what counts."""
+    key, account = _shop(running, url, "updates")
+    last = 10_000
+    psql(url, CATALOG.format(account=account, count=last))
+    for number in range(2):  # which nobody serves, so that deliveries are written and hardly any is sent
+        _webhook(running, key, f"http://127.0.0.1:{service.free_port()}/{number}")
+    inventory = f"{running.url}/api/v1/inventory"
+
+    def puts(client: int) -> Iterator[bytes]:
+        for number in itertools.count(client * 1_000):
+            first = number * ENTRIES % (last - ENTRIES) + 1
+            entries = [{"sku": f"SKU-{n}", "quantity": number % 1000} for n in range(first, first + ENTRIES)]
+            yield load.request_bytes("PUT", inventory, key, json.dumps({"updates": entries}).encode())
+
+    script = UPDATE.format(account=account, entries=ENTRIES, last=last - ENTRIES)
+    return {"update_vs_pgbench": _against(url, inventory, puts, script)}
+
+
+def one_change(running: service.Service, url: str) -> dict[str, float]:
+    """Processor time of all processes for a change of one product's stock, until its webhook has arrived."""
+    key, account = _shop(running, url, "change")
+    psql(url, CATALOG.format(account=account, count=1000))
+    inventory, count = f"{running.url}/api/v1/inventory", itertools.count()
+    with receiver() as hook:
+        _webhook(running, key, f"{hook}/hook")
+
+        def change() -> bytes:
+            entry = {"sku": f"SKU-{1 + next(count) % 1000}", "quantity": 1 + next(count)}
+            return load.request_bytes("PUT", inventory, key, json.dumps({"updates": [entry]}).encode())
+
+        load.drive(inventory, lambda client: iter(change, None), clients=CLIENTS, seconds=2)
+        _arrived(url, account)
+        before = worked()
+        done = load.drive(inventory, lambda client: iter(change, None), clients=CLIENTS, seconds=2 * SECONDS)
+        _arrived(url, account)
+        parts = shares(before, len(done.latencies))
+    parts.pop("python", None)  # the client and the receiver
+    print(f"  processor time of one change until it has arrived, ms: {parts}")
+    return {"change_cpu_ms": round(sum(parts.values()), 2), "changes_per_second": round(done.rate)}
+
+
+def _arrived(url: str, account: str) -> None:
+    while psql(url, f"SELECT 1 FROM webhooks_delivery WHERE account_id = '{account}' AND status = 'pending' LIMIT 1"):
+        time.sleep(0.05)
+
+
+def _shop(running: service.Service, url: str, name: str) -> tuple[str, str]:
+    key = running.make_key(name)
+    return key, psql(url, f"SELECT id FROM accounts_account WHERE name = '{name}' AND live_id IS NULL")
+
+
+def _session(key: str) -> requests.Session:
+    session = requests.Session()
+    session.headers["Authorization"] = f"Bearer {key}"
+    return session
+
+
+def _webhook(running: service.Service, key: str, url: str) -> None:
+    body = {"url": url, "events": ["inventory.updated"]}
+    _session(key).post(f"{running.url}/api/v1/webhooks", json=body).raise_for_status()
+
+
+def _web_peak_mb() -> float:
+    """Of the web processes together, from their start on."""
+    peaks = [re.search(r"Name:\tcod-web\n(?s:.*)VmHWM:\s+(\d+)", _status(pid)) for pid in pids()]
+    return sum(int(peak[1]) for peak in peaks if peak) / 1024
+
+
+def _status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return ""
+
+
+def _against(url: str, target: str, asked: Callable[[int], Iterator[bytes]], script: str) -> float:
+    load.drive(target, asked, clients=CLIENTS, seconds=2)
+    ratios = []
+    for turn in range(TURNS):
+        ours = load.drive(target, asked, clients=CLIENTS, seconds=SECONDS)
+        assert set(ours.statuses) == {200}, ours.statuses
+        theirs = _pgbench(url, script)
+        ratios.append(ours.rate / theirs)
+        print(f"turn {turn + 1}: service {ours.rate:8.0f}/s   pgbench {theirs:8.0f}/s   ratio {ratios[-1]:.3f}")
+    return round(statistics.median(ratios), 3)
+
+
+def _pgbench(url: str, text: str) -> float:
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
+        script.write(text)
+        script.flush()
+        command: list[Any] = [PROGRAMS / "pgbench", "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "1"]
+        done = subprocess.run(
+            [*command, "-T", str(int(SECONDS)), "-f", script.name, url], check=True, capture_output=True, text=True
+        )
+    return float(re.search(r"tps = ([0-9.]+)", done.stdout)[1])  # type: ignore[index]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""How lists of orders stay as fast as they grow: any page, any filter, with exact totals.
+
+    make bench-lists
+
+One account's orders among many more of others, asked by one client on one connection, in turns; what is compared with
+the first page is the p50 of the whole request. It takes disk: 4 GB for each million orders.
+"""
+
+import argparse
+import itertools
+import json
+import statistics
+from pathlib import Path
+
+from benchmarks import load, service
+from benchmarks.orders import psql
+from codservice.data_folder import database_url
+
+FEW, OWN, ALL = 10_000, 2_000_000, 10_000_000
+CHUNK = 100_000
+OTHERS = 4  # accounts
+TURNS = 5
+SECONDS = 2.0
+
+# Order n of {orders}: names and places repeat as in a country, telephone numbers once in three.
+FILL = """
+SET synchronous_commit = off;
+INSERT INTO orders_order (id, account_id, status, version, customer_name, customer_phone, phone_e164, customer_address,
+    customer_wilaya, wilaya_code, customer_commune, commune_code, total_amount, shipping_fee, notes, cancel_reason,
+    external_id, created_at, updated_at)
+SELECT gen_random_uuid(), a.id, (ARRAY['pending_confirmation', 'confirmed', 'canceled', 'delivered'])[1 + n % 4], 1,
+    (ARRAY['Amine', 'Nadia', 'Karim', 'Yasmine', 'Sofiane', 'Meriem', 'Walid', 'Lynda'])[1 + n % 8] || ' '
+        || (ARRAY['Ben', 'Bou', 'Ait ', 'Had', 'Cher', 'Mez', 'Zer'])[1 + n % 7]
+        || (ARRAY['ali', 'med', 'kaci', 'jadi', 'if', 'iane', 'rouk', 'nane', 'sadi'])[1 + n / 7 % 9],
+    '05' || lpad((n / 3)::text, 8, '0'), '+2135' || lpad((n / 3)::text, 8, '0'),
+    'Cité ' || n % 40000 || ' logements', lpad((1 + n % 58)::text, 2, '0'), lpad((1 + n % 58)::text, 2, '0'), '', NULL,
+    1000 + n % 9000, 400, '', '', 'X-' || n,
+    now() - n * interval '10 seconds', now() - n * interval '10 seconds'
+FROM generate_series({first}, {last}) AS n
+JOIN (SELECT id, row_number() OVER (ORDER BY name) AS number FROM accounts_account WHERE name LIKE '{name}%'
+    AND live_id IS NULL) AS a ON a.number = 1 + n % {accounts};
+"""
+# Beat does so too, in its time.
+INDEX = """
+from orders import trigrams
+for account_id in trigrams.due():
+    while trigrams.index(account_id):
+        pass
+trigrams.settle()
+"""
+
+
+def filters(url: str, account: str) -> dict[str, str]:
+    """What is asked of the account's orders, one of which is taken for what is looked for."""
+    phone, number, day = psql(
+        url,
+        "SELECT customer_phone, external_id, created_at::date FROM orders_order"
+        f" WHERE account_id = '{account}' ORDER BY id LIMIT 1",
+    ).split("|")
+    return {
+        "none": "",
+        "status": "status=confirmed",
+        "phone": f"phone={phone}",
+        "external_id": f"external_id={number}",
+        "wilaya": "wilaya=31",
+        "a day": f"created_from={day}&created_to={day}",
+        "wilaya and status": "wilaya=31&status=confirmed,delivered",
+        "a day and wilaya": f"created_from={day}&created_to={day}&wilaya=31",
+        "q of a telephone": f"q={phone[-6:]}",
+        "q of an address": "q=Cit%C3%A9+3999+",
+        "q of a name": "q=nadia+benmed",
+        "q of half of them": "q=logements",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--orders", type=int, default=ALL, help=f"of all accounts (default: {ALL})")
+    parser.add_argument("--own", type=int, default=OWN, help=f"of them the account's (default: {OWN})")
+    options = parser.parse_args()
+    with service.running(LOG_LEVEL="WARNING") as running:
+        url = database_url(Path(running.environ["DATA_DIR"]))
+        few, _ = shop(running, url, "few", FEW)
+        many, account = shop(running, url, "many", options.own)
+        for number in range(OTHERS):
+            running.make_key(f"other{number}")
+        fill(url, "other", options.orders - options.own, OTHERS)
+        psql(url, "VACUUM ANALYZE")
+        running.manage("shell", "-v0", "-c", INDEX)
+        psql(url, "VACUUM ANALYZE")
+        asked = filters(url, account)
+        last = options.own // 15
+        pages = {"none": "", **{f"page {page}": f"page={page}" for page in (2, last // 4, last // 2, last)}}
+        first = p50(running, {"few": few, "many": many})
+        growth = round(first["many"] / first["few"], 3)
+        result = {"list_many_vs_few": growth, "list_p50_ms": round(first["many"] * 1000, 2)}
+        result["slowest_page"] = slowest(p50(running, dict.fromkeys(pages, many), pages))
+        result["slowest_filter"] = slowest(p50(running, dict.fromkeys(asked, many), asked))
+    print(json.dumps(result))
+
+
+def shop(running: service.Service, url: str, name: str, orders: int) -> tuple[str, str]:
+    """Its key and id, with so many orders."""
+    key = running.make_key(name)
+    fill(url, name, orders, 1)
+    return key, psql(url, f"SELECT id FROM accounts_account WHERE name = '{name}' AND live_id IS NULL")
+
+
+def fill(url: str, name: str, orders: int, accounts: int) -> None:
+    for first in range(1, orders + 1, CHUNK):
+        last = min(first + CHUNK - 1, orders)
+        psql(url, FILL.format(first=first, last=last, name=name, accounts=accounts))
+        print(f"  {name}: {last:>9} of {orders} orders", flush=True)
+
+
+def p50(running: service.Service, keys: dict[str, str], queries: dict[str, str] | None = None) -> dict[str, float]:
+    """Seconds, by the names in `keys`, which ask by turns."""
+    rounds: dict[str, list[float]] = {name: [] for name in keys}
+    for _ in range(TURNS):
+        for name, key in keys.items():
+            query = (queries or {}).get(name, "")
+            request = load.request_bytes("GET", f"{running.url}/api/v1/orders{query and '?'}{query}", key)
+            requests = itertools.repeat(request)
+            done = load.drive(running.url, lambda client, requests=requests: requests, clients=1, seconds=SECONDS)
+            assert set(done.statuses) == {200}, (name, done.statuses)
+            rounds[name].append(done.p50)
+    return {name: statistics.median(each) for name, each in rounds.items()}
+
+
+def slowest(seconds: dict[str, float]) -> float:
+    """How many times the first page the slowest takes."""
+    times = {name: each / seconds["none"] for name, each in seconds.items()}
+    for name, each in seconds.items():
+        print(f"  {name:20} {each * 1000:9.2f} ms  {times[name]:7.2f} times the first page", flush=True)
+    return round(max(times.values()), 2)
+
+
+if __name__ == "__main__":
+    main()
