@@ -9,7 +9,7 @@ PIP_PIN := pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375b
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
 PYTEST_ARGS ?= -n 3
 
-.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman clean bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth images lighthouse browser languages messages extract
+.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman clean bench bench-calls bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth bench-lists bench-mix bench-starts images lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -79,6 +79,21 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 
 postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the OpenAPI description
 	$(BIN)/python -m tests.docs.postman
+
+bench: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure all of it, for hours; ends with one JSON object (PARTS="orders calls …")
+	$(BIN)/python -W ignore -m benchmarks $(PARTS)
+
+bench-calls: install $(VENV)/.embedded ## Measure the other calls
+	$(BIN)/python -W ignore -m benchmarks.calls
+
+bench-lists: install $(VENV)/.embedded ## Measure long lists
+	$(BIN)/python -W ignore -m benchmarks.lists
+
+bench-mix: install $(VENV)/.embedded ## Measure how steady a mix of calls is
+	$(BIN)/python -W ignore -m benchmarks.mix
+
+bench-starts: install ## Measure starts and idle memory
+	$(BIN)/python -W ignore -m benchmarks.starts
 
 bench-deliveries: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure deliveries
 	$(BIN)/python -W ignore -m benchmarks.deliveries

@@ -23,7 +23,7 @@ import requests
 from benchmarks import load, service
 from benchmarks.deliveries import receiver
 from benchmarks.orders import CLIENTS, PROGRAMS, psql
-from benchmarks.shares import pids, shares, worked
+from benchmarks.shares import shares, worked
 from codservice.data_folder import database_url
 
 SECONDS = 5.0
@@ -214,7 +214,7 @@ def _webhook(running: service.Service, key: str, url: str) -> None:
 
 def _web_peak_mb() -> float:
     """Of the web processes together, from their start on."""
-    peaks = [re.search(r"Name:\tcod-web\n(?s:.*)VmHWM:\s+(\d+)", _status(pid)) for pid in pids()]
+    peaks = [re.search(r"Name:\tcod-web\n(?s:.*)VmHWM:\s+(\d+)", _status(pid)) for pid in service.pids()]
     return sum(int(peak[1]) for peak in peaks if peak) / 1024
 
 

@@ -6,13 +6,17 @@ Everything is measured in one run on one machine, which the receivers share with
 compared takes turns; ratios are medians of the turns.
 """
 
+import itertools
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,8 +26,10 @@ import requests
 from benchmarks import peers, service
 from benchmarks.orders import psql
 from codservice.data_folder import database_url
+from tests.webhooks.engine.certificates import Authority
 
 MANY = 50_000
+NAMES = 1_000
 HEALTHY_WEBHOOKS = 18  # and two that hang: a tenth
 TURNS = 3
 
@@ -44,11 +50,11 @@ FROM numbered
 class Bench:
     """The database of a run, with an account to write webhooks and deliveries for."""
 
-    def __init__(self, environ: dict[str, str]) -> None:
+    def __init__(self, environ: dict[str, str], name: str = "bench") -> None:
         self.environ = environ | {"WEBHOOK_ALLOW_PRIVATE": "true"}
         self.url = database_url(Path(environ["DATA_DIR"]))
-        self.python("manage.py", "create_account", "bench", "--email", "bench@example.dz")
-        self.account = self.sql("SELECT id FROM accounts_account")
+        self.python("manage.py", "create_account", name, "--email", f"{name}@example.dz")
+        self.account = self.sql(f"SELECT id FROM accounts_account WHERE name = '{name}'")
         code = "from webhooks import secrets; print(secrets.encrypt(secrets.make_secret()).hex())"
         self.secret = self.python("manage.py", "shell", "-v0", "-c", code)
 
@@ -98,7 +104,7 @@ BODY = json.dumps({"event": "order.confirmed", "timestamp": "2026-11-21T02:43:51
 
 
 @contextmanager
-def receiver(*options: str) -> Iterator[str]:
+def receiver(*options: str, scheme: str = "http") -> Iterator[str]:
     port = service.free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.receiver", str(port), *options],
@@ -109,7 +115,7 @@ def receiver(*options: str) -> Iterator[str]:
     try:
         assert process.stdout is not None
         process.stdout.readline()
-        yield f"http://127.0.0.1:{port}"
+        yield f"{scheme}://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()
@@ -122,13 +128,16 @@ def main() -> None:
         healthy = [bench.webhook(f"{fast}/{number}") for number in range(HEALTHY_WEBHOOKS)]
         stuck = [bench.webhook(f"{hanging}/{number}") for number in range(2)]
         result |= against_bare_client(bench, healthy, fast)
+        result |= over_names(bench, fast)
+        result |= over_https(environ)
+        result |= by_two(bench, healthy)
         result |= against_peers(bench, fast, result["deliveries_per_second"])
         result |= beside_hanging(bench, healthy, stuck)
         result |= neighbour(bench, stuck[0])
         bench.fill(healthy, 200_000)
         result["worker_rss_mb"] = round(bench.step("drain")["rss_mb"])
         print(f"worker with 200 000 due rows: {result['worker_rss_mb']} MB at its peak")
-    result |= arrival()
+    result |= killed() | arrival()
     print(json.dumps(result))
 
 
@@ -137,7 +146,7 @@ def against_bare_client(
 ) -> dict[str, float]:
     rates, ratios, statements = [], [], []
     for turn in range(turns):
-        bare = bench.step("bare", str(many), url)["rate"]
+        bare = bench.step("bare", str(many), url, str(len(webhooks)))["rate"]
         bench.fill(webhooks, many)
         before = bench.transactions()
         bench.step("drain")
@@ -165,6 +174,39 @@ def span(bench: Bench, webhooks: list[str]) -> float:
             f" WHERE d.webhook_id IN ({names})"
         )
     )
+
+
+def over_names(bench: Bench, url: str) -> dict[str, float]:
+    """A thousand webhooks on a thousand names: looked up, and most posts need a connection of their own."""
+    url = url.replace("127.0.0.1", "shop{}.bench")
+    webhooks = [bench.webhook(url.format(number)) for number in range(NAMES)]
+    return {"names_vs_bare_client": against_bare_client(bench, webhooks, url)["vs_bare_client"]}
+
+
+def over_https(environ: dict[str, str]) -> dict[str, float]:
+    """To one host, by connections that are kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        authority = Authority(Path(folder))
+        certificate = authority.certified("127.0.0.1")
+        bench = Bench(environ | {"WEBHOOK_CA_FILE": str(authority.file)}, "secure")
+        with receiver("tls", str(certificate), scheme="https") as url:
+            webhooks = [bench.webhook(f"{url}/{number}") for number in range(HEALTHY_WEBHOOKS)]
+            return {"https_vs_bare_client": against_bare_client(bench, webhooks, url)["vs_bare_client"]}
+
+
+def by_two(bench: Bench, webhooks: list[str]) -> dict[str, float]:
+    """What two workers send beside one, on the processors that there are."""
+    ratios = []
+    for turn in range(TURNS):
+        rates = []
+        for workers in (1, 2):
+            bench.fill(webhooks, MANY)
+            with ThreadPoolExecutor(workers) as pool:
+                list(pool.map(lambda _: bench.step("drain"), range(workers)))
+            rates.append(MANY / span(bench, webhooks))
+        ratios.append(rates[1] / rates[0])
+        print(f"turn {turn + 1}: one worker {rates[0]:6.0f}/s, two {rates[1]:6.0f}/s: {ratios[-1]:.2f}")
+    return {"two_workers_vs_one": round(statistics.median(ratios), 3)}
 
 
 def against_peers(bench: Bench, url: str, ours: float) -> dict[str, float]:
@@ -234,6 +276,32 @@ def latencies(bench: Bench, webhook: str, file: Path) -> list[float]:
 
 def percentile(values: list[float], part: float) -> float:
     return sorted(values)[min(int(len(values) * part), len(values) - 1)]
+
+
+def killed() -> dict[str, float]:
+    """How long nothing arrives after the worker was killed amid a drain, and how much arrives twice."""
+    pauses, repeats = [], []
+    for turn in range(TURNS):
+        with tempfile.NamedTemporaryFile() as file:
+            with service.running(WEBHOOK_ALLOW_PRIVATE="true") as running, receiver(file.name) as url:
+                bench = Bench(running.environ)
+                webhooks = [bench.webhook(f"{url}/{number}") for number in range(HEALTHY_WEBHOOKS)]
+                bench.fill(webhooks, MANY)
+                while bench.sql("SELECT count(*) < 1000 FROM webhooks_attempt") == "t":
+                    time.sleep(0.05)
+                (worker,) = (pid for pid in service.pids() if Path(f"/proc/{pid}/comm").read_text() == "cod-worker\n")
+                os.kill(worker, signal.SIGKILL)
+                at = time.time()
+                wait_until_done(bench, webhooks)
+            lines = [line.split() for line in Path(file.name).read_text().splitlines()]
+        arrived = [at, *(float(time_) for time_, _ in lines if float(time_) > at)]
+        pauses.append(max(after - before for before, after in itertools.pairwise(arrived)))
+        repeats.append(len(lines) - len({delivery for _, delivery in lines}))
+        assert len(lines) - repeats[-1] == MANY
+        print(
+            f"turn {turn + 1}: nothing arrived for {pauses[-1]:.1f} s after the worker was killed, {repeats[-1]} twice"
+        )
+    return {"killed_pause_seconds": round(statistics.median(pauses), 1), "killed_repeats": max(repeats)}
 
 
 def arrival() -> dict[str, float]:

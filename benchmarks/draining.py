@@ -1,6 +1,6 @@
 """One step of `benchmarks.deliveries` in a process of its own, so that its memory and its connections are its own.
 
-    python -m benchmarks.draining bare N URL | drain | neighbour WEBHOOK_ID SECONDS
+    python -m benchmarks.draining bare N URL HOOKS | drain | neighbour WEBHOOK_ID SECONDS
 
 Prints one JSON object.
 """
@@ -8,9 +8,11 @@ Prints one JSON object.
 import json
 import os
 import resource
+import socket
 import sys
 import threading
 import time
+from typing import Any
 from uuid import uuid4
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
@@ -35,21 +37,35 @@ BODY = json.dumps(
 )
 
 
-def bare(count: int, url: str) -> dict[str, float]:
-    """The same client, posts and signatures, with no database at all."""
-    sender = Sender(width=WINDOW, allow_private=True)
+def bare(count: int, url: str, hooks: int) -> dict[str, float]:
+    """The same client, posts and signatures, with no database at all; over `hooks` addresses, as `address` has them."""
+    sender = Sender(width=WINDOW, allow_private=True, ca_file=settings.WEBHOOK_CA_FILE)
     secret, body = secrets.make_secret(), BODY.encode()
     began, started, done = time.perf_counter(), 0, 0
     while done < count:
-        # Paths as the drain has them: twenty webhooks of one host.
         for _ in range(min(sender.room, count - started)):
-            sender.start(Post(uuid4(), f"{url}/{started % 20}", "order.confirmed", body, [secret], 1))
+            sender.start(Post(uuid4(), address(url, started % hooks), "order.confirmed", body, [secret], 1))
             started += 1
         outcomes = sender.finished(1.0)
         if any(outcome.failure for outcome in outcomes):
             raise SystemExit("The receiver did not acknowledge.")
         done += len(outcomes)
     return {"rate": count / (time.perf_counter() - began)}
+
+
+def address(url: str, number: int) -> str:
+    """Of the webhook with this number: a path of its own, or a name of its own where `url` leaves it open."""
+    return url.format(number) if "{}" in url else f"{url}/{number}"
+
+
+def _know_names() -> None:
+    """Names of the bench lead to this machine, as its own resolver would have it."""
+    look_up = socket.getaddrinfo
+
+    def known(host: Any, *args: Any, **kwargs: Any) -> Any:
+        return look_up("127.0.0.1" if str(host).endswith(".bench") else host, *args, **kwargs)
+
+    socket.getaddrinfo = known
 
 
 def drain() -> dict[str, float]:
@@ -92,9 +108,10 @@ def _keep_draining() -> None:
 
 if __name__ == "__main__":
     settings.WEBHOOK_ALLOW_PRIVATE = True
+    _know_names()
     step, *arguments = sys.argv[1:]
     if step == "bare":
-        print(json.dumps(bare(int(arguments[0]), arguments[1])))
+        print(json.dumps(bare(int(arguments[0]), arguments[1], int(arguments[2]))))
     elif step == "drain":
         print(json.dumps(drain()))
     else:

@@ -32,8 +32,14 @@ def request_bytes(method: str, url: str, key: str, body: bytes = b"") -> bytes:
     return head.encode() + b"\r\n" + body
 
 
-def drive(url: str, requests: Callable[[int], Iterator[bytes]], *, clients: int, seconds: float) -> Result:
-    """Let `clients` send what `requests(client)` yields, one after the other, for `seconds`."""
+def drive(
+    url: str, requests: Callable[[int], Iterator[bytes]], *, clients: int, seconds: float, rate: float = 0.0
+) -> Result:
+    """Let `clients` send what `requests(client)` yields, one after the other, for `seconds`.
+
+    At a `rate`, of all together in requests a second, each is sent when its time has come and timed from then on: what
+    waits behind a slow one counts too.
+    """
     parts = urlsplit(url)
     results = [Result(0.0, []) for _ in range(clients)]
     start = threading.Barrier(clients + 1)
@@ -43,11 +49,13 @@ def drive(url: str, requests: Callable[[int], Iterator[bytes]], *, clients: int,
         with socket.create_connection((parts.hostname, parts.port)) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             start.wait()
-            end = time.perf_counter() + seconds
-            while (sent := time.perf_counter()) < end:
+            sent = (begin := time.perf_counter()) + (number / rate if rate else 0.0)
+            while sent < begin + seconds:
+                time.sleep(max(sent - time.perf_counter(), 0.0))
                 connection.sendall(next(source))
                 result.statuses[_read(connection)] += 1
                 result.latencies.append(time.perf_counter() - sent)
+                sent = sent + clients / rate if rate else time.perf_counter()
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
     for thread in threads:

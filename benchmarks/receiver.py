@@ -1,17 +1,20 @@
 """A receiver that costs little: one process, an event loop, raw bytes.
 
-    python -m benchmarks.receiver PORT [hang] [FILE]
+    python -m benchmarks.receiver PORT [hang] [tls CERTIFICATE] [FILE]
 
 It answers 204 at once, or with `hang` reads and never answers. With a file it writes a line for each request when it
-is stopped: when it came (seconds since 1970) and the id of its delivery.
+is stopped: when it came (seconds since 1970) and the id of its delivery. With a certificate it speaks TLS.
 """
 
+import asyncio
 import re
 import selectors
 import signal
 import socket
+import ssl
 import sys
 import time
+from typing import Any
 
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.I)
@@ -68,5 +71,30 @@ def serve(port: int, *, hangs: bool, file: str | None) -> None:
                 connection.send(ANSWER)
 
 
+class _Secure(asyncio.Protocol):
+    def connection_made(self, transport: Any) -> None:
+        self.transport, self.data = transport, b""
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        while (end := self.data.find(b"\r\n\r\n")) >= 0:
+            length = _LENGTH.search(self.data, 0, end)
+            total = end + 4 + int(length[1] if length else 0)
+            if len(self.data) < total:
+                return
+            self.data = self.data[total:]
+            self.transport.write(ANSWER)
+
+
+async def serve_securely(port: int, certificate: str) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    server = await asyncio.get_running_loop().create_server(_Secure, "127.0.0.1", port, ssl=context, backlog=4096)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+
 if __name__ == "__main__":
+    if "tls" in sys.argv:
+        asyncio.run(serve_securely(int(sys.argv[1]), sys.argv[-1]))
     serve(int(sys.argv[1]), hangs="hang" in sys.argv, file=sys.argv[-1] if sys.argv[-1].startswith("/") else None)

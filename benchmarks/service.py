@@ -1,5 +1,6 @@
 """The whole service as `make run` starts it, on a data folder and a port of its own, for as long as it is measured."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -81,6 +82,26 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def pids() -> list[int]:
+    """This process and all below it."""
+    found = [os.getpid()]
+    for pid in found:
+        with contextlib.suppress(OSError):
+            found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return found
+
+
+def memory_mb(names: str = "") -> float:
+    """What the processes below this one hold whose names begin so; what they share is counted once."""
+    kilobytes = 0
+    for pid in pids()[1:]:
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/comm").read_text().startswith(names):
+                rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+                kilobytes += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+    return kilobytes / 1024
 
 
 @contextmanager

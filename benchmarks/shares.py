@@ -6,7 +6,6 @@ The whole service as `make run` starts it. Processor time is what the kernel cou
 change it less than they change rates.
 """
 
-import contextlib
 import json
 import os
 import time
@@ -62,19 +61,10 @@ def deliveries_cost(running: service.Service, receiver_url: str) -> dict[str, fl
     return shares(before, DELIVERIES)
 
 
-def pids() -> list[int]:
-    """This process and all below it."""
-    found = [os.getpid()]
-    for pid in found:
-        with contextlib.suppress(OSError):
-            found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    return found
-
-
 def worked() -> Counter[str]:
     """Seconds of processor time so far, of all processes below this one, by name."""
     seconds: Counter[str] = Counter()
-    for pid in pids():
+    for pid in service.pids():
         try:
             _, name, rest = Path(f"/proc/{pid}/stat").read_text().replace(")", "(").split("(", 2)
         except (OSError, ValueError):

@@ -25,6 +25,12 @@ class Authority:
 
     def context(self, *names: str, days: int = 30, self_signed: bool = False) -> ssl.SSLContext:
         """A server's TLS context whose certificate is for `names` and ends in `days` (or ended)."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certified(*names, days=days, self_signed=self_signed))
+        return context
+
+    def certified(self, *names: str, days: int = 30, self_signed: bool = False) -> Path:
+        """The file of such a certificate, with its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
@@ -40,9 +46,7 @@ class Authority:
             )
             + certificate.public_bytes(serialization.Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return file
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int = 30) -> x509.CertificateBuilder:
         now = datetime.now(UTC)

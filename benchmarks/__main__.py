@@ -1,0 +1,56 @@
+"""Everything that is measured, one part after the other; ends with one JSON object of all figures.
+
+    make bench
+    make bench PARTS="orders calls"
+
+It takes hours and 45 GB of disk, and a machine that does nothing else. A part that fails is said, and the others go on.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+# In the order of the table in README.md: what is quick, and what fills large databases.
+PARTS = (
+    "orders", "calls", "deliveries", "shares", "seeing", "commands", "mix", "starts", "order_peers", "retention",
+    "growth", "desk", "figures", "lists", "feed",
+)  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="make bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all without")
+    parts = parser.parse_args().parts or PARTS
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"there is no part {min(unknown)}: they are {', '.join(PARTS)}")
+    figures, failed = {}, []
+    for part in parts:
+        began = time.monotonic()
+        print(f"=== {part}", flush=True)
+        found = measured(part)
+        print(f"=== {part}: {time.monotonic() - began:.0f} s", flush=True)
+        figures |= found
+        failed += [] if found else [part]
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    print(json.dumps(figures))
+    return int(bool(failed))
+
+
+def measured(part: str) -> dict[str, object]:
+    """The figures of a part, whose lines are shown as they come; none when it has failed."""
+    command = [sys.executable, "-W", "ignore", "-u", "-m", f"benchmarks.{part}"]
+    last = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            last = line
+    return json.loads(last) if process.returncode == 0 else {}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""How steady the service is: a shop's mix of calls at half the rate that it can take, for ten minutes.
+
+    make bench-mix
+
+Of a hundred calls seventy read (a page of the list, an order, a page of the inventory), twenty import an order, five
+cancel one and five set the stock of a product that a webhook hears of. Each is sent when its time has come, whatever
+became of those before it, and timed from then on.
+"""
+
+import argparse
+import json
+import random
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import requests
+
+from benchmarks import load, service
+from benchmarks.calls import CATALOG
+from benchmarks.deliveries import receiver
+from benchmarks.orders import imports, psql
+from codservice.data_folder import database_url
+
+CLIENTS = 16
+PEAK_SECONDS = 15.0
+MINUTES = 10.0
+READY = 20_000  # orders that are there from the start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"at half the rate (default: {MINUTES:g})")
+    options = parser.parse_args()
+    with receiver() as hook, service.running(WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING") as running:
+        shop = Shop(running, hook)
+        load.drive(running.url, shop.calls, clients=CLIENTS, seconds=3)
+        peak = load.drive(running.url, shop.calls, clients=CLIENTS, seconds=PEAK_SECONDS).rate
+        before = service.memory_mb("cod-")
+        done = load.drive(running.url, shop.calls, clients=CLIENTS, seconds=options.minutes * 60, rate=peak / 2)
+        after = service.memory_mb("cod-")
+    print(f"  peak {peak:.0f}/s; at half of it: {dict(done.statuses)}")
+    wrong = sum(count for status, count in done.statuses.items() if status not in (200, 201, 304))
+    p50, p99 = done.p50 * 1000, statistics.quantiles(done.latencies, n=100)[-1] * 1000
+    print(
+        json.dumps(
+            {
+                "mix_p99_vs_p50": round(p99 / p50, 2),
+                "mix_p50_ms": round(p50, 2),
+                "mix_p99_ms": round(p99, 2),
+                "mix_errors": wrong,
+                "mix_memory_growth": round(after / before, 3),
+                "mix_calls_per_second": round(done.rate),
+            }
+        )
+    )
+
+
+class Shop:
+    """An account with orders, products and a webhook."""
+
+    def __init__(self, running: service.Service, hook: str) -> None:
+        self.api, self.key = f"{running.url}/api/v1", running.make_key("mix")
+        url = database_url(Path(running.environ["DATA_DIR"]))
+        account = psql(url, "SELECT id FROM accounts_account WHERE name = 'mix' AND live_id IS NULL")
+        psql(url, CATALOG.format(account=account, count=1000))
+        session = requests.Session()
+        session.headers["Authorization"] = f"Bearer {self.key}"
+        kinds = ["order.cancelled", "inventory.updated"]
+        session.post(f"{self.api}/webhooks", json={"url": hook, "events": kinds}).raise_for_status()
+        bodies = imports(f"{self.api}/orders", self.key, -1)
+        orders = [json.loads(next(bodies).partition(b"\r\n\r\n")[2]) for _ in range(READY)]
+        self.orders: list[str] = []
+        for at in range(0, READY, 100):
+            answer = session.post(f"{self.api}/orders/batch", json={"orders": orders[at : at + 100]})
+            self.orders += [each["id"] for each in answer.json()["created"]]
+        psql(url, "VACUUM ANALYZE")
+
+    def calls(self, client: int) -> Iterator[bytes]:
+        chance = random.Random(client)
+        new = imports(f"{self.api}/orders", self.key, client)
+        while True:
+            match chance.choices(["list", "read", "stock", "import", "cancel", "set"], [30, 25, 15, 20, 5, 5])[0]:
+                case "list":
+                    yield self._call("GET", "/orders?status=pending_confirmation")
+                case "read":
+                    yield self._call("GET", f"/orders/{chance.choice(self.orders)}")
+                case "stock":
+                    yield self._call("GET", f"/inventory?per_page=50&page={chance.randrange(1, 21)}")
+                case "import":
+                    yield next(new)
+                case "cancel":
+                    yield self._call("POST", f"/orders/{chance.choice(self.orders)}/cancel")
+                case "set":
+                    entry = {"sku": f"SKU-{chance.randrange(1, 1001)}", "quantity": chance.randrange(1000)}
+                    yield self._call("PUT", "/inventory", {"updates": [entry]})
+
+    def _call(self, method: str, path: str, body: object = None) -> bytes:
+        return load.request_bytes(method, self.api + path, self.key, json.dumps(body).encode() if body else b"")
+
+
+if __name__ == "__main__":
+    main()
