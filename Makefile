@@ -9,7 +9,7 @@ PIP_PIN := pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375b
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
 PYTEST_ARGS ?= -n 3
 
-.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman clean bench bench-calls bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth bench-lists bench-mix bench-starts images lighthouse browser languages messages extract
+.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman clean bench bench-calls bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth bench-lists bench-mix bench-starts bench-order-peers images lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -118,6 +118,9 @@ bench-commands: install $(VENV)/.embedded ## Measure files in and out
 
 bench-orders: install $(VENV)/.embedded ## Measure order imports
 	$(BIN)/python -m benchmarks.orders
+
+bench-order-peers: install $(VENV)/.embedded ## Measure order imports against what others would build
+	$(BIN)/python -W ignore -m benchmarks.order_peers
 
 bench-servers: install $(VENV)/.embedded ## Measure our web server against others
 	$(BIN)/python -W ignore -m benchmarks.servers $(SERVERS)

@@ -1,0 +1,217 @@
+"""How fast orders are imported, beside what others would build.
+
+    make bench-order-peers
+
+- The same import as an idiomatic DRF project (`projects/idiomatic`): nested ModelSerializers, the ORM, DRF's throttle
+  on Redis, a query for the API key. It takes the same bodies of the same clients, writes orders, lines and history, and
+  nothing of what our import also does: no event, no deliveries, no communes.
+- django-oscar with django-oscar-api, set up as their documentation has it (`projects/shop`). An order of it is three
+  requests of a guest: two products into a basket, the checkout. Beside ours it looks for offers and vouchers and counts
+  what is bought; it is not asked to count stock, to keep the shop's own number or to charge for the delivery.
+
+Both are served as our service is, by granian with two processes of two threads, on a database of their own in the same
+PostgreSQL, and measured in turns with it; ratios are medians of the turns.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from benchmarks import load, service
+from benchmarks.orders import CLIENTS, SECONDS, TURNS, imports, psql
+from benchmarks.seeing import PRODUCTION
+from codservice import data_folder
+
+OSCAR = ("django-oscar==4.2.1", "django-oscar-api==3.3.0")
+SHARED = ("Django", "djangorestframework", "psycopg", "psycopg-binary", "dj-database-url", "redis", "granian")
+PROJECTS = Path(__file__).resolve().parent / "projects"
+Turn = Callable[[float], float]  # orders per second, over so many seconds
+
+
+def main(turns: int = TURNS, seconds: float = SECONDS) -> None:
+    with (
+        open(os.devnull, "w") as log,
+        service.running(stderr=log, **PRODUCTION) as running,
+        idiomatic(running.environ) as drf,
+        oscar(running.environ) as shop,
+    ):
+        rates = in_turns({"ours": ours(running), "idiomatic DRF": drf, "oscar": shop}, turns, seconds)
+    result = {
+        "imports_per_second": round(statistics.median(rates["ours"])),
+        "vs_idiomatic_drf": ratio(rates["ours"], rates["idiomatic DRF"]),
+        "vs_oscar": ratio(rates["ours"], rates["oscar"]),
+    }
+    print(json.dumps(result))
+
+
+def in_turns(of: dict[str, Turn], turns: int, seconds: float) -> dict[str, list[float]]:
+    """The rates of each, after a short turn that does not count."""
+    for turn in of.values():
+        turn(2)
+    rates: dict[str, list[float]] = {name: [] for name in of}
+    for number in range(turns):
+        for name, turn in of.items():
+            rates[name].append(turn(seconds))
+        print(f"turn {number + 1}:", "   ".join(f"{name} {rate[-1]:6.1f}/s" for name, rate in rates.items()))
+    return rates
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    return round(statistics.median(a / b for a, b in zip(ours, theirs, strict=True)), 2)
+
+
+def ours(running: service.Service) -> Turn:
+    return imported(running.url, running.make_key("import"))
+
+
+@contextmanager
+def idiomatic(environ: dict[str, str]) -> Iterator[Turn]:
+    with served("idiomatic", environ) as (url, key):
+        yield imported(url, key)
+
+
+def imported(url: str, key: str) -> Turn:
+    """The import by `CLIENTS` clients; each order is to be answered with 201."""
+    orders = f"{url}/api/v1/orders"
+
+    def turn(seconds: float) -> float:
+        done = load.drive(orders, lambda client: imports(orders, key, client), clients=CLIENTS, seconds=seconds)
+        if set(done.statuses) != {201}:
+            raise SystemExit(f"Not every import was answered with 201: {dict(done.statuses)}")
+        return done.rate
+
+    return turn
+
+
+@contextmanager
+def oscar(environ: dict[str, str]) -> Iterator[Turn]:
+    """In an environment of its own, with our versions of what both sides use."""
+    with tempfile.TemporaryDirectory(prefix="codservice-peer-") as folder:
+        venv.create(folder, with_pip=True)
+        python = str(Path(folder) / "bin/python")
+        packages = [*OSCAR, *(f"{name}=={version(name)}" for name in SHARED)]
+        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+        with served("shop", environ, python) as (url, key):
+            yield checked_out(url, key)
+
+
+def checked_out(url: str, key: str) -> Turn:
+    """The same orders by as many clients, each order being the requests of `check_out`."""
+
+    def turn(seconds: float) -> float:
+        began = time.perf_counter()
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            counts = clients.map(lambda client: check_out(url, key, client, began + seconds), range(CLIENTS))
+        return sum(counts) / (time.perf_counter() - began)
+
+    return turn
+
+
+def check_out(url: str, key: str, client: int, end: float) -> int:
+    """Fill baskets as a guest and check them out, one after the other until `end`; how many."""
+    host = urlsplit(url).netloc
+    connection = HTTPConnection(host)
+    session = f"SID:ANON:{host.partition(':')[0]}:{client}"
+    headers = {"Authorization": key, "Session-Id": session, "Content-Type": "application/json"}
+
+    def post(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        connection.request("POST", f"/api/{path}/", json.dumps(body), headers)
+        with connection.getresponse() as answer:
+            text = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"{path} was answered with {answer.status}: {text[:500]!r}")
+        return json.loads(text)
+
+    count = 0
+    with closing(connection):
+        for request in imports(url, key, client):
+            if time.perf_counter() >= end:
+                return count
+            order = json.loads(request.partition(b"\r\n\r\n")[2])
+            for number, item in enumerate(order["items"], start=2 * client + 1):
+                basket = post("basket/add-product", {"url": f"/api/products/{number}/", "quantity": item["quantity"]})
+            first, last = order["customer_name"].split()
+            address = {
+                "first_name": first,
+                "last_name": last,
+                "phone_number": order["customer_phone"],
+                "line1": order["customer_address"],
+                "line4": order["customer_commune"],
+                "state": order["customer_wilaya"],
+                "postcode": "16000",
+                "country": "/api/countries/DZ/",
+            }
+            checkout = {"basket": basket["url"], "guest_email": "guest@example.dz", "shipping_address": address}
+            post("checkout", checkout)
+            count += 1
+    return count
+
+
+@contextmanager
+def served(peer: str, environ: dict[str, str], python: str = sys.executable) -> Iterator[tuple[str, str]]:
+    """A project of `projects` on a new database beside ours: its address, and what its `fill` prints."""
+    data_dir = Path(environ["DATA_DIR"])
+    database, name = data_folder.database_url(data_dir), f"peer_{peer}"
+    port = service.free_port()
+    url = f"http://127.0.0.1:{port}"
+    variables = environ | {
+        "DJANGO_SETTINGS_MODULE": f"{peer}.settings",
+        "PEER_DATABASE_URL": f"{database.rsplit('/', 1)[0]}/{name}",
+        "PEER_REDIS_URL": data_folder.redis_url(data_dir).replace("?db=0", "?db=9"),
+    }
+    psql(database, f"CREATE DATABASE {name}")
+
+    def django(*arguments: str) -> str:
+        command = [python, "-W", "ignore", "-m", "django", *arguments, "-v0"]
+        return subprocess.check_output(command, cwd=PROJECTS, env=variables, text=True).strip()
+
+    django("migrate", "--run-syncdb")
+    filled = django("shell", "-c", f"import {peer}.fill")
+    process = subprocess.Popen(
+        [
+            *(python, "-m", "granian", "--interface", "wsgi", "--workers", "2", "--blocking-threads", "2"),
+            *("--no-ws", "--log-level", "warning", "--port", str(port)),
+            *("--factory", "django.core.wsgi:get_wsgi_application"),
+        ],
+        cwd=PROJECTS,
+        env=variables,
+    )
+    try:
+        _wait(url)
+        yield url, filled
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _wait(url: str) -> None:
+    """Until it answers, whatever it answers."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            urlopen(url, timeout=30).close()
+            return
+        except HTTPError:
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("The peer did not start.")
+
+
+if __name__ == "__main__":
+    main()
