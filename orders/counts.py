@@ -1,4 +1,7 @@
-"""Whether `OrderCount` says how many orders there are, and setting it right where it does not."""
+"""How many orders an account has, from `OrderCount`; whether that is so, and setting it right where it is not."""
+
+from collections.abc import Sequence
+from uuid import UUID
 
 from django.db import connection, transaction
 
@@ -12,6 +15,16 @@ FULL JOIN (SELECT account_id, status, count(*) AS n FROM orders_order GROUP BY a
     USING (account_id, status)
 WHERE COALESCE(there.n, 0) <> COALESCE(counted.n, 0)
 """
+
+
+def total(account_id: UUID, statuses: Sequence[str]) -> int:
+    """How many orders of the account have one of the statuses."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(sum(delta), 0)::bigint FROM orders_ordercount WHERE account_id = %s AND status = ANY(%s)",
+            [account_id, list(statuses)],
+        )
+        return cursor.fetchone()[0]
 
 
 def problem() -> str:

@@ -5,12 +5,12 @@ from uuid import UUID
 
 import django_filters
 from django import forms
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from codservice.api.filters import Filters, MomentFilter, TextFilter
-from orders import phones, regions, trigrams
-from orders.models import Order, OrderCount, Status
+from orders import counts, phones, regions, trigrams
+from orders.models import Order, Status
 from orders.serializers import WILAYA_TEXTS
 
 SORTS = ("created_at", "-created_at", "updated_at", "-updated_at")
@@ -97,10 +97,7 @@ class OrderFilter(Filters):
         used = {name for name, value in self.form.cleaned_data.items() if value} - {"sort"}
         if used - {"status"}:
             return super().total()
-        counts = OrderCount.objects.filter(account_id=self.account_id)
-        if used:
-            counts = counts.filter(status__in=self.form.cleaned_data["status"])
-        return counts.aggregate(total=Sum("delta", default=0))["total"]
+        return counts.total(self.account_id, self.form.cleaned_data["status"] if used else Status.values)
 
     def search(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
         number = value.replace(" ", "")

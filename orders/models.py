@@ -71,17 +71,16 @@ NAME_WORDS = Func(
 IS_LIVE = Func("call_state", template="(%(expressions)s <> 'test')", output_field=models.BooleanField())
 
 
-def _belonging(table: str, order: str, *columns: str, **others: str) -> Func:
-    """An order's rows of another table, as a list of dicts: `columns`, and `others` by the name that they have there.
-
-    Written out: to build and compile the like of it takes Django as long as PostgreSQL takes for the whole statement.
-    """
+def _belonging(table: str, by: str, *columns: str, **others: str) -> str:
+    """SQL of an order's rows of another table, as a list of dicts: `columns`, and `others` by their names there."""
     pairs = ", ".join(f"'{name}', {value}" for name, value in {**{name: name for name in columns}, **others}.items())
-    rows = f"SELECT jsonb_build_object({pairs}) FROM {table} WHERE order_id = %(expressions)s ORDER BY {order}"  # noqa: S608  (our own tables)
-    return Func("id", template=f"ARRAY({rows})", output_field=ArrayField(models.JSONField()))
+    return f"ARRAY(SELECT jsonb_build_object({pairs}) FROM {table} WHERE order_id = {{order}} ORDER BY {by})"  # noqa: S608  (our own tables)
 
 
-_DETAIL = {
+# What belongs to an order, as SQL in which `{order}` is its id. Amounts are text there and times ISO 8601 text, because
+# JSON would turn them into floats and strings. Written out: to build and compile the like of it takes Django as long as
+# PostgreSQL takes for the whole statement.
+BELONGING = {
     "detail_items": _belonging(
         "orders_orderitem", "position",
         "id", "product_id", "product_name", "sku", "quantity", "attributes", unit_price="unit_price::text",
@@ -94,15 +93,16 @@ _DETAIL = {
     ),
     "detail_edits": _belonging("orders_orderedit", "at, id", "field", "old", "new", "at", "actor"),
 }  # fmt: skip
+_LISTS = {
+    name: Func("id", template=sql.format(order="%(expressions)s"), output_field=ArrayField(models.JSONField()))
+    for name, sql in BELONGING.items()
+}
 
 
 class OrderQuerySet(models.QuerySet["Order"]):
     def with_detail(self) -> "OrderQuerySet":
-        """Each order with its items, call notes and history, as `detail_…` lists of dicts, in the one statement.
-
-        Amounts are text there and times ISO 8601 text, because JSON would turn them into floats and strings.
-        """
-        return self.annotate(**_DETAIL)
+        """Each order with its items, call notes and history, as the lists of BELONGING, in the one statement."""
+        return self.annotate(**_LISTS)
 
 
 class LiveOrders(models.Manager.from_queryset(OrderQuerySet)):  # type: ignore[misc]

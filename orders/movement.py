@@ -1,5 +1,5 @@
-"""How moves are made and written: `lifecycle` and `shipments` decide, these are the two statements that one move costs,
-or a thousand."""
+"""How moves are made and written: `lifecycle` and `shipments` decide, this is the one statement that one move costs, or
+a thousand."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from django.db import connection
 
 from codservice.accounts.actor import Actor
 from codservice.wire import dump_json
-from orders.models import Move, Order, Status, StatusChange
+from orders.models import Move, Order, Status
 from webhooks.models import Event
 
 
@@ -45,27 +45,42 @@ _ORDER_COLUMNS = {
 COLUMNS = ("account_id", *_ORDER_COLUMNS)  # of an order that is moved
 _CHANGES = ", ".join(f"{name} = moved.{name}" for name in _ORDER_COLUMNS if name != "id")
 _MOVED = ", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items())
-_UPDATE = f"""
-UPDATE orders_order SET {_CHANGES} FROM json_to_recordset(%s::json) AS moved({_MOVED}) WHERE orders_order.id = moved.id
+_WRITE = f"""
+WITH changed AS (
+    UPDATE orders_order SET {_CHANGES} FROM json_to_recordset(%(orders)s::json) AS moved({_MOVED})
+    WHERE orders_order.id = moved.id
+)
+INSERT INTO orders_statuschange (account_id, order_id, from_status, to_status, at, actor, user_id, reason)
+SELECT account_id, order_id, from_status, to_status, at, %(actor)s, %(user)s, reason
+FROM ROWS FROM (
+    json_to_recordset(%(steps)s::json) AS (
+        account_id uuid, order_id uuid, from_status text, to_status text, at timestamptz, reason text)
+) WITH ORDINALITY AS step(account_id, order_id, from_status, to_status, at, reason, turn) ORDER BY turn
 """  # noqa: S608  (our own columns)
 
 
 def write(steps: Sequence[Step], actor: Actor) -> None:
     """Write orders that are locked, and their history in the order of `steps`."""
     moved = {step.order.id: step.order for step in steps}
-    rows = [{name: getattr(order, name) for name in _ORDER_COLUMNS} for order in moved.values()]
-    with connection.cursor() as cursor:
-        cursor.execute(_UPDATE, [dump_json(rows).decode()])
-    StatusChange.objects.bulk_create(
-        StatusChange(
-            account_id=step.order.account_id,
-            order_id=step.order.id,
-            from_status=step.from_status,
-            to_status=step.to_status,
-            at=step.order.updated_at,
-            actor=actor.name,
-            user_id=actor.user_id,
-            reason=step.reason,
-        )
+    orders = [{name: getattr(order, name) for name in _ORDER_COLUMNS} for order in moved.values()]
+    history = [
+        {
+            "account_id": step.order.account_id,
+            "order_id": step.order.id,
+            "from_status": step.from_status,
+            "to_status": step.to_status,
+            "at": step.order.updated_at,
+            "reason": step.reason,
+        }
         for step in steps
-    )
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _WRITE,
+            {
+                "orders": dump_json(orders).decode(),
+                "steps": dump_json(history).decode(),
+                "actor": actor.name,
+                "user": actor.user_id,
+            },
+        )

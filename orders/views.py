@@ -15,7 +15,7 @@ from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
 from codservice.errors import Invalid
 from codservice.searches import one_at_a_time
-from orders import amending, batches, bodies, fees, importing, lifecycle, serializers
+from orders import amending, batches, bodies, fees, importing, lifecycle, reading, serializers
 from orders.batches import OrderBatchBody, OrderBatchRefusedBody
 from orders.filters import OrderFilter
 from orders.models import Order, OrderQuerySet
@@ -129,7 +129,7 @@ class OrderViewSet(viewsets.GenericViewSet):
         return Response(self._detail(id))
 
     def _detail(self, id: UUID) -> bodies.OrderDetailBody:
-        return bodies.detail(self.get_queryset().with_detail().values().get(id=id))
+        return bodies.detail(reading.read(self.request.auth.account_id, id))
 
 
 class ShippingFeeViewSet(viewsets.GenericViewSet):

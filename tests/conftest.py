@@ -15,6 +15,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import connections
+from django.utils import translation
 
 from codservice import ratelimit
 from codservice.accounts import authentication
@@ -49,7 +50,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> None:
-    """Keys that were believed and requests that were counted do not outlive their test."""
+    """Keys that were believed, requests that were counted and a page's language do not outlive their test."""
+    translation.deactivate()
     authentication.forget_believed()
     redis.Redis.from_url(settings.REDIS_URL).flushdb()
 

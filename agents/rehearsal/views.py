@@ -11,8 +11,7 @@ from rest_framework.response import Response
 from agents.rehearsal import playing, serializers
 from codservice.accounts.key_form import TEST
 from codservice.api import idempotency, schema
-from orders import bodies
-from orders.models import Order
+from orders import bodies, reading
 from orders.serializers import OrderCancel, read_cancel
 
 _ANSWERS = {200: bodies.OrderDetailBody}
@@ -79,5 +78,4 @@ class RehearsalViewSet(viewsets.GenericViewSet):
         return self._detail(request.auth.account_id, id)
 
     def _detail(self, account_id: UUID, id: UUID) -> Response:
-        mine = Order.objects.filter(account_id=account_id)
-        return Response(bodies.detail(mine.with_detail().values().get(id=id)))
+        return Response(bodies.detail(reading.read(account_id, id)))

@@ -182,7 +182,7 @@ def crash(monkeypatch):
     def view(*args, **kwargs):
         raise ValueError("a secret detail, 0550 12 34 56")
 
-    monkeypatch.setattr("orders.views.OrderViewSet.get_queryset", view)
+    monkeypatch.setattr("orders.views.OrderViewSet.initial", view)
 
 
 @pytest.mark.parametrize("path", [ORDERS, f"{ORDERS}/{NOBODYS}"])
