@@ -1,7 +1,7 @@
 """How the call center does, divided in one of several ways. Each figure counts what happened within the period.
 
-All are read by one statement, whatever the period: days that are summed up (`summing`) from their sums, all others
-from the rows. A call about two orders of one customer counts for both; what merchants cancel themselves is no decision
+All are read by one statement, whatever the period: what is summed up (`summing`) from its sums, all else from the
+rows. A call about two orders of one customer counts for both; what merchants cancel themselves is no decision
 of the call center. `None` is a figure of nothing: nobody called or decided.
 """
 
@@ -96,14 +96,22 @@ class Summary:
 
 
 _COUNTS = tuple(name for name in COLUMNS if name not in WAITS)
-# Of all orders each day from `before` on, and the period by key of what divides it.
+# Of all orders each day from `before` on, and the period by key of what divides it. Sums of what is still to come are
+# none: a clock was put back.
 _READ = """
 WITH changed AS MATERIALIZED (SELECT DISTINCT day FROM orders_changedday WHERE account_id IS NULL),
 summed AS MATERIALIZED (
-    SELECT day FROM agents_callday WHERE day BETWEEN %(before)s AND %(last)s AND day NOT IN (SELECT day FROM changed)
-), days AS MATERIALIZED (
-    SELECT day::date FROM generate_series(%(before)s::date, least(%(last)s, %(today)s), interval '1 day') AS day
-    EXCEPT SELECT day FROM summed
+    SELECT day, max(until) AS until FROM (
+        SELECT day, timestamptz 'infinity' AS until FROM agents_callday
+        WHERE day < ((now() - %(punctual)s) AT TIME ZONE 'Africa/Algiers')::date
+        UNION ALL
+        SELECT day, until FROM agents_callpart WHERE until <= now() - %(punctual)s
+    ) of_day
+    WHERE day BETWEEN %(before)s AND %(last)s AND day NOT IN (SELECT day FROM changed) GROUP BY day
+), spans(starts, ends) AS MATERIALIZED (
+    SELECT greatest(day AT TIME ZONE 'Africa/Algiers', until), (day + interval '1 day') AT TIME ZONE 'Africa/Algiers'
+    FROM generate_series(%(before)s::timestamp, least(%(last)s, %(today)s), interval '1 day') AS day
+    LEFT JOIN summed USING (day) WHERE until IS DISTINCT FROM 'infinity'
 ), {live}, found AS (
     SELECT * FROM live WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
