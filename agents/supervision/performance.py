@@ -212,6 +212,8 @@ def _at(waits: bytes, place: int) -> tuple[int, bool]:
     among, found = int.from_bytes(b"\1" * left), 0
     for number in range(4):
         plane = int.from_bytes(waits[number::4])
+        if not plane:  # none is so long
+            continue
         for bit in reversed(range(8)):
             having = plane >> bit & among
             with_it = having.bit_count()
