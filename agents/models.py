@@ -184,7 +184,8 @@ class Assignment(models.Model):
 class CallFigure(models.Model):
     """What happened in the call center on one day of Algeria's: all, or what one agent did, one merchant's and so on.
 
-    Written by `agents.supervision.summing` alone, which says what each figure counts; true while CallDay has the day.
+    Written by `agents.supervision.summing` alone, which says what each figure counts; true while CallDay or CallPart
+    has the day.
     """
 
     class Dimension(models.TextChoices):
@@ -234,3 +235,17 @@ class CallDay(models.Model):
 
     def __str__(self) -> str:
         return str(self.day)
+
+
+class CallPart(models.Model):
+    """The day under way: what happened before `until` is summed up in CallFigure. One row at most.
+
+    Whoever removes days from CallDay removes this too (a trigger, migration `part_of_today`): notes of today may have
+    been taken with theirs.
+    """
+
+    day = models.DateField(primary_key=True)
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.until)

@@ -11,14 +11,14 @@ still under way, and whatever changes earlier rows afterwards notes their day in
 statement that also sums up. So it shows the same whatever was killed when, and nothing is written by a look; only its
 speed depends on beat.
 
-What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `over`, and by `take_changed` without an
+What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `settled`, and by `take_changed` without an
 account.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field, fields
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -285,7 +285,6 @@ _BEGAN = """
 SELECT least(now(), min(xact_start)) AS at FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend'
 """
-_OVER = f"SELECT ((at - %(late)s) AT TIME ZONE 'Africa/Algiers')::date - 1 FROM ({_BEGAN}) AS began"  # noqa: S608  (our own text)
 _FIRST = """
 SELECT (least(
     (SELECT min(at) FROM orders_statuschange WHERE account_id = %(account)s),
@@ -321,9 +320,9 @@ SET {", ".join(f"{name} = figure.{name} + EXCLUDED.{name}" for name in COLUMNS)}
 OVER_ALL: dict[str, Callable[[], bool]] = {}
 
 
-def over(cursor: Any, *, late: timedelta = timedelta()) -> date:
-    """The last day of which, `late` after its end, nothing can be written any more without being noted."""
-    cursor.execute(_OVER, {"late": late})
+def settled(cursor: Any) -> datetime:
+    """The moment before which nothing can be written any more without its day being noted."""
+    cursor.execute(_BEGAN)
     return cursor.fetchone()[0]
 
 
@@ -361,8 +360,7 @@ def sum_up(account_id: UUID) -> bool:
             return False
         until, is_ahead = found
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        cursor.execute(_BEGAN)
-        (began,) = cursor.fetchone()
+        began = settled(cursor)
         again = take_changed(cursor, account_id)
         more = len(again) == STEP
         if until is None:
@@ -392,7 +390,7 @@ def sum_up(account_id: UUID) -> bool:
 # Every day there is; those that are not summed up over all accounts are noted for nothing.
 _NOTE_ALL = """
 INSERT INTO orders_changedday (day) SELECT day FROM generate_series(
-    (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date - 1, interval '1 day'
+    (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
 ) AS day
 """
 

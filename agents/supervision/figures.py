@@ -142,10 +142,10 @@ def page(request: HttpRequest) -> HttpResponse:
         chart=_chart(column, rows, names, chosen),
         is_standing=chosen["by"] == "day",
         table=[
-            (names[row.key].text, _day(row, chosen), _cells(row, chosen, names[row.key].query))
+            (names[row.key].text, _day(row, chosen), _cells(row, _orders(chosen, **names[row.key].query)))
             for row in rows[:MOST_ROWS]
         ],
-        total=_cells(summary.total, chosen, {}),
+        total=_cells(summary.total, _orders(chosen)),
         before=_cells(summary.before),
         before_first=chosen["first"] - length - timedelta(days=1),
         before_last=chosen["first"] - timedelta(days=1),
@@ -223,11 +223,10 @@ def _id(key: str) -> UUID | None:
         return None
 
 
-def _orders(did: str, chosen: dict[str, Any], **query: str) -> str:
-    """Where the list of the orders is to which this happened in the period."""
-    period = {"did_first": chosen["first"], "did_last": chosen["last"]}
-    asked = urlencode({"status": "all", "did": did, **period, **query})
-    return f"{reverse('admin:orders_order_changelist')}?{asked}"
+def _orders(chosen: dict[str, Any], **query: str) -> str:
+    """Where the list of the orders is to which something happened in the period; what it was is to follow."""
+    asked = urlencode({"status": "all", "did_first": chosen["first"], "did_last": chosen["last"], **query})
+    return f"{reverse('admin:orders_order_changelist')}?{asked}&did="
 
 
 class Cell(NamedTuple):
@@ -243,12 +242,12 @@ def _day(row: Figures, chosen: dict[str, Any]) -> str:
     return f"{reverse('admin:person_day', args=[row.key])}?day={chosen['last']}"
 
 
-def _cells(row: Figures, chosen: dict[str, Any] | None = None, query: dict[str, str] | None = None) -> list[Cell]:
-    """A row of the table; with what was chosen each count of orders leads to them."""
+def _cells(row: Figures, orders: str = "") -> list[Cell]:
+    """A row of the table; with what `_orders` says each count of orders leads to them."""
     cells = []
     for column in COLUMNS:
         count = getattr(row, column.part or column.name)
-        link = _orders(column.did, chosen, **(query or {})) if chosen and column.did and count else ""
+        link = f"{orders}{column.did}" if orders and column.did and count else ""
         cells.append(Cell(_text(row, column), _counts(row, column), link))
     return cells
 
@@ -273,7 +272,7 @@ def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
     titles = {
         "confirmed": _("Confirmed"), "canceled": _("Canceled"), "delivered": _("Delivered"), "returned": _("Returned"),
     }  # fmt: skip
-    total, before = summary.total, summary.before
+    total, before, orders = summary.total, summary.before, _orders(chosen)
     return [
         Tile(
             name,
@@ -281,7 +280,7 @@ def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
             _number(getattr(total, name)),
             dinars(getattr(total, f"{name}_amount")),
             _number(getattr(before, name)),
-            _orders(name, chosen) if getattr(total, name) else "",
+            f"{orders}{name}" if getattr(total, name) else "",
         )
         for name, title in titles.items()
     ]
@@ -306,7 +305,7 @@ def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[Bar]:
             row.canceled,
             most,
             f"{_number(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
-            _orders("canceled", chosen, reason=row.key or "-"),
+            f"{_orders(chosen, reason=row.key or '-')}canceled",
         )
         for row in summary.reasons[:MOST_REASONS]
         if row.canceled

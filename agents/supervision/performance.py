@@ -1,14 +1,11 @@
 """How the call center does, divided in one of several ways. Each figure counts what happened within the period.
 
-All are read by one statement, whatever the period: days that are summed up (`summing`) from their sums, all others
-from the rows. A call about two orders of one customer counts for both; what merchants cancel themselves is no decision
+All are read by one statement, whatever the period: what is summed up (`summing`) from its sums, all else from the
+rows. A call about two orders of one customer counts for both; what merchants cancel themselves is no decision
 of the call center. `None` is a figure of nothing: nobody called or decided.
 """
 
-import sys
-from array import array
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -99,25 +96,34 @@ class Summary:
     backlog: list[tuple[int, Decimal]] = field(default_factory=lambda: [(0, Decimal(0))] * (len(ages.BOUNDS) + 1))
 
 
+_Row = list[Any]  # COLUMNS of one
 _COUNTS = tuple(name for name in COLUMNS if name not in WAITS)
-# Of all orders each day from `before` on, and the period by key of what divides it.
+# Of all orders each day from `before` on, and the period by key of what divides it; sums and rows by themselves, as
+# PostgreSQL foresees the sums alone. Sums of what is still to come are none: a clock was put back.
 _READ = """
 WITH changed AS MATERIALIZED (SELECT DISTINCT day FROM orders_changedday WHERE account_id IS NULL),
 summed AS MATERIALIZED (
-    SELECT day FROM agents_callday WHERE day BETWEEN %(before)s AND %(last)s AND day NOT IN (SELECT day FROM changed)
-), days AS MATERIALIZED (
-    SELECT day::date FROM generate_series(%(before)s::date, least(%(last)s, %(today)s), interval '1 day') AS day
-    EXCEPT SELECT day FROM summed
-), {live}, found AS (
-    SELECT * FROM live WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
-    UNION ALL
-    SELECT day, dimension, key, {columns} FROM agents_callfigure
-    WHERE dimension = 'all' AND day IN (SELECT day FROM summed)
-    UNION ALL
-    SELECT day, dimension, key, {columns} FROM agents_callfigure
-    WHERE dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s AND day IN (SELECT day FROM summed)
-)
-SELECT dimension, CASE WHEN dimension = 'all' THEN day END AS own, key, {sums} FROM found GROUP BY 1, 2, 3
+    SELECT day, max(until) AS until FROM (
+        SELECT day, timestamptz 'infinity' AS until FROM agents_callday
+        WHERE day < ((now() - %(punctual)s) AT TIME ZONE 'Africa/Algiers')::date
+        UNION ALL
+        SELECT day, until FROM agents_callpart WHERE until <= now() - %(punctual)s
+    ) of_day
+    WHERE day BETWEEN %(before)s AND %(last)s AND day NOT IN (SELECT day FROM changed) GROUP BY day
+), spans(starts, ends) AS MATERIALIZED (
+    SELECT greatest(day AT TIME ZONE 'Africa/Algiers', until), (day + interval '1 day') AT TIME ZONE 'Africa/Algiers'
+    FROM generate_series(%(before)s::timestamp, least(%(last)s, %(today)s), interval '1 day') AS day
+    LEFT JOIN summed USING (day) WHERE until IS DISTINCT FROM 'infinity'
+), {live}
+SELECT dimension, CASE WHEN dimension = 'all' THEN day END AS own, key, {sums} FROM live
+WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s GROUP BY 1, 2, 3
+UNION ALL
+SELECT dimension, day, key, {columns} FROM agents_callfigure
+WHERE dimension = 'all' AND day = ANY(ARRAY(SELECT day FROM summed))
+UNION ALL
+SELECT dimension, NULL, key, {sums} FROM agents_callfigure
+WHERE dimension = ANY(%(divided)s) AND day = ANY(ARRAY(SELECT day FROM summed WHERE day >= %(first)s))
+GROUP BY 1, 3
 UNION ALL
 SELECT 'backlog', NULL, width_bucket(extract(epoch FROM now() - created_at) / 3600, %(ages)s::numeric[])::text,
     count(*), {nothing}, sum(total_amount), ''::bytea, ''::bytea
@@ -151,39 +157,35 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
         sums=", ".join(f"string_agg({n}, ''::bytea)" if n in WAITS else f"sum({n})" for n in COLUMNS),
         nothing=", ".join("0" for _ in _COUNTS[2:]),
     )
-    own, earlier, reasons, rows, backlog = _Sum(), _Sum(), list[Figures](), list[Figures](), dict[int, Any]()
+    own, earlier, backlog = list[_Row](), list[_Row](), dict[int, Any]()
+    parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         for dimension, day, key, *counts in cursor.fetchall():
             if dimension == "backlog":
                 backlog[int(key)] = (int(counts[0]), counts[len(_COUNTS) - 1])
-            elif dimension == Dimension.REASON:
-                reasons.append(_Sum([counts]).figures(key))
             elif dimension != Dimension.ALL:
-                rows.append(_Sum([counts]).figures(key))
+                parts[dimension, key].append(counts)
             elif day < first_day:
-                earlier.parts.append(counts)
+                earlier.append(counts)
             else:
-                own.parts.append(counts)
+                own.append(counts)
                 if by == "day":
-                    rows.append(_Sum([counts]).figures(day.isoformat()))
+                    parts[by, day.isoformat()].append(counts)
+    reasons = [_figures(key, some) for (dimension, key), some in parts.items() if dimension == Dimension.REASON]
+    rows = [_figures(key, some) for (dimension, key), some in parts.items() if dimension != Dimension.REASON]
     rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
     reasons.sort(key=lambda row: (-row.canceled, row.key))
     waiting = [backlog.get(age, (0, Decimal(0))) for age in range(len(ages.BOUNDS) + 1)]
-    return Summary(own.figures(""), rows, earlier.figures(""), reasons, waiting)
+    return Summary(_figures("", own), rows, _figures("", earlier), reasons, waiting)
 
 
-@dataclass(slots=True)
-class _Sum:
-    """Rows of COLUMNS, to be added up."""
-
-    parts: list[list[Any]] = field(default_factory=list)
-
-    def figures(self, key: str) -> Figures:
-        columns = dict(zip(COLUMNS, zip(*self.parts, strict=True), strict=False))
-        counts = {name: _whole(name, sum(columns.get(name, ()))) for name in _COUNTS}
-        first, decision = (_middle(columns.get(name, ())) for name in WAITS)
-        return Figures(key, **counts, first_call=first, decision=decision)
+def _figures(key: str, parts: list[_Row]) -> Figures:
+    """These rows added up."""
+    columns = dict(zip(COLUMNS, zip(*parts, strict=True), strict=False))
+    counts = {name: _whole(name, sum(columns.get(name, ()))) for name in _COUNTS}
+    first, decision = (_middle(b"".join(columns.get(name, ()))) for name in WAITS)
+    return Figures(key, **counts, first_call=first, decision=decision)
 
 
 def _whole(name: str, number: Any) -> Any:
@@ -191,19 +193,33 @@ def _whole(name: str, number: Any) -> Any:
     return Decimal(number) if name.endswith("_amount") else int(number)
 
 
-def _middle(waits: Iterable[bytes]) -> timedelta | None:
+def _middle(waits: bytes) -> timedelta | None:
     """The median; between the two in the middle half way, as `percentile_cont` has it."""
-    minutes: Counter[int] = Counter()
-    for some in waits:
-        numbers = array("i", bytes(some))
-        if sys.byteorder == "little":
-            numbers.byteswap()
-        minutes.update(numbers)
-    count, passed, lower = minutes.total(), 0, None
-    for minute in sorted(minutes):
-        passed += minutes[minute]
-        if lower is None and passed >= (count + 1) // 2:
-            lower = minute
-        if lower is not None and passed >= count // 2 + 1:
-            return timedelta(minutes=(lower + minute) / 2)
-    return None
+    if not (count := len(waits) // 4):
+        return None
+    lower, after = _at(waits, (count - 1) // 2)
+    upper = lower if count % 2 or after else _at(waits, count // 2)[0]
+    return timedelta(minutes=(lower + upper) / 2)
+
+
+def _at(waits: bytes, place: int) -> tuple[int, bool]:
+    """The wait at this place when they are sorted, and whether the next is as long.
+
+    Bit by bit, the highest first, those without it are told from those with it: of all waits at once, in numbers that
+    have a byte for each. `among` has a 1 where the wait may still be the one.
+    """
+    left = len(waits) // 4
+    among, found = int.from_bytes(b"\1" * left), 0
+    for number in range(4):
+        plane = int.from_bytes(waits[number::4])
+        if not plane:  # none is so long
+            continue
+        for bit in reversed(range(8)):
+            having = plane >> bit & among
+            with_it = having.bit_count()
+            if place < left - with_it:
+                among, left = among ^ having, left - with_it
+            else:
+                among, left, place = having, with_it, place - (left - with_it)
+                found |= 1 << 8 * (3 - number) + bit
+    return found, place + 1 < left

@@ -1,9 +1,12 @@
 """What happened in the call center, day by day, summed up: the statement that reads it from the rows, and the sums.
 
 Each event of an order counts on its day in Algeria: a call, a decision of the call center's people, a parcel's end, the
-time of a promised call. Days that are over stand in `CallFigure`, and which they are in `CallDay`; which of them no
-longer fit, and when one is over, are `orders.daily`'s rules, and its round sums up these too. A day counts as over when
-the last promise of it is.
+time of a promised call. `CallFigure` has the days that are over, which are in `CallDay`, and of the day under way what
+happened until some minutes ago (`CallPart`). Which of them no longer fit, and since when nothing can be written any
+more, are `orders.daily`'s rules, and its round sums up these too. Whether a promise was kept is known some time after
+it: so long all of it is left to the rows.
+
+The part of a day is never added to: it is summed up anew, every few minutes and when something of its day has changed.
 
 Half of the orders waited no longer than so many minutes: such a middle cannot be added up, so each sum has the waits
 themselves, as a row of big-endian integers of four bytes.
@@ -15,6 +18,7 @@ from datetime import timedelta
 from django.db import connection, transaction
 
 from agents.models import CallFigure
+from codservice import days
 from orders import daily
 from orders.models import CallNote
 
@@ -132,14 +136,12 @@ VALUES = {
 
 
 def live(dimensions: Set[str]) -> str:
-    """Steps of a statement: the last, `live`, has day, dimension, key and COLUMNS of the days of its step `days`."""
+    """Steps of a statement: the last, `live`, has day, dimension, key and COLUMNS within its step `spans`."""
     rest, line = _REST.format(amount="total_amount"), _REST.format(amount="amount")
     facts = " UNION ALL ".join(text.format(rest=rest, line=line) for name, text in _FACTS.items() if name in dimensions)
     counted = ", ".join(f"{expression} AS {name}" for name, expression in _COUNTED.items())
     return f"""
-spans(starts, ends) AS MATERIALIZED (
-    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers', (day + 1)::timestamp AT TIME ZONE 'Africa/Algiers' FROM days
-), {_HAPPENED},
+{_HAPPENED},
 facts(day, dimension, key, kind, amount, first_wait, decision_wait) AS ({facts}),
 live AS (SELECT day, dimension, key, {counted} FROM facts GROUP BY day, dimension, key)
 """  # noqa: S608  (our own text)
@@ -151,17 +153,23 @@ SELECT day::date FROM generate_series((
     SELECT (min(first.at) AT TIME ZONE 'Africa/Algiers')::date FROM accounts_account a CROSS JOIN LATERAL (
         SELECT min(s.at) AS at FROM orders_statuschange s WHERE s.account_id = a.id
     ) first WHERE a.live_id IS NULL
-), %(last)s, interval '1 day') AS day
+), %(today)s - 1, interval '1 day') AS day
 EXCEPT SELECT day FROM agents_callday ORDER BY day DESC LIMIT %(most)s
 """
+# A part that reaches almost as far stays.
+_END_PART = "DELETE FROM agents_callpart WHERE day <> %s OR until NOT BETWEEN %s AND %s"
+_BEGIN_PART = "INSERT INTO agents_callpart (day, until) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _SUM_UP = f"""
-WITH days AS MATERIALIZED (SELECT unnest(%(days)s::date[]) AS day), {live(set(Dimension))}
+WITH spans(starts, ends) AS MATERIALIZED (
+    SELECT * FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[])
+), {live(set(Dimension))}
 INSERT INTO agents_callfigure (day, dimension, key, {", ".join(COLUMNS)}) SELECT * FROM live
 """  # noqa: S608  (our own text)
 
 
 def sum_up() -> bool:
-    """Sum up some days that are over and are not yet, and some that have changed; whether more is left.
+    """Sum up some days that are over and are not yet, some that have changed, and the day under way so far; whether
+    more is left.
 
     One transaction. One at a time: nothing is done, and nothing left, while another is at it.
     """
@@ -170,14 +178,24 @@ def sum_up() -> bool:
         if not cursor.fetchone()[0]:
             return False
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        last = daily.over(cursor, late=PUNCTUAL)
+        until = daily.settled(cursor) - PUNCTUAL
+        today = until.astimezone(days.ALGIERS).date()
         changed = list(daily.take_changed(cursor, None))
-        cursor.execute("DELETE FROM agents_callday WHERE day = ANY(%s) RETURNING day", [changed])
+        # A day that is not over is one of a clock that was ahead.
+        cursor.execute("SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s", [changed, today])
         again = [day for (day,) in cursor.fetchall()]
-        cursor.execute(_MISSING, {"last": last, "most": STEP + len(again)})
-        days = [day for (day,) in cursor.fetchall()]
-        if days:
-            cursor.execute("DELETE FROM agents_callfigure WHERE day = ANY(%s)", [days])
-            cursor.execute(_SUM_UP, {"days": days, **VALUES})
-            cursor.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [days])
-    return len(changed) == daily.STEP or len(days) == STEP + len(again)
+        if changed or again:  # and with them the part goes
+            cursor.execute("DELETE FROM agents_callday WHERE day = ANY(%s)", [again])
+        cursor.execute(_MISSING, {"today": today, "most": STEP + len(again)})
+        ends = {day: days.end_of(day) for (day,) in cursor.fetchall()}
+        more = len(changed) == daily.STEP or len(ends) == STEP + len(again)
+        cursor.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [list(ends)])
+        cursor.execute(_END_PART, [today, until - daily.LATE, until])
+        cursor.execute(_BEGIN_PART, [today, until])
+        if cursor.rowcount:
+            ends[today] = until
+        if ends:
+            cursor.execute("DELETE FROM agents_callfigure WHERE day = ANY(%s)", [list(ends)])
+            starts = [days.start_of(day) for day in ends]
+            cursor.execute(_SUM_UP, {"starts": starts, "ends": list(ends.values()), **VALUES})
+    return more

@@ -4,6 +4,8 @@ import csv
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from io import StringIO
+from random import Random
+from statistics import median
 from typing import Any
 
 import pytest
@@ -68,6 +70,16 @@ def test_a_day_counted_by_hand(order_at: Any, agent: User, colleague: User) -> N
     assert total.first_call == timedelta(minutes=40)  # the middle of 20, 40 and 60
     assert total.decision == timedelta(minutes=120)  # between 60 and 180
     assert (total.kept_rate, total.return_rate) == (None, None)
+
+
+@pytest.mark.parametrize("most", [1, 59, 3000, 65_536, 2**31 - 1])
+def test_the_middle_is_the_median(most: int) -> None:
+    chance = Random(most)
+    assert performance._middle(b"") is None
+    for count in (1, 2, 3, 4, 50, 51, 1000):
+        for waits in ([chance.randint(0, most) for _ in range(count)], [most] * count, [most] + [0] * (count - 1)):
+            middle = performance._middle(b"".join(wait.to_bytes(4, "big") for wait in waits))
+            assert middle == timedelta(minutes=median(waits)), waits
 
 
 def test_a_merchants_own_cancellations_are_no_decisions(order_at: Any, alice: Account) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from threading import Event as Flag
 from typing import Any
@@ -12,7 +12,7 @@ from django.db import connection, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from agents.models import CallDay, CallFigure
+from agents.models import CallDay, CallFigure, CallPart
 from agents.supervision import performance, summing
 from codservice import days
 from codservice.accounts.actor import Actor
@@ -22,7 +22,8 @@ from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, ChangedDay, Order, StatusChange
 from orders.tasks import sum_up_days
 from tests import factories
-from tests.harness.background import at_once
+from tests.harness.background import PATIENCE, at_once
+from tests.harness.database import one
 from tests.orders.test_daily import Life
 
 pytestmark = pytest.mark.django_db
@@ -206,11 +207,13 @@ def test_figures_are_what_the_rows_say_whatever_happened(
     yesterday = days.today() - timedelta(days=1)
     assert not ChangedDay.objects.exists()
     assert CallDay.objects.filter(day=yesterday - timedelta(days=1)).exists()
+    assert CallPart.objects.count() == 1
     assert CallFigure.objects.exists()
     assert_equal()
     assert_equal(yesterday, 3)
     daily.begin_anew()
-    assert ChangedDay.objects.filter(account=None).exists()
+    assert ChangedDay.objects.filter(account=None, day=yesterday).exists()
+    assert ChangedDay.objects.filter(account=None, day=days.today()).exists()
     assert_equal()
     while sum_up_days() > 1:
         pass
@@ -219,12 +222,15 @@ def test_figures_are_what_the_rows_say_whatever_happened(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(alice: Account, charlie: Account) -> None:
+@pytest.mark.parametrize("past", [timedelta(days=3), timedelta(hours=1)], ids=str)
+def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
+    past: timedelta, alice: Account, charlie: Account, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(daily, "LATE", timedelta(0))
     agent = factories.AgentFactory()
     for account in (alice, charlie):
         for _ in range(6):
             factories.make_order(account)
-    past = timedelta(days=3)
     Order.objects.update(created_at=F("created_at") - past, updated_at=F("updated_at") - past)
     StatusChange.objects.update(at=F("at") - past)
     done = Flag()
@@ -240,7 +246,7 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(alice: A
             editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=Actor.of_user(agent))
             note = lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
             assert note
-            CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - timedelta(days=number % 3))
+            CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - past / 3 * (number % 3))
 
     with ThreadPoolExecutor(2) as pool:
         others = [pool.submit(sum_up) for _ in range(2)]
@@ -251,6 +257,125 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(alice: A
     assert_equal()
     while summing.sum_up():
         pass
+    assert_equal()
+
+
+def counted() -> int:
+    """Calls in the sums."""
+    return sum(CallFigure.objects.filter(dimension="all").values_list("calls", flat=True))
+
+
+def call_and_confirm(account: Account, ago: timedelta = timedelta(0)) -> Order:
+    """A call that an order is confirmed in, so long ago."""
+    agent, order = factories.AgentFactory(), factories.make_order(account)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    if ago:
+        StatusChange.objects.filter(order=order).update(at=F("at") - ago)
+        CallNote.objects.filter(order=order).update(created_at=F("created_at") - ago)
+    return order
+
+
+@pytest.mark.django_db(transaction=True)
+def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: Any) -> None:
+    waiting = factories.make_order(alice)
+    call_and_confirm(alice, timedelta(minutes=16))
+    call_and_confirm(alice, timedelta(minutes=5))
+    assert_equal()
+    assert not summing.sum_up()
+    assert not ChangedDay.objects.filter(account=None).exists()
+    part = CallPart.objects.get()
+    assert timedelta(0) < timezone.now() - summing.PUNCTUAL - part.until < timedelta(seconds=PATIENCE)
+    assert not CallDay.objects.filter(day__gte=part.day).exists()  # which the version before takes for whole
+    assert counted() == 1
+    call_and_confirm(alice)
+    assert_equal()
+    summing.sum_up()
+    assert CallPart.objects.get().until == part.until  # what came in the last minutes can wait
+    monkeypatch.setattr(daily, "LATE", timedelta(0))
+    summing.sum_up()
+    assert CallPart.objects.get().until > part.until
+    assert_equal()
+    editing.edit(waiting.id, editing.Edit(total_amount=Decimal(7)), actor=Actor.of_user(factories.AgentFactory()))
+    Order.objects.exclude(id=waiting.id).update(total_amount=Decimal(8))
+    assert ChangedDay.objects.filter(account=None).exists()
+    assert_equal()
+    summing.sum_up()
+    assert CallFigure.objects.get(dimension="all", calls=1).confirmed_amount == 8
+    assert_equal()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_transaction_under_way_may_still_write_is_summed_up_by_none(alice: Account) -> None:
+    began, end, starts = Flag(), Flag(), list[datetime]()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                starts.append(one("SELECT now()"))
+                began.set()
+                end.wait(PATIENCE)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(hold)
+        assert began.wait(PATIENCE)
+        summing.sum_up()
+        end.set()
+        held.result()
+    assert CallPart.objects.get().until == starts[0] - summing.PUNCTUAL
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_move_of_yesterday_changes_what_was_promised_for_today(alice: Account) -> None:
+    order, at = factories.make_order(alice), timezone.now() - timedelta(minutes=20)
+    lifecycle.add_call_note(order.id, agent=factories.AgentFactory(), outcome=CallNote.Outcome.CALLBACK, callback_at=at)
+    StatusChange.objects.update(at=F("at") - timedelta(days=3))
+    CallNote.objects.update(created_at=F("created_at") - timedelta(days=3))
+    summing.sum_up()
+    assert_equal()
+    assert sum(CallFigure.objects.filter(dimension="all").values_list("promises", flat=True)) == 1
+    moved = at - timedelta(days=1)
+    StatusChange.objects.create(account=alice, order=order, from_status="a", to_status="b", at=moved, actor="x")
+    assert_equal()
+    assert ChangedDay.objects.filter(account=None, day=at.astimezone(days.ALGIERS).date()).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(days=3)], ids=str)
+def test_sums_of_a_clock_that_was_ahead_are_none(ahead: timedelta, alice: Account) -> None:
+    """It was put back between the round and the call."""
+    call_and_confirm(alice, timedelta(hours=1))
+    summing.sum_up()
+    at = timezone.now() - summing.PUNCTUAL + ahead
+    day = at.astimezone(days.ALGIERS).date()
+    CallFigure.objects.update_or_create(day=day, dimension="all", key="", defaults={"calls": 90})
+    CallPart.objects.update(day=day, until=at)
+    CallDay.objects.bulk_create(CallDay(day=day - timedelta(days=number)) for number in range(1, ahead.days + 1))
+    call_and_confirm(alice)
+    assert_equal()
+    assert_equal(day)
+    summing.sum_up()
+    assert CallPart.objects.get().until < timezone.now() - summing.PUNCTUAL
+    assert not CallDay.objects.filter(day__gte=CallPart.objects.get().day).exists()
+    assert_equal()
+    assert_equal(day)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_the_version_before_sums_up_leaves_today_to_the_rows(alice: Account) -> None:
+    """It takes notes of today as if they were for nothing, and removes no day."""
+    order = call_and_confirm(alice, timedelta(hours=1))
+    summing.sum_up()
+    assert counted() == 1
+    Order.objects.filter(id=order.id).update(total_amount=Decimal(7))
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM orders_changedday")
+        cursor.execute("DELETE FROM agents_callday WHERE day = ANY('{}')")
+    assert_equal()
+    summing.sum_up()
+    assert CallPart.objects.exists()
     assert_equal()
 
 

@@ -17,7 +17,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from uuid_utils.compat import uuid7
 
 from agents.desk import claims
-from agents.models import Assignment, CallDay, CallFigure, CallingPeriod, CallingRules
+from agents.models import Assignment, CallDay, CallFigure, CallingPeriod, CallingRules, CallPart
 from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, Invitation, Membership, User
@@ -124,6 +124,7 @@ def _furnish(account: Account, phones: str, world: World) -> None:
         DayFigure.objects.create(account=account, day=yesterday, dimension=dimension, key="x", **counts)
     ChangedDay.objects.create(account=account, day=yesterday - timedelta(days=400))
     CallDay.objects.get_or_create(day=yesterday)
+    CallPart.objects.get_or_create(day=days.today(), defaults={"until": days.start_of(days.today())})
     CallFigure.objects.create(day=yesterday, dimension=CallFigure.Dimension.SOURCE, key=f"{account.id}", calls=90)
     Searchable.objects.create(account=account)
     IdempotencyRecord.objects.create(account=account, key="1", fingerprint=b"1", status=201, body=b"{}", created_at=now)

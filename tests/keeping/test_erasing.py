@@ -46,6 +46,7 @@ NOBODYS = {
     "agents_callfigure": "sums of days, summed up anew when an order of theirs has changed",
     "agents_callingperiod": "a merchant's",
     "agents_callingrules": "a merchant's",
+    "agents_callpart": "a day",
     "agents_preferences": "of people who work here",
     "agents_publicholiday": "days",
     "auth_group": "our own",
