@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     atomic = False  # built beside the writes of a running service
 
-    dependencies = [("orders", "0020_sums_of_today")]
+    dependencies = [("orders", "0021_today_of_all")]
 
     operations = [
         AddIndexConcurrently(
