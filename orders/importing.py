@@ -178,10 +178,13 @@ SELECT (SELECT count(*) FROM delivery), created_at, array_agg(id) FROM new_order
 
 @cache
 def _statement() -> str:
-    """_INSERT with the columns that an import has, by the models' names and types."""
+    """_INSERT with the columns that an import has, by the models' names and types.
+
+    On one line: psycopg finds out anew at each call what stands in a statement of more than 4 096 characters.
+    """
     columns = ["id", "account_id", *serializers.SAID, *serializers.MADE]
     line_columns = ["id", "sku", *serializers.SAID_OF_LINE]
-    return _INSERT.format(
+    text = _INSERT.format(
         columns=", ".join(columns),
         typed_columns=_typed(Order, columns),
         line_columns=", ".join(line_columns),
@@ -189,6 +192,7 @@ def _statement() -> str:
         typed_line_columns=_typed(OrderItem, line_columns),
         steps=events.STEPS,
     )
+    return " ".join(text.split())
 
 
 def _typed(model: type[models.Model], columns: Sequence[str]) -> str:

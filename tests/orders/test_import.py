@@ -6,6 +6,8 @@ from decimal import Decimal
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
+from psycopg import _queries
 
 from orders.models import Order, OrderItem, StatusChange
 from tests.factories import ProductFactory, make_order, order_body
@@ -374,3 +376,17 @@ def test_of_20_at_once_with_one_external_id_one_is_imported(alice, api_for):
     answers = at_once(20, lambda _: ApiClient(key).post(ORDERS, order_body(external_id="1")).status_code)
     assert sorted(answers) == [201] + [422] * 19
     assert Order.objects.count() == OrderItem.objects.count() == StatusChange.objects.count() == 1
+
+
+def test_no_statement_of_an_import_is_read_anew_by_the_driver(api):
+    """psycopg keeps what it finds out about statements of up to so many characters: a fourteenth of an import's time."""
+    sent = []
+
+    def note(execute, sql, *args):
+        sent.append(sql)
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(note):
+        assert api.post(ORDERS, order_body(external_id="1042")).status_code == 201
+    assert any("orders_orderitem" in sql for sql in sent)
+    assert max(map(len, sent)) <= _queries.MAX_CACHED_STATEMENT_LENGTH
