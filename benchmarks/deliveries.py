@@ -289,7 +289,7 @@ def killed() -> dict[str, float]:
                 bench.fill(webhooks, MANY)
                 while bench.sql("SELECT count(*) < 1000 FROM webhooks_attempt") == "t":
                     time.sleep(0.05)
-                (worker,) = (pid for pid in service.pids() if Path(f"/proc/{pid}/comm").read_text() == "cod-worker\n")
+                (worker,) = service.pids("cod-worker")
                 os.kill(worker, signal.SIGKILL)
                 at = time.time()
                 wait_until_done(bench, webhooks)

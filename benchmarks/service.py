@@ -84,23 +84,24 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def pids() -> list[int]:
-    """This process and all below it."""
-    found = [os.getpid()]
-    for pid in found:
+def pids(names: str = "") -> list[int]:
+    """This process and all below it, those whose names begin so."""
+    family, found = [os.getpid()], []
+    for pid in family:
         with contextlib.suppress(OSError):
-            found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            family += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            if Path(f"/proc/{pid}/comm").read_text().startswith(names):
+                found.append(pid)
     return found
 
 
 def memory_mb(names: str = "") -> float:
     """What the processes below this one hold whose names begin so; what they share is counted once."""
     kilobytes = 0
-    for pid in pids()[1:]:
+    for pid in set(pids(names)) - {os.getpid()}:
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/comm").read_text().startswith(names):
-                rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-                kilobytes += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            kilobytes += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
     return kilobytes / 1024
 
 
