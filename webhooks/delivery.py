@@ -17,6 +17,7 @@ import time
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -40,7 +41,18 @@ MOST_ATTEMPTS = 100  # of one delivery, resends included
 
 CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 
-# Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for.
+# What is due of the webhook {webhook} and claimed by nobody: first attempts, and retries.
+_UNCLAIMED = """
+SELECT {lane} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
+WHERE d.webhook_id = {webhook} AND d.status = 'pending' AND d.attempt_count {attempts} AND d.next_attempt_at <= now()
+    AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
+"""
+_FIRST = partial(_UNCLAIMED.format, lane=1, attempts="= 0")
+_RETRIES = partial(_UNCLAIMED.format, lane=2, attempts="> 0")
+
+# Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for. Of many
+# webhooks less of each is looked at, some four times what the worker has room for of all: who has little due is then
+# not behind all that others have had for longer, and a claim does not cost what it leaves.
 _CLAIM = f"""{queue.HEADS}, busy AS (
     SELECT webhook_id, count(*) AS n FROM webhooks_claim WHERE until > now() GROUP BY webhook_id
 ), room AS (
@@ -48,29 +60,23 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
     FROM webhooks_webhook w LEFT JOIN busy ON busy.webhook_id = w.id
     WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL AND w.is_active
+), shares AS (
+    SELECT id, is_failing,
+        LEAST(free, GREATEST(4 * %(limit)s / count(*) OVER (PARTITION BY is_failing), 1)) AS share
+    FROM room WHERE free > 0
+      AND (EXISTS ({_FIRST(webhook="room.id")}) OR EXISTS ({_RETRIES(webhook="room.id")}))
 ), candidates AS (
-    (SELECT 1 AS lane, d.id, d.webhook_id, d.next_attempt_at, room.is_failing, room.free
-     FROM room CROSS JOIN LATERAL (
-        SELECT d.id, d.webhook_id, d.next_attempt_at FROM webhooks_delivery d
-        WHERE d.webhook_id = room.id AND d.status = 'pending' AND d.attempt_count = 0 AND d.next_attempt_at <= now()
-          AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
-        ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0)) AS d
-     ORDER BY room.is_failing, d.next_attempt_at LIMIT %(limit)s)
-    UNION ALL
-    (SELECT 2, d.id, d.webhook_id, d.next_attempt_at, room.is_failing, room.free
-     FROM room CROSS JOIN LATERAL (
-        SELECT d.id, d.webhook_id, d.next_attempt_at FROM webhooks_delivery d
-        WHERE d.webhook_id = room.id AND d.status = 'pending' AND d.attempt_count > 0 AND d.next_attempt_at <= now()
-          AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
-        ORDER BY d.next_attempt_at LIMIT GREATEST(room.free, 0)) AS d
-     ORDER BY room.is_failing, d.next_attempt_at LIMIT %(limit)s)
+    SELECT d.*, s.id AS webhook_id, s.is_failing, s.share FROM shares s CROSS JOIN LATERAL (
+        ({_FIRST(webhook="s.id")} ORDER BY d.next_attempt_at LIMIT s.share)
+        UNION ALL
+        ({_RETRIES(webhook="s.id")} ORDER BY d.next_attempt_at LIMIT s.share)) AS d
 ), chosen AS (
     SELECT id FROM (
-        SELECT id, lane, is_failing, next_attempt_at, free,
+        SELECT *,
             row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS of_webhook,
             row_number() OVER (PARTITION BY is_failing ORDER BY lane, next_attempt_at) AS of_failing
         FROM candidates) AS c
-    WHERE of_webhook <= free AND (of_failing <= %(limit_failing)s OR NOT is_failing)
+    WHERE of_webhook <= share AND (of_failing <= %(limit_failing)s OR NOT is_failing)
     ORDER BY lane, is_failing, next_attempt_at LIMIT %(limit)s
 ), due AS (
     -- Locked and looked at again: a worker whose claim has run out may be settling it after all.

@@ -95,6 +95,39 @@ def test_claims_at_the_same_moment_take_different_deliveries_and_none_goes_witho
         Claim.objects.all().delete()
 
 
+def test_a_claim_does_not_read_what_it_leaves(webhook_to):
+    """When a service comes back, a thousand merchants may have something due, and it claims hundreds of times."""
+
+    def read():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_force_next_flush()")
+        return one("SELECT idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'webhooks_delivery'")
+
+    for _ in range(100):
+        write(webhook_to("http://127.0.0.1:9/"), 50)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    before = read()
+    assert len(delivery.claim(uuid4(), 50)) == 50
+    assert read() - before < 1000
+
+
+def test_one_that_has_much_gets_all_the_room_beside_many_that_have_nothing_left(webhook_to):
+    for is_failing in (False, True):
+        for _ in range(100):
+            write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), 1, age=3600)
+    delivery.claim(uuid4(), 200)
+    much = write(webhook_to("http://127.0.0.1:9/"), 50)
+    assert ids(delivery.claim(uuid4(), 50)) == set(much)
+
+
+def test_one_that_has_much_gets_all_the_room_beside_many_that_fail(webhook_to):
+    for _ in range(100):
+        write(webhook_to("http://127.0.0.1:9/", is_failing=True), 5, age=3600)
+    much = write(webhook_to("http://127.0.0.1:9/"), 50)
+    assert ids(delivery.claim(uuid4(), 50)) == set(much)
+
+
 def test_retries_count_into_the_share(webhook_to):
     webhook = webhook_to("http://127.0.0.1:9/")
     write(webhook, 40)
