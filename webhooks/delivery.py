@@ -46,6 +46,7 @@ _UNCLAIMED = """
 SELECT {lane} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
 WHERE d.webhook_id = {webhook} AND d.status = 'pending' AND d.attempt_count {attempts} AND d.next_attempt_at <= now()
     AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
+ORDER BY d.next_attempt_at
 """
 _FIRST = partial(_UNCLAIMED.format, lane=1, attempts="= 0")
 _RETRIES = partial(_UNCLAIMED.format, lane=2, attempts="> 0")
@@ -55,21 +56,21 @@ _RETRIES = partial(_UNCLAIMED.format, lane=2, attempts="> 0")
 # not behind all that others have had for longer, and a claim does not cost what it leaves.
 _CLAIM = f"""{queue.HEADS}, busy AS (
     SELECT webhook_id, count(*) AS n FROM webhooks_claim WHERE until > now() GROUP BY webhook_id
-), room AS (
+), room AS MATERIALIZED (
     SELECT w.id, w.is_failing,
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
     FROM webhooks_webhook w LEFT JOIN busy ON busy.webhook_id = w.id
     WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL AND w.is_active
 ), shares AS (
-    SELECT id, is_failing,
+    SELECT room.id, is_failing,
         LEAST(free, GREATEST(4 * %(limit)s / count(*) OVER (PARTITION BY is_failing), 1)) AS share
-    FROM room WHERE free > 0
-      AND (EXISTS ({_FIRST(webhook="room.id")}) OR EXISTS ({_RETRIES(webhook="room.id")}))
+    FROM room CROSS JOIN LATERAL (
+        ({_FIRST(webhook="room.id")} LIMIT 1) UNION ALL ({_RETRIES(webhook="room.id")} LIMIT 1) LIMIT 1
+    ) AS d WHERE free > 0
 ), candidates AS (
     SELECT d.*, s.id AS webhook_id, s.is_failing, s.share FROM shares s CROSS JOIN LATERAL (
-        ({_FIRST(webhook="s.id")} ORDER BY d.next_attempt_at LIMIT s.share)
-        UNION ALL
-        ({_RETRIES(webhook="s.id")} ORDER BY d.next_attempt_at LIMIT s.share)) AS d
+        ({_FIRST(webhook="s.id")} LIMIT s.share) UNION ALL ({_RETRIES(webhook="s.id")} LIMIT s.share)
+    ) AS d
 ), chosen AS (
     SELECT id FROM (
         SELECT *,

@@ -95,21 +95,38 @@ def test_claims_at_the_same_moment_take_different_deliveries_and_none_goes_witho
         Claim.objects.all().delete()
 
 
-def test_a_claim_does_not_read_what_it_leaves(webhook_to):
-    """When a service comes back, a thousand merchants may have something due, and it claims hundreds of times."""
+def rows_read_by_a_claim(limit):
+    """Of deliveries; and how many it takes."""
 
     def read():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_stat_force_next_flush()")
-        return one("SELECT idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'webhooks_delivery'")
+        return one("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'webhooks_delivery'")
 
-    for _ in range(100):
-        write(webhook_to("http://127.0.0.1:9/"), 50)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     before = read()
-    assert len(delivery.claim(uuid4(), 50)) == 50
-    assert read() - before < 1000
+    taken = len(delivery.claim(uuid4(), limit))
+    return read() - before, taken
+
+
+def test_a_claim_does_not_read_what_it_leaves_of_many_webhooks(webhook_to):
+    """When a service comes back, a thousand merchants may have something due, and it claims hundreds of times."""
+    for _ in range(100):
+        write(webhook_to("http://127.0.0.1:9/"), 50)
+    rows, taken = rows_read_by_a_claim(50)
+    assert taken == 50
+    assert rows < 1000
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_a_claim_does_not_read_what_waits_behind_a_receiver_that_hangs(webhook_to, is_failing):
+    write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), 5000)
+    delivery.claim(uuid4(), 400)
+    write(webhook_to("http://127.0.0.1:9/"))
+    rows, taken = rows_read_by_a_claim(350)
+    assert taken == 1
+    assert rows < 50
 
 
 def test_one_that_has_much_gets_all_the_room_beside_many_that_have_nothing_left(webhook_to):
