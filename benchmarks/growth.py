@@ -39,7 +39,7 @@ def fill(url: str) -> None:
 
     command, chance = Command(), Random(1)
     account: Account
-    account, agents = command.make_people("growth@example.dz", 1)
+    account, agents = command.make_people("growth@example.dz", 1, secrets.make_secret())
     secret = secrets.make_secret()
     Webhook.objects.create(
         account=account,

@@ -39,25 +39,22 @@ def start(folder: Path, *, idle: float) -> tuple[float, float]:
     """Seconds from the command until it is ready, and what its processes hold after some more."""
     running = service.Service(folder / "data", service.free_port())
     began = time.perf_counter()
-    process = subprocess.Popen(
-        ["make", "run"],
-        cwd=folder,
-        env=running.environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with (folder / "said.log").open("w") as said:
+        process = subprocess.Popen(
+            ["make", "run"], cwd=folder, env=running.environ, stdout=said, stderr=said, start_new_session=True
+        )
     try:
         while not running.is_ready():
             if process.poll() is not None:
-                raise SystemExit("The service did not start.")
+                raise SystemExit(f"The service did not start:\n{Path(said.name).read_text()}")
             time.sleep(0.02)
         seconds = time.perf_counter() - began
         time.sleep(idle)
         return seconds, service.memory_mb()
     finally:
-        os.killpg(process.pid, signal.SIGINT)
-        process.wait(60)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(60)
 
 
 if __name__ == "__main__":
