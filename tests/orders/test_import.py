@@ -379,7 +379,7 @@ def test_of_20_at_once_with_one_external_id_one_is_imported(alice, api_for):
 
 
 def test_no_statement_of_an_import_is_read_anew_by_the_driver(api):
-    """psycopg keeps what it finds out about statements of up to so many characters; an import is to have none longer."""
+    """psycopg keeps what it finds out about statements of up to so many characters; an import has none longer."""
     sent = []
 
     def note(execute, sql, *args):
