@@ -124,6 +124,7 @@ def _gateway(application: str, threads: int, parent: int) -> Any:
         gateway.is_leaving = True
 
     signal.signal(signal.SIGUSR1, leave)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
     return gateway
 
 
@@ -162,6 +163,8 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         respawn_interval=0.1,
         workers_kill_timeout=STOP_SECONDS,
     )
+    # It would be the end of a process that does not listen to it yet: there it waits.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     server.serve(target_loader=partial(_gateway, application, web.threads, os.getpid()), wrap_loader=False)
 
 

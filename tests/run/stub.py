@@ -40,6 +40,17 @@ def application(environ, start_response):
     return [json.dumps(got).encode()]
 
 
+def __getattr__(name):
+    """`late`: the application, which one of two web processes takes two seconds to load; LATE is a file to count in."""
+    if name != "late":
+        raise AttributeError(name)
+    with open(os.environ["LATE"], "a") as loaded:
+        loaded.write(".")
+        if loaded.tell() == 3:  # after the one that forks them and the other
+            time.sleep(2)
+    return application
+
+
 _at_door: list[None] = []
 
 
@@ -75,7 +86,7 @@ if __name__ == "__main__":
         gateway.MAX_HELD_BYTES, gateway.MAX_STREAMS, gateway.SLICE_SECONDS = 8 << 20, 40, 4.0
         gateway.MOST_AT_DOOR = 5
         web.LAST_SECONDS = float(os.environ.get("LAST_SECONDS", web.LAST_SECONDS))
-        serve(Web.from_environ(), "tests.run.stub:application")
+        serve(Web.from_environ(), f"tests.run.stub:{os.environ.get('APPLICATION', 'application')}")
     elif "worker" in sys.argv:
         time.sleep(3600)
     else:

@@ -240,8 +240,11 @@ def test_what_is_refused_here_names_the_mode_of_a_test_key_too(port, mode):
     assert (b"x-service-mode: test" in received.lower()) == (mode == "test")
 
 
-def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out():
-    with running_web(LAST_SECONDS="5") as (port, pid), ExitStack() as stack:
+@pytest.mark.parametrize("application", ["application", "late"])
+def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, tmp_path):
+    """Also when one of them has not begun yet."""
+    environ = {"LAST_SECONDS": "5", "APPLICATION": application, "LATE": str(tmp_path / "late")}
+    with running_web(**environ) as (port, pid), ExitStack() as stack:
         connections = [stack.enter_context(connect(port)) for _ in range(8)]
         os.kill(pid, signal.SIGTERM)
         time.sleep(0.1)
