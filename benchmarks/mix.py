@@ -11,6 +11,7 @@ import argparse
 import json
 import random
 import statistics
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,8 @@ class Shop:
         for at in range(0, READY, 100):
             answer = session.post(f"{self.api}/orders/batch", json={"orders": orders[at : at + 100]})
             self.orders += [each["id"] for each in answer.json()["created"]]
+        while int(psql(url, "SELECT count(*) FROM orders_ordertrigrams")) < READY:  # what workers do after an import
+            time.sleep(1)
         psql(url, "VACUUM ANALYZE")
 
     def calls(self, client: int) -> Iterator[bytes]:
