@@ -41,14 +41,13 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
 
     @wraps(view)
     def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        seat = team.seat_of(request.user)
+        seat = request.seat = team.seat_of(request.user)  # type: ignore[attr-defined]  # for the templates, as those below
         if seat is None:
             raise PermissionDenied
         needed = look if request.method in ("GET", "HEAD") else change
         if seat.right < needed:
             raise PermissionDenied(_("Your role does not go so far. Ask the account's holder."))
         live = seat.account
-        request.seat = seat  # type: ignore[attr-defined]  # for the templates, as those below
         if seat.is_closed and request.method == "POST" and needed > Right.READ:
             messages.error(request, _("This account is closed: nothing can be changed any more."))
             return redirect("account")
@@ -65,8 +64,10 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
 
 def seat(request: HttpRequest) -> dict[str, Any]:
     """For every template: `seat`, what the person who looks may do for a merchant. A page that does not ask costs
-    nothing."""
-    return {"seat": getattr(request, "seat", None) or SimpleLazyObject(lambda: team.seat_of(request.user))}
+    nothing. Staff have one on an account's pages alone."""
+    if hasattr(request, "seat"):
+        return {"seat": request.seat}
+    return {"seat": SimpleLazyObject(lambda: None if request.user.is_staff else team.seat_of(request.user))}
 
 
 def switch(request: HttpRequest, account: Account) -> None:
