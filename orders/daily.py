@@ -214,16 +214,11 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     The period is also divided by what `by` names, and by names of lines too when that is PRODUCT.
     """
     dimensions = {Dimension.ALL, *by}
-    statement = _READ.format(
-        live=_live(_OTHER_SPANS, dimensions),
-        columns=", ".join(COLUMNS),
-        sums=", ".join(f"sum({name})" for name in COLUMNS),
-    )
     divided = {*by, *({Dimension.NAME} if Dimension.PRODUCT in by else ())} - {Dimension.ALL}
     values = {"first": first, "last": last, "today": today, "divided": [dimension.value for dimension in divided]}
     summary, decided = Summary(Figures(today.isoformat()), Figures(), (0, Decimal(0)), []), Figures()
     with connection.cursor() as cursor:
-        cursor.execute(statement, _values(account_id, values, dimensions))
+        cursor.execute(_reading(dimensions), _values(account_id, values, dimensions))
         for dimension, day, key, *counts in cursor.fetchall():
             row = Figures(key, *_numbers(counts))
             if dimension != Dimension.ALL:
@@ -244,6 +239,38 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     for rows in summary.parts.values():
         rows.sort(key=lambda row: (-row.new_count, -row.canceled_count, row.key))
     return summary
+
+
+def _reading(dimensions: set[Dimension], spans: str = _OTHER_SPANS) -> str:
+    return _READ.format(
+        live=_live(spans, dimensions),
+        columns=", ".join(COLUMNS),
+        sums=", ".join(f"sum({name})" for name in COLUMNS),
+    )
+
+
+# What has not been summed up by and large is left out, and then does not add up.
+_FEW_SPANS = f"""
+    SELECT * FROM ({_OTHER_SPANS}) AS other
+    WHERE (SELECT until FROM summed) IS NOT NULL AND (SELECT count(*) FROM changed) <= %(step)s
+"""  # noqa: S608  (our own text)
+_ARRIVALS = f"""
+WITH found(dimension, day, key, {", ".join(COLUMNS)}) AS MATERIALIZED ({_reading({Dimension.ALL}, _FEW_SPANS)})
+SELECT day, new_count FROM found WHERE new_count > 0 AND (SELECT sum(new_count) FROM found)
+    = (SELECT sum(delta) FROM orders_ordercount WHERE account_id = %(account)s)
+ORDER BY day
+"""  # noqa: S608  (our own text)
+
+
+def arrivals(account_id: UUID) -> list[tuple[date, int]]:
+    """How many of the account's orders are of each day, the oldest first; an order is as old as its first change.
+
+    Nothing before the account is summed up, or where that is not all orders that there are.
+    """
+    values = {"first": date.min, "last": date.max, "today": days.today(), "divided": [], "step": STEP}
+    with connection.cursor() as cursor:
+        cursor.execute(_ARRIVALS, _values(account_id, values, {Dimension.ALL}))
+        return [(day, int(count)) for day, count in cursor.fetchall()]
 
 
 def _numbers(counts: list[Any]) -> list[Any]:

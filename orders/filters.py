@@ -8,8 +8,9 @@ from django import forms
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
+from codservice import days
 from codservice.api.filters import Filters, MomentFilter, TextFilter
-from orders import counts, phones, regions, trigrams
+from orders import counts, daily, phones, regions, trigrams
 from orders.models import Order, Status
 from orders.serializers import WILAYA_TEXTS
 
@@ -94,10 +95,28 @@ class OrderFilter(Filters):
 
     def total(self) -> int:
         """How many orders pass the filters, exactly; from the counts that are kept, when these can tell."""
-        used = {name for name, value in self.form.cleaned_data.items() if value} - {"sort"}
+        used = self._used()
         if used - {"status"}:
             return super().total()
         return counts.total(self.account_id, self.form.cleaned_data["status"] if used else Status.values)
+
+    def pass_by(self, queryset: QuerySet[Order], rows: int) -> tuple[QuerySet[Order], int]:
+        """Whole days of them, in a list of all orders by their age."""
+        sort = self.form.cleaned_data["sort"] or "-created_at"
+        if self._used() or not sort.endswith("created_at"):
+            return queryset, 0
+        is_down = sort.startswith("-")
+        arrivals = daily.arrivals(self.account_id)
+        passed = 0
+        for day, count in reversed(arrivals) if is_down else arrivals:
+            if passed + count > rows:
+                rest = Q(created_at__lt=days.end_of(day)) if is_down else Q(created_at__gte=days.start_of(day))
+                return queryset.filter(rest), passed
+            passed += count
+        return queryset, 0
+
+    def _used(self) -> set[str]:
+        return {name for name, value in self.form.cleaned_data.items() if value} - {"sort"}
 
     def search(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
         number = value.replace(" ", "")

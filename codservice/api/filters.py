@@ -27,6 +27,11 @@ class Filters(django_filters.FilterSet):
         """How many pass the filters, exactly."""
         return self.qs.count()
 
+    def pass_by(self, queryset: QuerySet, rows: int) -> tuple[QuerySet, int]:
+        """The ordered queryset from somewhere before its row number `rows` on, and how many come before that, where
+        something that is kept can tell; all of it, and 0, otherwise."""
+        return queryset, 0
+
 
 class FilterBackend(BaseFilterBackend):
     """Filters a list by the `filterset_class` of its view, which finds the filters that were sent in its `filterset`.

@@ -74,7 +74,8 @@ class Pages(BasePagination):
     def paginate_queryset(self, queryset: QuerySet, request: Request, view: Any = None) -> list[Any]:
         """This page's rows of the ordered queryset that passed the view's filters; one past the end is empty.
 
-        A page by number in the second half is read from the end, so that the last one costs no more than the first.
+        What comes before a far page is passed by, if the filters can tell how many rows that are. Otherwise one in the
+        second half is read from the end, so that the last one costs no more than the first.
         """
         if self.is_by_cursor:
             return self._after_cursor(queryset)
@@ -83,8 +84,9 @@ class Pages(BasePagination):
         stop = min(start + self.per_page, total)
         if start >= total:
             return []
-        if start <= total // 2:
-            return list(_far(queryset, start, stop))
+        rest, passed = view.filterset.pass_by(queryset, start) if start >= FAR else (queryset, 0)
+        if passed or start <= total // 2:
+            return list(_far(rest, start - passed, stop - passed))
         return list(_far(queryset.reverse(), total - stop, total - start))[::-1]
 
     def meta(self) -> PageMeta | CursorMeta:

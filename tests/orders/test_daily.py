@@ -1,6 +1,7 @@
 """A merchant's figures are what the rows say, whatever is summed up already, by plain SQL over all of them."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
@@ -109,6 +110,13 @@ def assert_equal(account: Account, first: date = LONG) -> None:
     assert summary.waiting == (len(waiting), sum(waiting, Decimal(0)))
     waits = {row.key: row.first_call_count for row in summary.parts[Dimension.WAIT]}
     assert waits == plain_waits(account, first, last)
+    assert daily.arrivals(account.id) in ([], made(account))
+
+
+def made(account: Account) -> list[tuple[date, int]]:
+    """How many orders there are of each day."""
+    dates = Order.objects.filter(account=account).values_list("created_at", flat=True)
+    return sorted(Counter(at.astimezone(days.ALGIERS).date() for at in dates).items())
 
 
 # --- Whatever happens ------------------------------------------------------------------------------------------------
@@ -244,10 +252,12 @@ def test_figures_are_what_the_rows_say_whatever_happened(
     for account in life.accounts:
         assert_equal(account)
         assert_equal(account, days.today() - timedelta(days=6))
+        assert daily.arrivals(account.id) == made(account)
     assert DayFigure.objects.filter(account=charlie).exists()
     daily.begin_anew()
     for account in life.accounts:
         assert_equal(account)
+        assert daily.arrivals(account.id) == []
     sum_up_days()
     for account in life.accounts:
         assert_equal(account)
@@ -395,6 +405,23 @@ def test_to_look_costs_one_statement_and_writes_nothing(alice: Account, django_a
     with django_assert_num_queries(1):
         read(alice)
     assert not SummedUp.objects.exists()
+
+
+def test_days_are_told_of_all_orders_or_of_none(alice: Account) -> None:
+    first, second = factories.make_order(alice), factories.make_order(alice)
+    for model, name in ((Order, "created_at"), (StatusChange, "at")):
+        model.objects.update(**{name: F(name) - timedelta(days=30)})
+    factories.make_order(alice)
+    assert daily.arrivals(alice.id) == []  # nothing is summed up
+    sum_up_days()
+    assert [count for _, count in daily.arrivals(alice.id)] == [2, 1]
+    factories.make_order(alice)
+    second.delete()
+    assert daily.arrivals(alice.id) == made(alice)
+    StatusChange.objects.filter(order=first).delete()
+    assert daily.arrivals(alice.id) == []
+    sum_up_days()
+    assert daily.arrivals(alice.id) == []
 
 
 def test_an_import_notes_no_day(alice: Account) -> None:

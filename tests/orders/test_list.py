@@ -10,7 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from codservice.api import paging
-from orders.models import Order, Status
+from orders.models import Order, Status, StatusChange
+from orders.tasks import sum_up_days
 from tests.factories import make_order, make_orders
 
 ORDERS = "/api/v1/orders"
@@ -94,13 +95,33 @@ def test_a_far_page_is_the_same_page(api, many, query, monkeypatch):
     assert pages() == near
 
 
+@pytest.mark.parametrize(("sort", "beyond", "before"), [("", "<", 14), ("&sort=created_at", ">=", 33)])
+def test_days_before_a_far_page_are_passed_by(api, many, sort, beyond, before, monkeypatch):
+    """Where these are summed up. 33 of the orders are of the first day, as Algeria has it, and 14 of the second."""
+
+    def pages():
+        return [ids(api.get(f"{ORDERS}?per_page=3&page={page}{sort}")) for page in range(1, 18)]
+
+    near = pages()
+    for order in many:
+        StatusChange.objects.filter(order=order).update(at=order.created_at)
+    sum_up_days()
+    monkeypatch.setattr(paging, "FAR", 6)
+    assert pages() == near
+    with CaptureQueriesContext(connection) as queries:
+        api.get(f"{ORDERS}?per_page=3&page=13{sort}")
+    page = queries.captured_queries[-1]["sql"]
+    assert f"\"created_at\" {beyond} '2026-03-11 00:00:00+01:00'" in page
+    assert f"LIMIT 3 OFFSET {36 - before}" in page
+
+
 def test_rows_before_a_far_page_are_not_read(api, many, monkeypatch):
     monkeypatch.setattr(paging, "FAR", 1)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off")
     for query, index in (("", "order_list"), ("&status=confirmed", "order_list_by_status"),
                          ("&wilaya=16", "order_list_by_wilaya")):  # fmt: skip
-        plan = plan_of(api, f"{ORDERS}?per_page=2&page=3{query}", "IN (SELECT")
+        plan = plan_of(api, f"{ORDERS}?per_page=2&page=3{query}", "IN (SELECT U0")
         assert re.search(rf"Limit.*\n.*Index Only Scan using {index} ", plan), plan
     plan = plan_of(api, f"{ORDERS}?wilaya=16&status=confirmed,canceled", "COUNT(*)")
     assert "Index Only Scan using order_list_by_wilaya " in plan, plan
