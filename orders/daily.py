@@ -390,7 +390,7 @@ def sum_up(account_id: UUID) -> bool:
         began = settled(cursor)
         again = take_changed(cursor, account_id)
         more = len(again) == STEP
-        if until is None:
+        if is_first := until is None:
             cursor.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
             cursor.execute(_FIRST, parameters)
             (first,) = cursor.fetchone()
@@ -400,7 +400,7 @@ def sum_up(account_id: UUID) -> bool:
             again |= {date.fromordinal(number) for number in ahead}
             until = began
         end = max(until, min(began, until + timedelta(days=STEP)))
-        if again or until < end:
+        if is_first or again or until < end:
             cursor.execute(
                 "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
                 {"account": account_id, "days": list(again)},

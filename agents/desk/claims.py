@@ -65,7 +65,7 @@ WITH {open}, held AS (
         WHERE c.agent_id = %(agent)s AND {live} AND EXISTS (
             SELECT FROM orders_order o
             WHERE o.phone_e164 = c.phone_e164 AND o.status = 'pending_confirmation' AND o.call_state <> 'test'
-        ) ORDER BY c.claimed_at LIMIT 1
+        ) ORDER BY (c.id = %(first)s::uuid) DESC NULLS LAST, c.claimed_at LIMIT 1
     ) RETURNING id
 ), free AS MATERIALIZED (
     SELECT CASE WHEN NOT EXISTS (SELECT FROM held) AND EXISTS (SELECT FROM open) THEN COALESCE({served}) END AS order_id
@@ -100,14 +100,15 @@ RETURNING phone_e164, statement_timestamp()
 """  # noqa: S608  (our own condition)
 
 
-def next_customer(agent: User) -> UUID | None:
+def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
     """The id of the agent's claim on the next customer to call, or None when nobody is due whose merchant has calling
     hours now and is served by the agent (`assignment`).
 
-    A customer whom the agent holds already comes first. Any number of agents may ask at once: orders that another one
-    is just claiming are passed over, and whoever loses a customer with two orders to somebody else asks again.
+    A customer whom the agent holds already comes first, of several the one of the claim `first`. Any number of agents
+    may ask at once: orders that another one is just claiming are passed over, and whoever loses a customer with two
+    orders to somebody else asks again.
     """
-    values: dict[str, Any] = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "overdue": OVERDUE}
+    values: dict[str, Any] = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "overdue": OVERDUE, "first": first}
     values |= hours.defaults()
     while True:
         with connection.cursor() as cursor:

@@ -168,14 +168,16 @@ def requeue(order_ids: Iterable[UUID], *, supervisor: User) -> int:
     return len(orders)
 
 
-def assign(order_ids: Iterable[UUID], *, to: User, supervisor: User) -> tuple[int, int]:
+def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor: User) -> tuple[int, int]:
     """Make pending orders the next calls of an agent: how many there were, and of how many somebody is calling the
-    customer just now; those stay as they are.
+    customer just now; those stay as they are, as do those that somebody has called since the supervisor saw them.
 
     They are served and given to others as promised calls are: when the agent is 15 minutes late.
     """
     with transaction.atomic():
         orders = lifecycle.lock(Order.live.filter(id__in=list(order_ids), status=Status.PENDING))
+        since = _noted_since(seen_at, orders)
+        orders = [order for order in orders if order.id not in since]
         called = claims.holders(order.phone_e164 for order in orders)
         free = [order for order in orders if order.phone_e164 not in called]
         plans = {order.id: planning.assigned(order, to, number) for number, order in enumerate(free)}
@@ -185,23 +187,31 @@ def assign(order_ids: Iterable[UUID], *, to: User, supervisor: User) -> tuple[in
 
 
 def cancel_many(
-    seen: Mapping[UUID, int], why: CancelReason, *, details: str = "", supervisor: User
+    seen: Mapping[UUID, int], why: CancelReason, *, details: str = "", seen_at: datetime, supervisor: User
 ) -> dict[UUID, Refused]:
-    """Cancel orders as the supervisor saw them, without a call; and why some of them stay as they are: Changed,
-    HeldByAnother while somebody is calling the customer, and what lifecycle.cancel_many says.
+    """Cancel orders as the supervisor saw them, without a call; and why some of them stay as they are: Changed, by a
+    call that was noted since too, HeldByAnother while somebody is calling the customer, and what lifecycle.cancel_many
+    says.
     """
     refused: dict[UUID, Refused] = {}
     with transaction.atomic():
         orders = lifecycle.lock(Order.live.filter(id__in=list(seen)))
         called = claims.holders(order.phone_e164 for order in orders if order.status == Status.PENDING)
+        since = _noted_since(seen_at, orders)
         for order in orders:
-            if order.version != seen[order.id]:
+            if order.version != seen[order.id] or order.id in since:
                 refused[order.id] = lifecycle.Changed()
             elif order.status == Status.PENDING and order.phone_e164 in called:
                 refused[order.id] = claims.HeldByAnother(_("Somebody is calling this customer."))
         free = [order for order in orders if order.id not in refused]
         reason = why.said(details)
         return refused | lifecycle.cancel_many(free, actor=Actor.of_user(supervisor), reason=reason)
+
+
+def _noted_since(seen_at: datetime, orders: Iterable[Order]) -> set[UUID]:
+    """Those of the locked orders about which something was noted since; a call is no change of an order's version."""
+    notes = CallNote.objects.filter(order__in=[order.id for order in orders], created_at__gt=seen_at)
+    return set(notes.values_list("order_id", flat=True))
 
 
 def _decide(

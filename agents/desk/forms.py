@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -146,7 +146,13 @@ class OutcomeForm(forms.Form):
         """With CONFIRM and CANCEL: about which order, as it was seen."""
         data = self.cleaned_data
         version = data["seen"][data["order"]]
-        return decisions.Decision(data["order"], version, data["note"], data["note_id"], data["shown_at"])
+        return decisions.Decision(data["order"], version, data["note"], self._note_id, data["shown_at"])
+
+    @property
+    def _note_id(self) -> UUID:
+        """The same when a button is pressed twice; another button of the same screen is no repetition."""
+        data = self.cleaned_data
+        return uuid5(data["note_id"], f"{self.data['outcome']} {data['order']} {data['at']}")
 
     @property
     def next_order(self) -> UUID | None:
@@ -159,7 +165,7 @@ class OutcomeForm(forms.Form):
         """With every other outcome: what came of the call to the customer."""
         data = self.cleaned_data
         if data["outcome"] == self.CONFIRM_ALL:
-            return lifecycle.Call(self.agent, Outcome.ANSWERED, data["note"], data["note_id"])
+            return lifecycle.Call(self.agent, Outcome.ANSWERED, data["note"], self._note_id)
         outcome, is_callback = data["outcome"], data["outcome"] in self.CALLBACKS
         typed = {Outcome.HANDED_OVER: data["handover_reason"], Outcome.SKIPPED: data["skip_reason"]}.get(outcome)
         chosen = str(self.REASONS[outcome](data["why"]).label) if data["why"] else ""
@@ -167,7 +173,7 @@ class OutcomeForm(forms.Form):
             self.agent,
             Outcome.CALLBACK if is_callback else Outcome(outcome),
             note="\n".join(filter(None, [chosen, typed, data["note"]])),
-            note_id=data["note_id"],
+            note_id=self._note_id,
             callback_at=data["at"] if is_callback else None,
         )
 

@@ -5,11 +5,12 @@ One piece of SQL says it. Statements that serve, count and tell the next call ta
 """
 
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
+from django.utils import timezone
 
 from agents.models import CallingRules
 
@@ -86,12 +87,15 @@ def of_account(account_id: UUID, days: int) -> Windows:
 
 
 def of_customer(order_ids: Collection[UUID], days: int = AHEAD) -> Windows:
-    """When one call may be about all these orders; where their merchants have no hour in common, about some."""
+    """When one call may be about all these orders; where their merchants have no hour in common within AHEAD, about
+    some."""
     every = list(by_account(order_ids, days).values())
     common = every[0] if every else []
     for windows in every[1:]:
         common = list(_common(common, windows))
-    return common or sorted(window for windows in every for window in windows)
+    far = timezone.now() + timedelta(days=AHEAD)
+    is_near = any(window.opens_at < far for window in common)
+    return common if is_near else sorted(window for windows in every for window in windows)
 
 
 def _common(some: Windows, others: Windows) -> Iterable[Window]:

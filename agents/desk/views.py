@@ -84,8 +84,8 @@ def take(request: HttpRequest, order_id: UUID) -> HttpResponse:
 
 
 def _to_next(request: HttpRequest, decided_in: UUID | None = None, order_id: UUID | None = None) -> HttpResponse:
-    """To the next customer; if that is the one of the claim `decided_in` still, to this order of theirs."""
-    claim_id = claims.next_customer(request.user)
+    """To the next customer; to this order of theirs as long as that is the one of the claim `decided_in`."""
+    claim_id = claims.next_customer(request.user, decided_in)
     if claim_id == decided_in and order_id:
         return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
     if claim_id is None:

@@ -234,7 +234,7 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
         left[_("More than %(most)d at once.") % {"most": MOST_ASSIGNED}] += len(able[MOST_ASSIGNED:])
         able = able[:MOST_ASSIGNED]
     for start in range(0, len(able), STEP):
-        for why in _step(deed, able[start : start + STEP], supervisor, data):
+        for why in _step(deed, able[start : start + STEP], seen_at, supervisor, data):
             if why:
                 left[why] += 1
             else:
@@ -248,16 +248,16 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
         messages.warning(request, text % {"count": count, "why": why})
 
 
-def _step(deed: str, rows: list[Row], supervisor: User, data: dict[str, Any]) -> Iterator[str]:
+def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data: dict[str, Any]) -> Iterator[str]:
     """By one transaction; for each order why it stays as it is, empty where it does not."""
     if deed == CANCEL:
         seen, why = {row.id: row.version for row in rows}, CancelReason(data["why"])
-        refused = decisions.cancel_many(seen, why, details=data["details"], supervisor=supervisor)
+        refused = decisions.cancel_many(seen, why, details=data["details"], seen_at=seen_at, supervisor=supervisor)
         return (refused[row.id].message if row.id in refused else "" for row in rows)
     if deed in (ASSIGN, REQUEUE):
         ids, called = [row.id for row in rows], 0
         if deed == ASSIGN:
-            done, called = decisions.assign(ids, to=data["to"], supervisor=supervisor)
+            done, called = decisions.assign(ids, to=data["to"], seen_at=seen_at, supervisor=supervisor)
         else:
             done = decisions.requeue(ids, supervisor=supervisor)
         gone = len(ids) - done - called

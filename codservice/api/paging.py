@@ -74,8 +74,8 @@ class Pages(BasePagination):
     def paginate_queryset(self, queryset: QuerySet, request: Request, view: Any = None) -> list[Any]:
         """This page's rows of the ordered queryset that passed the view's filters; one past the end is empty.
 
-        What comes before a far page is passed by, if the filters can tell how many rows that are. Otherwise one in the
-        second half is read from the end, so that the last one costs no more than the first.
+        One in the second half is read from the end, so that the last one costs no more than the first. Of one that is
+        far from both ends what comes before it is passed by, where the filters can tell how many rows that are.
         """
         if self.is_by_cursor:
             return self._after_cursor(queryset)
@@ -84,7 +84,8 @@ class Pages(BasePagination):
         stop = min(start + self.per_page, total)
         if start >= total:
             return []
-        rest, passed = view.filterset.pass_by(queryset, start) if start >= FAR else (queryset, 0)
+        is_far = min(start, total - stop) >= FAR
+        rest, passed = view.filterset.pass_by(queryset, start) if is_far else (queryset, 0)
         if passed or start <= total // 2:
             return list(_far(rest, start - passed, stop - passed))
         return list(_far(queryset.reverse(), total - stop, total - start))[::-1]

@@ -18,6 +18,7 @@ from orders.models import CallState, Order
 from tests.factories import ProductFactory, make_order, order_body
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient, new_key
+from tests.harness.database import contents
 
 
 def test_the_first_test_key_makes_the_twin_and_the_others_join_it(alice: Account, charlie: Account) -> None:
@@ -253,3 +254,40 @@ def test_a_closed_accounts_twin_can_be_read_and_not_changed(alice: Account, twin
     assert browser.post("/account/keys", {"name": "x", "scopes": ["orders:read"]}).status_code == 302
     assert "closed" in browser.get("/account/keys").content.decode()
     assert twin.api_keys.count() == 1
+
+
+# --- A form is of the mode of its page -------------------------------------------------------------------------------
+
+# Pages on which something is made; what a page's address names is of one mode anyway.
+MADE_ON = {
+    "/account/orders/new": {
+        "customer_name": "Amine", "customer_phone": "0550123456", "customer_address": "12 rue", "customer_wilaya": "16",
+        "delivery_type": "home", "line-0-product": "Robe", "line-0-quantity": "1", "line-0-unit_price": "100",
+    },
+    "/account/fees": {"home-16": "450"},
+    "/account/orders/upload": {"name": "o.csv", "size": "10"},
+    "/account/products/upload": {"name": "p.csv", "size": "10"},
+    "/account/products/new": {"name": "Robe", "sku": "R", "price": "100", "stock_quantity": "1"},
+    "/account/webhooks": {"url": "https://shop.example/hook", "events": "order.confirmed"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "data"), MADE_ON.items(), ids=[path.removeprefix("/account/") for path in MADE_ON])
+@pytest.mark.parametrize("mode", ["live", "test"])
+def test_what_is_made_is_of_the_mode_of_its_page(
+    path: str, data: dict[str, str], mode: str, alice: Account, client: Client
+) -> None:
+    """Another tab has switched it meanwhile."""
+    twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
+    client.force_login(alice.holder)
+    client.post("/account/mode", {"to": mode})
+    page = client.get(path).content.decode()
+    forms = [form for form in re.findall(r'<form\b[^>]*method="post".*?</form>', page, re.S) if "mode" in form]
+    named = {name for form in forms for name in re.findall(r'name="mode" value="(\w+)"', form)}
+    assert named == {mode}
+    client.post("/account/mode", {"to": "test" if mode == "live" else "live"})
+    before = contents("accounts_securityentry", "django_session")
+    assert client.post(path, {**data, "mode": mode}).url == path
+    assert contents("accounts_securityentry", "django_session") == before
+    assert "nothing was changed here" in client.get(path).content.decode()
+    assert twin.orders.count() == alice.orders.count() == 0

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.desk import claims
+from agents.desk import claims, decisions
 from agents.supervision import bulk
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -327,3 +327,40 @@ def test_it_costs_the_same_for_one_and_many(deed: str, alice: Account, agent: Us
         counts.append(len(queries))
     assert counts[0] == counts[1]
     assert counts[0] < 50
+
+
+# --- What was called after the look ----------------------------------------------------------------------------------
+
+
+def called(order: Order, agent: User, outcome: CallNote.Outcome, **call: Any) -> None:
+    claim = claims.take(order.id, agent=agent)
+    decisions.note_call(claim, lifecycle.Call(agent, outcome, **call), seen={order.id: order.version})
+
+
+@pytest.mark.parametrize(
+    ("deed", "data"), [("cancel", {"why": "Customer unreachable"}), ("assign", {})], ids=["cancel", "assign"]
+)
+@pytest.mark.parametrize("outcome", [CallNote.Outcome.CALLBACK, CallNote.Outcome.WRONG_NUMBER])
+def test_an_order_that_was_called_after_the_look_stays_as_it_is(
+    deed: str,
+    data: dict[str, str],
+    outcome: CallNote.Outcome,
+    orders: list[Order],
+    browser: Client,
+    agent: User,
+    colleague: User,
+) -> None:
+    order, others = orders[0], [order.id for order in orders[1:]]
+    chosen = [str(order.id) for order in orders]
+    seen_at = look(browser, deed, chosen=chosen).context["seen_at"]
+    promised = {"callback_at": timezone.now() + timedelta(hours=5)} if outcome == CallNote.Outcome.CALLBACK else {}
+    called(order, agent, outcome, **promised)
+    order.refresh_from_db()
+    became = (order.status, order.call_state, order.call_due_at, order.callback_agent)
+
+    said = pressed(browser, seen_at, deed, {"to": str(colleague.pk), "details": "", **data}, chosen=chosen)
+
+    order.refresh_from_db()
+    assert (order.status, order.call_state, order.call_due_at, order.callback_agent) == became
+    assert any("1 order stays as it is" in each for each in said)
+    assert Order.objects.filter(id__in=others).exclude(status="pending_confirmation", callback_agent=None).count() == 3

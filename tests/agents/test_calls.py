@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,7 @@ from django.utils import timezone
 from uuid_utils.compat import uuid7
 
 from agents.desk import claims, forms, overview
-from agents.models import Claim
+from agents.models import CallingPeriod, CallingRules, Claim
 from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -649,3 +649,74 @@ def test_pages_of_the_desk_cost_the_same_whatever_waits(
         counts.append(len(queries))
     assert counts[0] == counts[1]
     assert counts[1] <= 8
+
+
+# --- What was not done is not said to be -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "untrue"),
+    [
+        ("confirm", "cancel", "is canceled"),
+        ("cancel", "confirm", "is confirmed"),
+        ("no_answer", "confirm", "is confirmed"),
+        ("no_answer", "callback_hour", "You call"),
+    ],
+)
+def test_another_button_of_the_same_screen_is_no_repetition(
+    first: str, second: str, untrue: str, screen: Screen, order: Order
+) -> None:
+    """The first answer was lost, or the browser went back to the page."""
+    assert screen.press(first).status_code == 302
+    order.refresh_from_db()
+    became = (order.status, order.call_state, order.call_due_at)
+    assert untrue not in told(screen.press(second))
+    order.refresh_from_db()
+    assert (order.status, order.call_state, order.call_due_at) == became
+    assert CallNote.objects.count() == 1
+
+
+def test_the_same_button_for_another_order_decides_that_one(alice: Account, screen: Screen) -> None:
+    other = make_order(alice)
+    screen.read(screen.browser.get(screen.address))
+    for order in screen.pending:
+        assert "is confirmed" in told(screen.press("confirm", order=str(order.id), asked=str(order.id)))
+    other.refresh_from_db()
+    assert (other.status, CallNote.objects.count()) == ("confirmed", 2)
+
+
+def test_the_customer_on_the_line_stays_on_the_screen(alice: Account, browser: Client) -> None:
+    """Though another one has been in hand for longer."""
+    make_order(alice, phone="0550000001")
+    one, two = (make_order(alice, phone="0550000002") for _ in range(2))
+    next_order(browser)
+    screen = take(browser, one)
+    assert Screen(browser, screen.press("confirm").url).pending == [two]
+
+
+# --- Two merchants without an hour in common, but in a season far ahead ----------------------------------------------
+
+
+@pytest.fixture
+def apart(alice: Account, charlie: Account, browser: Client) -> Screen:
+    CallingPeriod.objects.all().delete()
+    CallingRules.objects.create(account=alice, opens_at=time(9), closes_at=time(12), days_off=[])
+    CallingRules.objects.create(account=charlie, opens_at=time(14), closes_at=time(18), days_off=[])
+    first = days.today() + timedelta(days=40)
+    CallingPeriod.objects.create(
+        first_day=first, last_day=first + timedelta(days=29), opens_at=time(10), closes_at=time(15, 30)
+    )
+    make_order(charlie)
+    return take(browser, make_order(alice))
+
+
+def test_the_time_on_the_button_is_promised(apart: Screen) -> None:
+    assert "Tomorrow <small>10:00</small>" in apart.text
+    assert apart.press("callback_tomorrow").status_code == 302
+    tomorrow = datetime.combine(days.today() + timedelta(days=1), time(10), ALGIERS)
+    assert {order.call_due_at for order in Order.objects.all()} == {tomorrow}
+
+
+def test_a_time_in_the_hours_of_one_of_them_can_be_promised(apart: Screen) -> None:
+    at = (days.today() + timedelta(days=1)).isoformat() + "T10:30"
+    assert apart.press("callback", at=at).status_code == 302

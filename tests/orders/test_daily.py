@@ -424,6 +424,12 @@ def test_days_are_told_of_all_orders_or_of_none(alice: Account) -> None:
     assert daily.arrivals(alice.id) == []
 
 
+def test_an_account_without_orders_is_done_with_at_once(alice: Account, charlie: Account) -> None:
+    factories.make_order(alice)
+    sum_up_days()
+    assert daily.due() == []
+
+
 def test_an_import_notes_no_day(alice: Account) -> None:
     order = factories.make_order(alice)
     lifecycle.confirm(order.id, actor=SUPERVISOR)

@@ -14,7 +14,8 @@ async function post(address, fields) {
   for (const [name, value] of Object.entries(fields)) body.append(name, value);
   for (let number = 0; number < TRIES; number++) {
     try {
-      const answer = await fetch(address, { method: "POST", body, redirect: "error" });
+      const answer = await fetch(address, { method: "POST", body, redirect: "manual" });
+      if (answer.type === "opaqueredirect") return reload();
       if (answer.status < 500 && answer.status !== 429 && answer.status !== 408) {
         const said = await answer.json();
         if (!answer.ok) throw new Refused(said.error);
@@ -29,10 +30,16 @@ async function post(address, fields) {
   throw new Refused(form.dataset.failed);
 }
 
+// Somebody has signed out meanwhile, or switched test mode: the page says so.
+function reload() {
+  location.reload();
+  return new Promise(() => {});
+}
+
 class Refused extends Error {}
 
 async function send(file) {
-  const begun = await post(form.action, { name: file.name, size: file.size });
+  const begun = await post(form.action, { name: file.name, size: file.size, mode: form.elements.mode.value });
   for (let start = 0, number = 0; start < file.size; start += begun.bytes, number++) {
     await post(begun.pieces, { number, data: file.slice(start, start + begun.bytes) });
     const part = Math.min(start + begun.bytes, file.size) / file.size;
