@@ -1,10 +1,11 @@
 """The feed: every event of an account, oldest first, so that who was down misses none (contract, section 9).
 
-Ids are made before the commit, so that a reader who follows them passes by what is committed late. The feed goes by the
-number of the writing transaction, `Event.position`, and shows only what was written by transactions that are older than
-every one that is open in this database: nothing can come in between any more. A transaction that stays open delays
-what came after it, and loses nothing. It goes kind by kind along one index: a page costs the same however many events
-there are.
+Ids are made before the commit, so that a reader who follows them passes by what is committed late. The feed goes by
+`Event.position`, the youngest number of a transaction that was over when the event was written, or the writer's own
+(migration `feed_in_order`), and shows only what is below every transaction that is open in this database: nothing can
+come in between any more. A transaction that stays open delays what came after it, and loses nothing. Who changes a row
+after another has a place no lower, and where it is the same a later time. It goes kind by kind along one index: a page
+costs the same however many events there are.
 
 A cursor is a place in this order, signed for its account. Positions grow over restarts, restored backups and
 replicas that take over (migration `feed`), so a cursor of before goes on where it was.
@@ -129,7 +130,8 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
     if after is not None and (after.at < at - EXPIRES or after.position >= future):
         raise CursorExpired
     found = [row[3:] for row in rows if row[3] is not None]
-    events = [FeedEvent(id_, body) for _, id_, _, body in found[:limit]]
+    in_order = sorted(found[:limit], key=lambda row: (row[0], row[2], row[1]))  # of one place, by their time
+    events = [FeedEvent(id_, body) for _, id_, _, body in in_order]
     if len(found) <= limit:
         end = Cursor(horizon - 1, _LAST_ID, at)
         return Page(events, max(end, after._replace(at=at)) if after else end, has_more=False)

@@ -4,7 +4,8 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -15,11 +16,14 @@ from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from codservice.accounts.actor import Actor
+from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
-from orders import lifecycle
-from tests.factories import make_order
-from tests.harness.background import at_once, eventually
+from inventory import stock
+from inventory.models import Product
+from orders import lifecycle, shipments
+from orders.models import Order, Status
+from tests.factories import ProductFactory, make_order
+from tests.harness.background import Background, at_once, eventually
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import one
 from webhooks import events, feed
@@ -387,3 +391,54 @@ def _explain(statement: str) -> list[tuple[str]]:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN {statement}")
         return cursor.fetchall()
+
+
+# --- What changes one row after the other stands in that order --------------------------------------------------------
+
+
+def of(account: Account, id_: UUID, count: int) -> list[dict[str, Any]]:
+    """What the feed tells of a product or an order, once it tells `count` events in all."""
+
+    def told() -> list[dict[str, Any]]:
+        page = [json.loads(event.body) for event in feed.read(account.id).events]
+        return page if len(page) >= count else []
+
+    ids = {"id": str(id_)}, {"product_id": str(id_)}
+    return [body for body in eventually(told) if any(body["data"].items() >= each.items() for each in ids)]
+
+
+@contextmanager
+def waiting_at(row: Product | Order, work: Callable[[], Any]) -> Iterator[None]:
+    """The work has begun, and waits for a row that somebody holds, until the block ends."""
+    with transaction.atomic():
+        type(row)._base_manager.select_for_update().get(pk=row.pk)
+        begun = Background(work)
+        eventually(lambda: one("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        yield
+    begun.result()
+
+
+def test_a_product_that_two_change_has_its_changes_in_their_order(alice: Account) -> None:
+    """Though the second had its first lock, and so its number, before the first."""
+    actor = Actor.of_command("test")
+    products = sorted((ProductFactory(account=alice, stock_quantity=5) for _ in range(3)), key=lambda each: each.id)
+    updates = [stock.Update(9, id=each.id) for each in products]
+    with waiting_at(products[1], lambda: stock.set_quantities(alice.id, updates, actor=actor)):
+        single = [stock.Update(7, id=products[2].id)]
+        Background(lambda: stock.set_quantities(alice.id, single, actor=actor)).result()
+
+    changes = [event["data"] for event in of(alice, products[2].id, 4)]
+    assert [(each["old_quantity"], each["new_quantity"]) for each in changes] == [(5, 7), (7, 9)]
+
+
+def test_an_order_that_two_move_has_its_moves_in_their_order(alice: Account) -> None:
+    actor = Actor(Role.SUPERVISOR, "Samira")
+    orders = sorted((make_order(alice) for _ in range(3)), key=lambda order: order.id)
+    for order in orders[:2]:
+        lifecycle.confirm(order.id, actor=actor)
+    shipped = [shipments.Shipment(Status.SHIPPED, order_id=order.id) for order in orders]
+    with waiting_at(orders[1], lambda: shipments.record(shipped, actor=actor)):
+        Background(lambda: lifecycle.confirm(orders[2].id, actor=actor)).result()
+
+    moves = [event["event"] for event in of(alice, orders[2].id, 9)]
+    assert moves == ["order.created", "order.confirmed", "order.shipped"]
