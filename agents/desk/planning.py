@@ -73,10 +73,12 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
     """When to call again after the silent calls at `tried`, the last of which was just now.
 
     Never before `retry_minutes` are over, never outside the merchant's `windows`, and in the part of the day in which
-    fewest calls went unanswered; the part of the last call comes after its equals.
+    fewest calls went unanswered; the part of the last call comes after its equals. A call outside of all hours, usual
+    ones and those of `windows`, counts for no part.
     """
     earliest = now + timedelta(minutes=rules.retry_minutes)
-    missed = [_part_of(at) for at in tried if rules.opens_at <= _clock(at) < rules.closes_at]
+    hours = {(rules.opens_at, rules.closes_at), *((_clock(opens), _clock(closes)) for opens, closes in windows)}
+    missed = [_part_of(at) for at in tried if any(opens <= _clock(at) < closes for opens, closes in hours)]
     missed += missed[-1:]
     moments: dict[int, datetime] = {}
     for window in windows:
