@@ -179,8 +179,8 @@ class OrderAdmin(admin.ModelAdmin):
         """What can succeed with the orders of this tab, for who may do it."""
         if not request.user.has_perm("orders.supervise_order") or status not in ("", *Status.values):
             return {}
-        call = request.GET.get("call", "")
-        return bulk.offered(status, call if call in CallState.values else "")
+        call, holder = (request.GET.get(name, "") for name in ("call", "holder"))
+        return bulk.offered(status, call if call in CallState.values else "", is_held=bool(holder.strip()))
 
     def _counts(self, changelist: ChangeList) -> dict[str, int]:
         """How many orders stand under each tab; where more is asked for than a merchant, none is told."""

@@ -17,12 +17,15 @@ class AgentsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents import public_holidays, retention
+        from agents.desk import claims
         from agents.models import CallingPeriod, CallingRules
         from agents.supervision import summing
+        from codservice.accounts.models import LEFT_BEHIND
         from codservice.files.account_export import TABLES, Table
         from orders import customer_data, daily
 
         post_migrate.connect(public_holidays.write, sender=self)
+        LEFT_BEHIND["claims"] = claims.release_all
         SWEEPS["claims"] = retention.forget_claims
         customer_data.COPIES["claims"] = retention.forget_customer
         daily.OVER_ALL["calls"] = summing.sum_up

@@ -260,8 +260,8 @@ def cancel(
 ) -> Order:
     """Cancel what has not been shipped. Raises NotCancellable, AlreadyDecided, Changed, NotAllowed.
 
-    A merchant's cancel of a canceled order changes nothing and is no error: their retry is safe. A `call` as in
-    `confirm`.
+    A merchant's cancel of a canceled order changes nothing and is no error: their retry is safe, unless they say which
+    version they saw. A `call` as in `confirm`.
     """
     return _move(
         "cancel", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version, call=call
@@ -324,7 +324,7 @@ def _move(
         order = lock_one(order_id, account_id)
         if call is not None and _is_noted(call):
             return order
-        if name == "cancel" and order.status == Status.CANCELED and actor.role == Role.API:
+        if name == "cancel" and order.status == Status.CANCELED and actor.role == Role.API and seen_version is None:
             return order
         move = Order.MOVES.get((Status(order.status), name))
         if move is None:

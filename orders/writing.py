@@ -91,8 +91,9 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         del body["items"]
     try:
         with transaction.atomic():
-            amending.amend(account.id, id, body, actor=Actor.of_holder(request.user), check=check)
-            note_order(Action.ORDER_CORRECTED, account, id)
+            corrected = amending.amend(account.id, id, body, actor=Actor.of_holder(request.user), check=check)
+            if corrected.version != version:
+                note_order(Action.ORDER_CORRECTED, account, id)
     except Invalid as invalid:
         _blame(form, invalid)
         return _page(request, form, order, status=422)

@@ -159,24 +159,26 @@ WITH mine AS (
     SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
         ON md5(lower(o.customer_address)) = mine.address AND o.created_at BETWEEN since AND until
         AND lower(o.customer_name) = mine.name AND o.call_state <> 'test'
+), alike AS (
+    SELECT near.*, row_number() OVER (PARTITION BY of_id ORDER BY near.id DESC) AS number FROM near
+    WHERE near.id <> near.of_id AND EXISTS (
+        SELECT FROM orders_orderitem m JOIN orders_orderitem i ON i.order_id = near.id
+            AND (i.product_id = m.product_id OR i.sku = m.sku OR lower(i.product_name) = lower(m.product_name))
+        WHERE m.order_id = near.of_id
+    )
 )
-SELECT near.of_id, o.id, o.status, o.created_at, o.customer_name, a.name, COALESCE(o.external_id, '')
-FROM near JOIN orders_order o ON o.id = near.id JOIN accounts_account a ON a.id = o.account_id
-WHERE near.id <> near.of_id AND EXISTS (
-    SELECT FROM orders_orderitem m JOIN orders_orderitem i ON i.order_id = near.id
-        AND (i.product_id = m.product_id OR i.sku = m.sku OR lower(i.product_name) = lower(m.product_name))
-    WHERE m.order_id = near.of_id
-)
-ORDER BY near.id DESC LIMIT %(most)s
+SELECT alike.of_id, o.id, o.status, o.created_at, o.customer_name, a.name, COALESCE(o.external_id, '')
+FROM alike JOIN orders_order o ON o.id = alike.id JOIN accounts_account a ON a.id = o.account_id
+WHERE alike.number <= %(most)s ORDER BY alike.id DESC
 """
 
 
 def duplicates(order_ids: Sequence[UUID]) -> dict[UUID, list[Duplicate]]:
-    """What may be the same order as these, of those that are pending still."""
+    """What may be the same order as these, of those that are pending still: the latest MOST_DUPLICATES of each."""
     found: dict[UUID, list[Duplicate]] = {order_id: [] for order_id in order_ids}
     if found:
         with connection.cursor() as cursor:
-            cursor.execute(_DUPLICATES, {"ids": list(found), "most": MOST_DUPLICATES * len(found)})
+            cursor.execute(_DUPLICATES, {"ids": list(found), "most": MOST_DUPLICATES})
             for of_id, order_id, status, *rest in cursor.fetchall():
                 found[of_id].append(Duplicate(order_id, Status(status), *rest))
     return found

@@ -272,13 +272,14 @@ class EditForm(forms.Form):
                 self.add_error("commune", _place_not_found("commune", data["commune"], error.suggestions))
 
     def _clean_details(self, line: Line, data: dict[str, Any]) -> None:
-        """Put the line's attributes into `attributes-…`: an empty one goes."""
+        """Put the line's attributes into `attributes-…`: one that is emptied goes, one that was empty stays."""
         attributes = {} if line.is_detailed or line.item is None else {**line.item.attributes}
         for number, name in enumerate(line.attributes):
             field = f"detail{number}-{line.key}"
-            value = data.get(field, "") if field in self.data else line.item and line.item.attributes[name]
-            if value:
-                attributes[name] = value
+            before = line.item.attributes[name] if line.item else ""
+            value = data.get(field, "") if field in self.data else before
+            if value or not before.strip():
+                attributes[name] = value or before
         for number in range(line.most_more):
             name, value = data.get(f"name{number}-{line.key}"), data.get(f"value{number}-{line.key}")
             if value and name:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from agents.desk import assignment, hours
 from agents.desk.claims import OVERDUE
+from agents.desk.forms import FARTHEST_CALLBACK
 from agents.models import Claim
 from codservice import days
 from codservice.accounts.models import User
@@ -20,7 +21,8 @@ from orders.models import CallState, Order, Status
 COUNTED_TO = 1000  # the counters go no further: a table is never counted as a whole
 MOST_CLAIMS = 30
 MOST_PROMISES = 20
-DAYS_AHEAD = 14  # in which the next call is looked for
+# In which the next call is looked for: where it nearly always is, and as far as a promise and the window after it.
+DAYS_AHEAD = (14, FARTHEST_CALLBACK.days + hours.AHEAD)
 
 
 def counters(agent: User) -> dict[str, int]:
@@ -131,14 +133,15 @@ _QUEUES = [
     ("%(overdue)s::interval", f"o.call_state = 'callback' AND {assignment.IS_MINE}"),
 ]
 _DUE = " OR ".join(f"{which} AND o.call_due_at <= statement_timestamp() - {late}" for late, which in _QUEUES)
+_WINDOWS = hours.WINDOWS.format(accounts="a.id IN (SELECT account_id FROM waiting)", days="%(days)s")
 _NEXT_DUE = f"""
-WITH windows AS MATERIALIZED ({hours.WINDOWS.format(accounts="TRUE", days="%(days)s")}), {assignment.MINE}, waiting AS (
-    SELECT a.account_id, statement_timestamp() AS due FROM (SELECT DISTINCT account_id FROM windows) a WHERE EXISTS (
+WITH {assignment.MINE}, waiting AS MATERIALIZED (
+    SELECT a.id AS account_id, statement_timestamp() AS due FROM accounts_account a WHERE EXISTS (
         SELECT FROM orders_order o
-        WHERE o.account_id = a.account_id AND o.status = 'pending_confirmation' AND ({_DUE})
+        WHERE o.account_id = a.id AND o.status = 'pending_confirmation' AND ({_DUE})
     )
     UNION ALL {" UNION ALL ".join(_HEAD.format(late=late, which=which) for late, which in _QUEUES)}
-)
+), windows AS MATERIALIZED ({_WINDOWS})
 SELECT greatest(w.opens_at, waiting.due), w.opens_at > waiting.due
 FROM waiting JOIN windows w ON w.account_id = waiting.account_id AND w.closes_at > waiting.due
 ORDER BY 1, 2 LIMIT 1
@@ -160,8 +163,10 @@ class NextCall(NamedTuple):
 
 def next_call(agent: User) -> NextCall | None:
     """When the agent will be served somebody again, if nobody is now; None when nothing is planned."""
-    values = {"agent": agent.id, "overdue": OVERDUE, "most": COUNTED_TO, "days": DAYS_AHEAD, **hours.defaults()}
+    values = {"agent": agent.id, "overdue": OVERDUE, "most": COUNTED_TO, **hours.defaults()}
     with connection.cursor() as cursor:
-        cursor.execute(_NEXT_DUE, values)
-        row = cursor.fetchone()
-    return row and NextCall(*row)
+        for ahead in DAYS_AHEAD:
+            cursor.execute(_NEXT_DUE, values | {"days": ahead})
+            if row := cursor.fetchone():
+                return NextCall(*row)
+    return None

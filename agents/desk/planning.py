@@ -33,8 +33,11 @@ def after(
     when its merchant's customers may be called.
 
     After the last try it waits for a supervisor, as does one with a wrong number or one that is handed over to nobody.
+    A promise that lies ahead is kept, whatever order of the customer the call was about.
     """
     attempts, now = order.call_attempts, order.now
+    state, due_at = CallState(order.call_state), order.call_due_at
+    is_promised = state == CallState.CALLBACK and due_at > now
     match call.outcome:
         case Outcome.CALLBACK:
             assert call.callback_at is not None  # noqa: S101  (the form asks for it)
@@ -46,9 +49,11 @@ def after(
         case Outcome.WRONG_NUMBER | Outcome.HANDED_OVER:
             return CallPlan(CallState.REVIEW, now, attempts=attempts)
         case Outcome.SKIPPED:
-            state = CallState(order.call_state)
-            return CallPlan(state, now + SKIPPED_FOR, attempts=attempts, agent_id=order.callback_agent_id)
+            again_at = max(due_at, now + SKIPPED_FOR) if is_promised else now + SKIPPED_FOR
+            return CallPlan(state, again_at, attempts=attempts, agent_id=order.callback_agent_id)
     attempts += 1
+    if is_promised:
+        return CallPlan(state, due_at, attempts=attempts, agent_id=order.callback_agent_id)
     if attempts >= rules.most_attempts:
         return CallPlan(CallState.REVIEW, now, attempts=attempts)
     return CallPlan(CallState.RETRY, next_try(now, rules, [*tried, now], windows), attempts=attempts)
@@ -68,10 +73,12 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
     """When to call again after the silent calls at `tried`, the last of which was just now.
 
     Never before `retry_minutes` are over, never outside the merchant's `windows`, and in the part of the day in which
-    fewest calls went unanswered; the part of the last call comes after its equals.
+    fewest calls went unanswered; the part of the last call comes after its equals. A call outside of all hours, usual
+    ones and those of `windows`, counts for no part.
     """
     earliest = now + timedelta(minutes=rules.retry_minutes)
-    missed = [_part_of(at) for at in tried if rules.opens_at <= _clock(at) < rules.closes_at]
+    hours = {(rules.opens_at, rules.closes_at), *((_clock(opens), _clock(closes)) for opens, closes in windows)}
+    missed = [_part_of(at) for at in tried if any(opens <= _clock(at) < closes for opens, closes in hours)]
     missed += missed[-1:]
     moments: dict[int, datetime] = {}
     for window in windows:

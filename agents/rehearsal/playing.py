@@ -42,7 +42,7 @@ def move(name: str, order_id: UUID, *, account_id: UUID, **details: str) -> None
 
 
 def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None:
-    """Note a call that decided nothing, and plan the next one by the live account's rules.
+    """Note a call that decided nothing, and plan the next one by the live account's rules and hours.
 
     One that is promised is due in an hour. Raises AlreadyDecided, and Order.DoesNotExist.
     """
@@ -55,9 +55,10 @@ def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None
             raise AlreadyDecided(_("Nobody is called for an order that is %(status)s.") % said(order))
         callback_at = order.now + timedelta(hours=1) if outcome == Outcome.CALLBACK else None
         made = Call(None, outcome, callback_at=callback_at)
-        rules = CallingRules.objects.filter(account__twin=account_id).first() or CallingRules()
+        live_id = order.account.live_id
+        rules = CallingRules.objects.filter(account=live_id).first() or CallingRules()
         silent = CallNote.objects.filter(order=order, outcome__in=planning.SILENT).order_by("created_at")
         tried = list(silent.values_list("created_at", flat=True))
-        windows = hours.by_account([order.id]).get(account_id, [])
+        windows = hours.of_account(live_id, hours.AHEAD)
         plan = planning.after(made, order, rules, tried=tried, windows=windows, to=None)
         lifecycle.add_call_notes([order], made, {order.id: plan})

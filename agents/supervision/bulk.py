@@ -104,9 +104,14 @@ def labels() -> dict[str, str]:
     }
 
 
-def offered(status: str, call: str = "") -> dict[str, str]:
-    """What can succeed with orders of this status (empty: of any) that wait for `call` (empty: for anything)."""
-    statuses = [Status(status)] if status else list(Status)
+def offered(status: str, call: str = "", *, is_held: bool = False) -> dict[str, str]:
+    """What can succeed with orders of this status (empty: of any) that wait for `call` (empty: for anything).
+
+    Only pending orders wait for a call, and only theirs are the customers whom somebody holds.
+    """
+    statuses = {Status(status)} if status else set(Status)
+    if call or is_held:
+        statuses &= {Status.PENDING}
     states = [call] if call else CallState.values
     return {
         name: label

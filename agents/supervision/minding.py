@@ -7,7 +7,6 @@ given more than the two groups give. So no way leads from here to more than a su
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 
-from agents.desk import claims
 from codservice.accounts import one_time_codes, security_log, staff
 from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
@@ -32,9 +31,7 @@ def renew_password(user: User) -> str:
 
 def deactivate(user: User) -> None:
     """The person's next click is refused, and their customers are free."""
-    with transaction.atomic():
-        user.deactivate()
-        claims.release_all(user)
+    user.deactivate()
 
 
 def reactivate(user: User) -> str:

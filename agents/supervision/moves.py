@@ -94,18 +94,18 @@ def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse
 
 
 def find(names: list[str]) -> tuple[list[Order], list[str]]:
-    """Orders by their ids and by shops' order numbers, of every shop that has the number; and the names of none."""
-    ids = {name: id_ for name in names if (id_ := as_uuid(name))}
+    """Orders by their ids and by shops' order numbers, of every shop that has the number; and the names of none.
+
+    A shop's number may read as an id.
+    """
+    ids = {name: id_ for name in names if (id_ := as_uuid(name)) and str(id_) == name.lower()}
     # Asked account by account, because that is how the shops' numbers are indexed.
-    by_number = Order.live.filter(
-        account__in=Account.objects.filter(live=None).values("pk"),
-        external_id__in=[name for name in names if name not in ids],
-    )
+    by_number = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id__in=names)
     by_id = Order.live.filter(id__in=ids.values())
     rows = by_id.values("pk").union(by_number.values("pk")[: 2 * MOST])
     orders = list(Order.live.filter(pk__in=rows).select_related("account").order_by("id"))
     found = {order.external_id for order in orders} | {order.id for order in orders}
-    return orders, [name for name in names if ids.get(name, name) not in found]
+    return orders, [name for name in names if found.isdisjoint((name, ids.get(name, name)))]
 
 
 def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
@@ -125,14 +125,14 @@ def said(outcome: bool | Refused, to: Status) -> str:
 
 def _make(request: HttpRequest, to: Status) -> HttpResponse:
     chosen = []
-    for text in request.POST.getlist("seen")[:MOST]:
+    for text in request.POST.getlist("seen"):
         name, _colon, version = text.partition(":")
         if (order_id := as_uuid(name)) and version.isdecimal() and len(version) < 10:
             chosen.append(_shipment(order_id, int(version), to))
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was moved."))
         return redirect("admin:moves")
-    outcomes = shipments.record(chosen, actor=Actor.of_user(request.user))
+    outcomes = shipments.record(chosen[:MOST], actor=Actor.of_user(request.user))
     moved = sum(outcome is True for outcome in outcomes)
     text = ngettext("%(count)d order is now “%(status)s”.", "%(count)d orders are now “%(status)s”.", moved)
     text %= {"count": moved, "status": to.label}
@@ -145,6 +145,10 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
         messages.warning(request, f"{text} {rest % {'count': left}}")
     else:
         messages.success(request, text)
+    if beyond := len(chosen[MOST:]):
+        text = ngettext("%(count)d order stays as it is: %(why)s", "%(count)d orders stay as they are: %(why)s", beyond)
+        why = _("More than %(most)d at once.") % {"most": MOST}
+        messages.warning(request, text % {"count": beyond, "why": why})
     return redirect("admin:moves")
 
 

@@ -91,8 +91,8 @@ FROM spans CROSS JOIN LATERAL (
     SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.created_at > n.created_at
         AND e.created_at < n.callback_at - %(punctual)s AND e.outcome = ANY(%(calls)s) OFFSET 0
 ) AND NOT EXISTS (
-    SELECT FROM orders_statuschange s WHERE s.order_id = n.order_id AND s.at > n.created_at
-        AND s.at < n.callback_at - %(punctual)s OFFSET 0
+    SELECT FROM orders_statuschange s WHERE s.order_id = n.order_id AND s.from_status = 'pending_confirmation'
+        AND s.at < greatest(n.created_at, n.callback_at - %(punctual)s) OFFSET 0
 )
 """
 _HAPPENED = f"""

@@ -1,4 +1,5 @@
 import secrets
+from collections.abc import Callable
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser
@@ -30,6 +31,11 @@ SCOPES = (
 )
 
 
+# Name → what becomes of something that a person had in their hands when they are deactivated, in that transaction.
+# Apps add theirs when they are ready.
+LEFT_BEHIND: dict[str, "Callable[[User], None]"] = {}
+
+
 def all_scopes() -> list[str]:
     return list(SCOPES)
 
@@ -58,6 +64,8 @@ class User(AbstractUser):
         with transaction.atomic():
             self.shut_out()
             security_log.note_person(Action.DEACTIVATED, self)
+            for release in LEFT_BEHIND.values():
+                release(self)
 
     def shut_out(self) -> None:
         """The same; what it is in the security log the caller says."""

@@ -76,6 +76,9 @@ def offers(browser: Client, **query: str) -> set[str]:
         ({"status": "all"}, set(bulk.FORMS) | {"requeue", "shipped", "delivered", "returned", "export"}),
         ({"q": "C1"}, set(bulk.FORMS) | {"requeue", "shipped", "delivered", "returned", "export"}),
         ({"status": "x"}, set()),
+        ({"status": "all", "call": "review"}, {"assign", "requeue", "cancel", "export"}),
+        ({"status": "all", "holder": "anybody"}, {"assign", "requeue", "cancel", "export"}),
+        ({"status": "confirmed", "call": "review"}, set()),
     ],
 )
 def test_only_what_can_succeed_is_offered(

@@ -79,6 +79,11 @@ def test_the_desk_says_when_the_next_call_is_due(alice: Account, agent: User, co
     assert browser.get(DESK).content.decode().count("Nobody is due now. The next call is due on") == 2
 
 
+def test_a_call_that_is_far_ahead_is_planned(alice: Account, agent: User, browser: Client) -> None:
+    waits(make_order(alice), CallState.CALLBACK, 60 * 24 * 90, agent)
+    assert "Nobody is due now. The next call is due on" in told(browser.post(f"{DESK}next/"))
+
+
 def test_the_desk_shows_promises_and_who_holds_whom(
     alice: Account, agent: User, colleague: User, browser: Client
 ) -> None:

@@ -430,6 +430,22 @@ def test_possible_duplicates_are_flagged_with_the_other_order(alice: Account, ch
     }
 
 
+def test_many_duplicates_of_one_order_hide_none_of_another(alice: Account, charlie: Account, agent: User) -> None:
+    robe, sac = ([order_line(quantity=1, product_name=name, unit_price=1)] for name in ("Robe", "Sac"))
+    others = {make_order(alice, items=sac).id}
+    pending = make_order(alice, items=robe), make_order(charlie, items=sac)
+    others |= {make_order(alice, items=robe).id for _ in range(2 * customer.MOST_DUPLICATES)}
+    Order.objects.filter(id__in=others).update(status=Status.CANCELED)
+
+    held = customer.read(claims.take(pending[0].id, agent=agent), agent=agent)
+
+    assert held
+    assert [(entry.order, len(entry.duplicates)) for entry in held.pending] == [
+        (pending[0], customer.MOST_DUPLICATES),
+        (pending[1], 1),
+    ]
+
+
 def test_the_screen_reads_a_constant_number_of_statements(
     alice: Account, agent: User, django_assert_num_queries: Any
 ) -> None:

@@ -89,6 +89,18 @@ def test_a_page_that_is_saved_as_it_was_shown_changes_nothing(page: Page) -> Non
     assert (page.order.version, edits(page.order)) == (1, {})
 
 
+def test_a_detail_that_was_empty_stays_so(alice: Account, browser: Client) -> None:
+    attributes = {"Taille": "", "Couleur": "bleu"}
+    page = Page(
+        browser,
+        make_order(alice, items=[order_line(quantity=1, product_name="Robe", unit_price=1, attributes=attributes)]),
+    )
+    page.save()
+    assert (page.order.version, edits(page.order)) == (1, {})
+    page.save(customer_name="Amina Benali")
+    assert (page.order.version, page.order.items.get().attributes) == (2, attributes)
+
+
 def test_a_product_is_added_from_the_catalog(page: Page, scarf: Product) -> None:
     page.press("search", q="soie foul")
     assert [product.sku for product in page.form.found] == ["FOU-1"]

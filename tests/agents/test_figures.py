@@ -132,6 +132,14 @@ def test_a_promise_that_was_overtaken_is_none(order_at: Any, agent: User, superv
     assert monday().promises == 0
 
 
+@pytest.mark.parametrize("callback_at", [at(10, 10), at(15)])
+def test_a_promise_about_a_decided_order_is_none(callback_at: datetime, order_at: Any, agent: User) -> None:
+    order = order_at(at(8))
+    change(order, agent, at(9, 58), "confirmed")
+    call(order, agent, at(10), "callback", callback_at=callback_at)
+    assert monday().promises == 0
+
+
 def test_a_promise_counts_once_its_time_is_over(order_at: Any, agent: User) -> None:
     now = datetime.now(ALGIERS)
     call(order_at(now - timedelta(hours=2)), agent, now - timedelta(hours=1), "callback", callback_at=now)

@@ -67,6 +67,15 @@ def test_a_call_at_night_counts_for_no_part() -> None:
     assert next_try(at(2), CallingRules(), [at(2)]) == at(9)
 
 
+@pytest.mark.parametrize(("closes_at", "called"), [(22, at(18, 30)), (17, at(18, 30)), (17, at(18, 30, day=-1))])
+def test_a_call_in_a_season_counts_for_its_part_of_the_day(closes_at: int, called: datetime) -> None:
+    """Whether the usual hours have it or not: in the evening nobody answers."""
+    rules = CallingRules(closes_at=time(closes_at), retry_minutes=120)
+    season = windows(CallingRules(opens_at=time(12), closes_at=time(22), days_off=[]))
+    assert planning.next_try(at(18, 30), rules, [called, at(18, 30)], season) == at(12, day=1)
+    assert planning.next_try(at(10, 30), rules, [called], season) == at(12, 30)
+
+
 def test_hours_are_those_of_algiers_whatever_clock_is_given() -> None:
     now = datetime(2026, 11, 23, 19, 30, tzinfo=UTC)
     assert next_try(now, CallingRules(), [now]) == at(9, day=1)

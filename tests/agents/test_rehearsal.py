@@ -8,9 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from agents.models import CallingRules
+from agents.models import CallingPeriod, CallingRules
 from agents.rehearsal import playing
 from codservice.accounts.models import Account
+from codservice.days import ALGIERS
 from orders.models import CallNote, CallState, Order, Status
 from tests.factories import make_order
 from tests.harness.client import ApiClient
@@ -96,6 +97,13 @@ def test_a_call_is_planned_by_the_live_accounts_rules(alice: Account, twin: Acco
     play(order, "call", {"outcome": "busy"})
     note = CallNote.objects.get()
     assert timedelta(minutes=5) <= Order.objects.get().call_due_at - note.created_at < timedelta(hours=20)
+
+
+def test_the_next_call_is_in_the_live_accounts_hours(alice: Account, twin: Account, play: Callable[..., Any]) -> None:
+    CallingPeriod.objects.all().delete()
+    CallingRules.objects.create(account=alice, opens_at=time(6), closes_at=time(7), days_off=[])
+    play(make_order(twin), "call", {"outcome": "no_answer"})
+    assert time(6) <= Order.objects.get().call_due_at.astimezone(ALGIERS).time() < time(7)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils.http import urlsafe_base64_encode
 
+from agents.desk import claims
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, User
 from orders.models import Order
@@ -180,6 +181,15 @@ def test_what_an_operator_deactivates_does_not_come_back_to_life(
     assert theirs.get("/console/desk/").status_code == 302
     assert holders.get("/account/keys").status_code == 302
     assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+
+
+def test_whom_an_operator_deactivates_leaves_their_customer_to_others(
+    agent: User, colleague: User, operator: User, order: Order, browser_of: Any
+) -> None:
+    claims.take(order.id, agent=agent)
+    form = change_of(agent, is_active=None)
+    assert browser_of(operator).post(f"/console/accounts/user/{agent.id}/change/", form).status_code == 302
+    assert claims.next_customer(colleague)
 
 
 def test_a_password_from_an_operator_is_for_one_login(agent: User, operator: User, browser_of: Any) -> None:

@@ -1,16 +1,18 @@
 """A customer with several orders: each is chosen and decided by itself, or all are confirmed by one answer."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from orders import editing, lifecycle
-from orders.models import CallNote, Order, Status
+from orders.models import CallNote, CallState, Order, Status
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.factories import make_order, order_line
 from webhooks.models import Event
@@ -141,3 +143,20 @@ def test_the_orders_page_shows_the_customers_others_and_duplicates(
     assert order_page(second) in others
     assert order_page(first) not in others
     assert order_page(elsewhere) not in others
+
+
+@pytest.mark.parametrize("outcome", ["no_answer", "skipped"])
+def test_a_colleagues_promise_outlives_a_call_about_another_order(
+    outcome: str, alice: Account, charlie: Account, colleague: User, browser: Client
+) -> None:
+    promised, due_at = make_order(alice), timezone.now() + timedelta(days=1)
+    Order.objects.filter(id=promised.id).update(
+        call_state=CallState.CALLBACK, call_due_at=due_at, callback_agent=colleague
+    )
+    other = make_order(charlie)  # of the same customer, who is served for it
+    next_order(browser).press(outcome, skip_reason="Ligne coupée")
+    for order in (promised, other):
+        order.refresh_from_db()
+    assert (promised.call_state, promised.callback_agent, promised.call_due_at) == ("callback", colleague, due_at)
+    assert promised.call_attempts == other.call_attempts == (outcome == "no_answer")
+    assert timezone.now() < other.call_due_at < due_at

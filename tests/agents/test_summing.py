@@ -68,8 +68,8 @@ _PARTS = {
             SELECT FROM orders_callnote e WHERE e.order_id = o.id AND e.outcome IN {_CALLS}
                 AND e.created_at > n.created_at AND e.created_at < n.callback_at - {_PUNCTUAL}
         ) AND NOT EXISTS (
-            SELECT FROM orders_statuschange s WHERE s.order_id = o.id
-                AND s.at > n.created_at AND s.at < n.callback_at - {_PUNCTUAL}
+            SELECT FROM orders_statuschange s WHERE s.order_id = o.id AND s.from_status = 'pending_confirmation'
+                AND (s.at < n.created_at OR s.at < n.callback_at - {_PUNCTUAL})
         )"""
         for name, more in (
             ("promises", "true"),
@@ -337,7 +337,9 @@ def test_a_move_of_yesterday_changes_what_was_promised_for_today(alice: Account)
     assert_equal()
     assert sum(CallFigure.objects.filter(dimension="all").values_list("promises", flat=True)) == 1
     moved = at - timedelta(days=1)
-    StatusChange.objects.create(account=alice, order=order, from_status="a", to_status="b", at=moved, actor="x")
+    StatusChange.objects.create(
+        account=alice, order=order, from_status="pending_confirmation", to_status="b", at=moved, actor="x"
+    )
     assert_equal()
     assert ChangedDay.objects.filter(account=None, day=at.astimezone(days.ALGIERS).date()).exists()
 

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.desk import claims
 from agents.models import CallingRules, Claim
+from agents.supervision import moves
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
@@ -204,6 +205,25 @@ def test_a_number_that_two_shops_have_is_not_chosen_by_itself(
         ("Charlie's shop", "CMD-0", False),
         ("Alice's shop", "CMD-1", True),
     }
+
+
+@pytest.mark.parametrize("number", ["7d444840-9dc0-11d1-b245-5ffdce74fad2", "20261123000000000000000000000017"])
+def test_a_number_that_reads_as_an_id_is_found(number: str, alice: Account, agent: User, browser: Any) -> None:
+    order = make_order(alice, external_id=number)
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    context = preview(browser, "shipped", named=f"{number}\n{MOVES}").context
+    assert [(row.order.id, row.is_chosen) for row in context["movable"]] == [(order.id, True)]
+    assert context["missing"] == [MOVES]
+
+
+def test_what_one_press_does_not_take_is_said(
+    confirmed: list[Order], browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "MOST", 2)
+    seen = [f"{order.id}:{order.version}" for order in confirmed]
+    response = browser.post(MOVES, {"to": "shipped", "make": "1", "seen": seen}, follow=True)
+    assert said(response) == ["2 orders are now “Shipped”.", "1 order stays as it is: More than 2 at once."]
+    assert Order.objects.filter(status="shipped").count() == 2
 
 
 @pytest.mark.parametrize(

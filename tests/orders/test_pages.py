@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account, SecurityEntry, User
 from orders import amending, editing, lifecycle
 from orders.models import CallNote, Order, OrderCount, OrderEdit, StatusChange
 from tests.factories import AgentFactory, UserFactory, make_order, order_body
@@ -262,6 +262,15 @@ def test_an_order_that_changed_meanwhile_is_not_canceled(alice: Account, browser
         assert "has been changed since you opened it" in page(browser, of(order))
     order.refresh_from_db()
     assert order.status == "confirmed"
+
+
+def test_the_log_names_who_canceled_alone(alice: Account, browser: Client, agent: User) -> None:
+    """And no other who was about to, who is told."""
+    order = make_order(alice)
+    lifecycle.cancel(order.id, actor=Actor.of_user(agent))
+    assert cancel(browser, order).url == of(order)
+    assert "Already canceled by Samira" in page(browser, of(order))
+    assert not SecurityEntry.objects.filter(action="order_canceled").exists()
 
 
 @pytest.mark.parametrize("reason", ["x" * 501, "a\x00b"])

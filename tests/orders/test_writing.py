@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from codservice.accounts.actor import Actor, Role
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, SecurityEntry
 from orders import amending, lifecycle
 from orders.models import Order, ShippingFee
 from tests.factories import ProductFactory, make_order, order_line
@@ -175,6 +175,7 @@ def edits(order: Order) -> dict[str, tuple[str, str]]:
 def test_the_form_unchanged_changes_nothing(browser: Client, order: Order) -> None:
     assert correct(browser, order).status_code == 302
     assert edits(order) == {}
+    assert not SecurityEntry.objects.filter(action="order_corrected").exists()
 
 
 def test_what_is_corrected_is_in_the_history(browser: Client, order: Order) -> None:
