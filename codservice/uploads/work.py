@@ -41,6 +41,7 @@ MAX_COLUMNS = 60
 _BLOCK_BYTES = 128 << 10
 
 _stopping = threading.Event()
+_GIVEN_UP = "We could not go on with this file. What is counted here is in."
 _rows_of = msgspec.json.Decoder(list[tuple[int, list[str]]]).decode
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status
@@ -91,7 +92,7 @@ def _claim() -> tuple[UUID, UUID] | None:
 def _work_at(id_: UUID, claim: UUID) -> None:
     upload = Upload.objects.get(id=id_)
     if upload.tries > MOST_TRIES or upload.kind not in KINDS:
-        _end(upload, claim, Status.FAILED, "We could not go on with this file. What is counted here is in.")
+        _end(upload, claim, Status.FAILED, _GIVEN_UP)
         return
     try:
         if upload.status == Status.READING:
@@ -228,7 +229,10 @@ def _take_in(upload: Upload, claim: UUID) -> None:
         _take_batch(upload, claim, intake, batch)
         if _stopping.is_set() or time.monotonic() > until:
             return
-    _end(upload, claim, Status.DONE)
+    if upload.rows_done == upload.row_count:
+        _end(upload, claim, Status.DONE)
+    else:  # some of its rows are gone
+        _end(upload, claim, Status.FAILED, _GIVEN_UP)
 
 
 def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[Entry]:

@@ -354,6 +354,16 @@ def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatc
     assert "We could not go on with this file." in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
 
+def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:
+    upload = send(browser, csv_of([row("A1"), row("A2")]))
+    form = chosen(browser, upload)
+    Block.objects.all().delete()
+    browser.post(f"/account/uploads/{upload.id}", form)
+    work.go_on()
+    upload.refresh_from_db()
+    assert (upload.status, upload.rows_done) == (Status.FAILED, 0)
+
+
 def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OrderRows, "batch", 5)
     monkeypatch.setattr(work, "SECONDS", 0.0)
@@ -440,6 +450,18 @@ def test_files_and_refused_rows_are_forgotten(browser: Client) -> None:
     assert downloaded(browser, f"/account/uploads/{done.id}/refused.csv").count(b"\n") == 1
     forget(401)
     assert Upload.objects.count() == 0
+
+
+def test_nobody_matches_a_file_whose_rows_are_being_forgotten(browser: Client) -> None:
+    upload = send(browser, csv_of([row("A1"), row("A2")]))
+    form = chosen(browser, upload)
+    Upload.objects.update(created_at=Now() - timedelta(days=3))
+    for counts in SWEEPS["uploads"](time.time(), dry_run=False):  # type: ignore[arg-type]
+        if "upload_blocks" in counts:  # here a sweep may end, and another go on a minute later
+            browser.post(f"/account/uploads/{upload.id}", form)
+    work.go_on()
+    upload.refresh_from_db()
+    assert (upload.status, Block.objects.count()) == (Status.STOPPED, 0)
 
 
 def test_a_sku_with_nul_or_an_order_of_anothers_is_no_matter(browser: Client, charlie: Account) -> None:
