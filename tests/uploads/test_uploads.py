@@ -15,6 +15,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from python_calamine import CalamineWorkbook
 
+from codservice.accounts import merchants
 from codservice.accounts.models import Account
 from codservice.retention import SWEEPS
 from codservice.uploads import arrival, work
@@ -391,6 +392,31 @@ def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPat
     upload = take_in(browser, upload)
     assert (upload.status, upload.counts["imported"], Order.objects.count()) == (Status.STOPPED, 10, 10)
     assert Block.objects.count() == 0
+
+
+@pytest.mark.parametrize("mode", ["live", "test"])
+@pytest.mark.parametrize("closed", ["account", "holder"])
+def test_the_file_of_an_account_that_is_closed_is_stopped(
+    browser: Client, alice: Account, twin: Account, monkeypatch: pytest.MonkeyPatch, closed: str, mode: str
+) -> None:
+    monkeypatch.setattr(OrderRows, "batch", 10)
+    browser.post("/account/mode", {"to": mode})
+    upload, waiting = (send(browser, csv_of(row("") for _ in range(30))) for _ in range(2))
+    browser.post(f"/account/uploads/{waiting.id}", chosen(browser, waiting))
+    Upload.objects.filter(id=waiting.id).update(claimed_until=Now() + timedelta(minutes=1))
+    whole = work._take_batch
+
+    def closing(*args: Any) -> None:
+        whole(*args)
+        merchants.deactivate(alice.id) if closed == "account" else alice.holder.deactivate()
+
+    monkeypatch.setattr(work, "_take_batch", closing)
+    upload = take_in(browser, upload)
+    Upload.objects.filter(id=waiting.id).update(claimed_until=None)
+    work.go_on()
+    waiting.refresh_from_db()
+    assert (upload.status, upload.rows_done, Order.objects.count()) == (Status.STOPPED, 10, 10)
+    assert (waiting.status, waiting.rows_done, Block.objects.count()) == (Status.STOPPED, 0, 0)
 
 
 def test_the_very_same_file_is_recognised_and_known_numbers_are_left(browser: Client) -> None:
