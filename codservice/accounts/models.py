@@ -67,7 +67,8 @@ class User(AbstractUser):
 
     @property
     def display_name(self) -> str:
-        return self.get_full_name() or self.username
+        """As histories keep it, whose columns have room for 255 characters of two names of 150."""
+        return (self.get_full_name() or self.username)[:255]
 
 
 class Account(models.Model):

@@ -227,9 +227,10 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
             one_time_codes.forget(user)
         sessions.end(user)
         membership.delete()
-        user.first_name = user.display_name
-        user.last_name, user.username, user.email = "", f"removed {user.pk}", ""
-        user.save(update_fields=["username", "email", "first_name", "last_name"])
+        if not user.get_full_name():
+            user.first_name = email
+        user.username, user.email = f"removed {user.pk}", ""
+        user.save(update_fields=["username", "email", "first_name"])
         user.shut_out()
         security_log.note(Action.REMOVED, target=email, target_id=user.pk, account_id=account_id)
     return user
