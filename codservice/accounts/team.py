@@ -18,7 +18,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from codservice.accounts import one_time_codes, security_log, sessions
+from codservice.accounts import one_time_codes, security_log
 from codservice.accounts.models import Account, Invitation, Membership, User
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused
@@ -225,7 +225,6 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
         user, email = membership.user, membership.user.username
         if one_time_codes.are_on(user):
             one_time_codes.forget(user)
-        sessions.end(user)
         membership.delete()
         if not user.get_full_name():
             user.first_name = email
