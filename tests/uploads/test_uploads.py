@@ -122,6 +122,20 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     assert chosen(theirs, send(theirs, csv_of([row()], header))) == {}
 
 
+def test_of_columns_with_one_heading_the_same_is_meant_again(browser: Client) -> None:
+    header = [*HEADER[:-1], "Prix", "Prix"]
+    upload = send(browser, csv_of([[*row("A1"), "1900"]], header))
+    take_in(browser, upload, unit_price="8")
+    assert chosen(browser, send(browser, csv_of([[*row("A2"), "1900"]], header)))["unit_price"] == "8"
+
+
+def test_a_sku_is_found_however_its_letters_are_composed(browser: Client, alice: Account) -> None:
+    product = ProductFactory(account=alice, sku="\u00c91", price=Decimal(100))
+    header = [*HEADER[:5], "SKU", *HEADER[6:]]
+    take_in(browser, send(browser, csv_of([row("A1", product=" E\u03011", price="")], header)))
+    assert OrderItem.objects.get().product_id == product.id
+
+
 def test_a_sku_of_the_catalog_is_its_product(browser: Client, alice: Account, charlie: Account) -> None:
     product = ProductFactory(account=alice, sku="R-M", name="Robe M", price=Decimal(1900))
     ProductFactory(account=charlie, sku="C-1", price=Decimal(1))
