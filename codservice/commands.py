@@ -4,8 +4,10 @@ import json
 import os
 import signal
 import sys
+import threading
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -19,7 +21,10 @@ T = TypeVar("T")
 
 
 class Command(BaseCommand):
-    """A command with `examples`, shown under its `--help`. It exits 0 only when all that was asked for is done."""
+    """A command with `examples`, shown under its `--help`. It exits 0 only when all that was asked for is done.
+
+    Told to stop, by whoever, it ends its children and takes back what is half done, as it does at Ctrl-C.
+    """
 
     examples = ""
 
@@ -32,7 +37,8 @@ class Command(BaseCommand):
 
     def execute(self, *args: Any, **options: Any) -> Any:
         try:
-            return super().execute(*args, **options)
+            with _stopped_in_order():
+                return super().execute(*args, **options)
         except OperationalError as error:
             raise CommandError(f"The database cannot be used: {error}") from error
         except BrokenPipeError:  # whoever read our output has seen enough, as `| head` does
@@ -58,6 +64,27 @@ class Command(BaseCommand):
                 percent = count * 100 // total // 5 * 5
                 self.say(f"{percent} %: {count} of {total} {unit}")
                 percent += 5
+
+
+@contextmanager
+def _stopped_in_order() -> Iterator[None]:
+    """While the block runs, SIGTERM and SIGHUP are a SystemExit of 128 + n, where nobody else minds or ignores them."""
+
+    def stop(number: int, frame: Any) -> None:
+        for each in minded:  # a second one would disturb the end
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    stops = (signal.SIGTERM, signal.SIGHUP) if is_main else ()
+    minded = [each for each in stops if signal.getsignal(each) is signal.SIG_DFL]
+    for each in minded:
+        signal.signal(each, stop)
+    try:
+        yield
+    finally:
+        for each in minded:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def read_words(text: str, option: str, known: Iterable[str]) -> list[str]:

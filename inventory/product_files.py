@@ -78,7 +78,7 @@ class ProductRows(Intake):
 
     def note(self, entry: Entry) -> None:
         (row,) = entry
-        if (sku := _sku(row.cells)) and not row.surplus:
+        if (sku := sku_of(row.cells)) and not row.surplus:
             self.lines.setdefault(sku, row.line)
 
     def take(self, entries: Sequence[Entry]) -> Taken:
@@ -87,7 +87,7 @@ class ProductRows(Intake):
         known = self._known(entries)
         for entry in entries:
             (row,) = entry
-            sku = _sku(row.cells)
+            sku = sku_of(row.cells)
             first = self.lines.setdefault(sku, row.line) if sku else row.line
             try:
                 draft = read_product(row.cells, is_known=sku in known)
@@ -105,12 +105,12 @@ class ProductRows(Intake):
         """Of the SKUs whose rows do not say what a new product needs, those of products that are there, for good; no
         statement when every row says it."""
         cells = [row.cells for entry in entries for row in entry]
-        skus = {_sku(each) for each in cells if not (each.get("name") and each.get("price"))} - {""}
+        skus = {sku_of(each) for each in cells if not (each.get("name") and each.get("price"))} - {""}
         found = Product.objects.filter(account_id=self.account_id, sku__in=skus)
         return set(found.values_list("sku", flat=True)) if skus else set()
 
 
-def _sku(cells: Mapping[str, str]) -> str:
+def sku_of(cells: Mapping[str, str]) -> str:
     """As the catalog has it; empty when it can be none."""
     try:
         return values.text(cells.get("sku", ""), max_length=64)

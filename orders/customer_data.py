@@ -139,6 +139,17 @@ def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
 def _erase(account: Account, phone: str, *, actor: Actor) -> int:
     """Of this account alone. How many orders."""
     record, count = uuid7(), 0
+
+    def note() -> None:
+        """That it was done: once, in the transactions of what was."""
+        _made, is_new = Erasure.objects.update_or_create(
+            id=record,
+            account=account,
+            defaults={"actor": actor.name, "user_id": actor.user_id, "order_count": count},
+        )
+        if is_new:
+            security_log.note(Action.ERASED, target=account.name, account_id=account.id)
+
     orders = of_customer(account, phone).filter(account=account)
     while ids := list(orders.values_list("id", flat=True)[:BATCH]):
         told = personal.events_of(account.id, ids)
@@ -154,15 +165,9 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             for forget in COPIES.values():
                 forget(phone)
             count += len(locked)
-            _made, is_new = Erasure.objects.update_or_create(
-                id=record,
-                account=account,
-                defaults={"actor": actor.name, "user_id": actor.user_id, "order_count": count},
-            )
-            if is_new:
-                security_log.note(Action.ERASED, target=account.name, account_id=account.id)
-    _forget_former(account.id, phone)
-    _forget_refused(account.id, phone)
+            note()
+    _forget_former(account.id, phone, note)
+    _forget_refused(account.id, phone, note)
     return count
 
 
@@ -174,7 +179,7 @@ def _erase_orders(account_id: UUID, ids: Sequence[UUID], events: Sequence[UUID])
     idempotency.overwrite(account_id, {str(row["id"]): structs.asdict(bodies.detail(row)) for row in rows})
 
 
-def _forget_former(account_id: UUID, phone: str) -> None:
+def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> None:
     """Of orders that had the number once: their customer has another one, and may be somebody else."""
     edits = OrderEdit.objects.filter(account_id=account_id, field__in=_PHONES).only("id", "order_id", "old", "new")
     with_number = [edit for edit in edits.iterator(chunk_size=BATCH) if phone in (_e164(edit.old), _e164(edit.new))]
@@ -184,16 +189,19 @@ def _forget_former(account_id: UUID, phone: str) -> None:
     with transaction.atomic():
         OrderEdit.objects.filter(id__in=[edit.id for edit in with_number]).update(old="", new="")
         personal.overwrite(told, _TOLD, where=lambda data: _e164(data["customer_phone"]) == phone)
+        note()
 
 
-def _forget_refused(account_id: UUID, phone: str) -> None:
+def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> None:
     """Rows of uploaded files that wait to be mended; while a file is under way nobody is erased."""
     for upload in Upload.objects.filter(account_id=account_id).values_list("id", flat=True):
         refused = RefusedRow.objects.filter(upload_id=upload)
         rows = refused.values_list("id", "cells").iterator(chunk_size=BATCH)
         theirs = [id_ for id_, cells in rows if phone in map(_e164, cells)]
         if theirs:
-            refused.filter(id__in=theirs).delete()
+            with transaction.atomic():
+                refused.filter(id__in=theirs).delete()
+                note()
 
 
 def _e164(text: str) -> str:

@@ -17,6 +17,7 @@ from codservice.files.headings import Column, key
 from codservice.files.intake import Entry, Errors, Intake, Taken
 from codservice.files.tables import Row
 from inventory.models import Product
+from inventory.product_files import sku_of
 from orders import importing, serializers
 from orders.models import DeliveryType
 from orders.serializers import SAID, SAID_OF_LINE
@@ -173,9 +174,9 @@ class OrderRows(Intake):
 
     def _catalog(self, entries: Sequence[Entry]) -> dict[str, Product]:
         """The account's products that rows name by their SKUs; no statement when they name none."""
-        if not (skus := {row.cells.get("sku", "") for entry in entries for row in entry} - {""}):
+        if not (skus := {sku_of(row.cells) for entry in entries for row in entry} - {""}):
             return {}
-        found = Product.objects.filter(account_id=self.account_id, sku__in=[sku for sku in skus if "\0" not in sku])
+        found = Product.objects.filter(account_id=self.account_id, sku__in=skus)
         return {product.sku: product for product in found.only("id", "sku", "price")}
 
 
@@ -210,10 +211,10 @@ def _item(cells: dict[str, str], catalog: dict[str, Product]) -> dict[str, Any]:
     if "attributes" in item:
         with contextlib.suppress(ValueError, RecursionError):  # a text is refused with the field's own sentence
             item["attributes"] = json.loads(item["attributes"])
-    if sku := cells.get("sku"):
-        if sku in catalog and "product_id" not in item:
-            item["product_id"] = str(catalog[sku].id)
-        elif "product_id" not in item:
+    if (sku := cells.get("sku")) and "product_id" not in item:
+        if product := catalog.get(sku_of(cells)):
+            item["product_id"] = str(product.id)
+        else:
             item.setdefault("product_name", sku)
     return item
 

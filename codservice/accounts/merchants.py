@@ -86,8 +86,8 @@ def change(account_id: UUID, *, name: str, rate_limit: int | None) -> Account:
 
 
 def deactivate(account_id: UUID) -> Account:
-    """Its keys stop working, those of its twin too, and its people change nothing any more. Orders that are there are
-    called and shipped as before. A second time changes nothing. Raises Account.DoesNotExist.
+    """Its keys stop working, those of its twin too, its people change nothing any more, and workers stop its files.
+    Orders that are there are called and shipped as before. A second time changes nothing. Raises Account.DoesNotExist.
     """
     return _turn(account_id, is_active=False)
 

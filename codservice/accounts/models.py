@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from codservice.accounts import security_log
+from codservice.accounts import security_log, sessions
 from codservice.accounts.key_form import LIVE, TEST, digest_of, make_key
 from codservice.accounts.security_log import Action, By, Outcome
 from codservice.errors import Refused
@@ -72,10 +72,12 @@ class User(AbstractUser):
         self.is_active = False
         self.set_password(secrets.token_urlsafe(32))
         self.save(update_fields=["is_active", "password"])
+        sessions.end(self)
 
     @property
     def display_name(self) -> str:
-        return self.get_full_name() or self.username
+        """As histories keep it, whose columns have room for 255 characters of two names of 150."""
+        return (self.get_full_name() or self.username)[:255]
 
 
 class Account(models.Model):

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from codservice.accounts import merchants, security_log
+from codservice.accounts import merchants, security_log, sessions
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.security_log import Action
 from codservice.form_fields import Words
@@ -121,5 +121,6 @@ class NewPasswordForm(_PasswordOfAnother, auth_forms.AdminPasswordChangeForm):
 
     def save(self, commit: bool = True) -> User:
         user = super().save(commit)
+        sessions.end(user)
         security_log.note_person(Action.RESET, user)
         return user

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice import ratelimit
-from codservice.accounts import one_time_codes
+from codservice.accounts import one_time_codes, sessions
 from codservice.accounts.account_page import account_page
 from codservice.accounts.forms import CODE_WIDGET, LOGIN_RATE, TooManyTries
 from codservice.accounts.models import Account, User
@@ -104,7 +104,7 @@ class CodesPage:
             text = _("This is not the code. Look whether the phone's clock is right, and take the next one.")
             form.add_error("code", text)
             return self._page(request, form)
-        update_session_auth_hash(request, request.user)
+        _keep_only_this_session(request)
         messages.success(request, _("Codes are on. Everywhere else you are signed out."))
         return redirect(self.here)
 
@@ -114,9 +114,14 @@ class CodesPage:
         if not form.is_valid():
             return self._page(request, form)
         one_time_codes.turn_off(request.user, form.cleaned_data["password"])
-        update_session_auth_hash(request, request.user)
+        _keep_only_this_session(request)
         messages.success(request, _("Codes are off: you sign in by password alone."))
         return redirect(self.here)
+
+
+def _keep_only_this_session(request: HttpRequest) -> None:
+    update_session_auth_hash(request, request.user)
+    sessions.end(request.user, but=request.session.session_key)
 
 
 def _render(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:

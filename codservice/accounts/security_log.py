@@ -43,6 +43,7 @@ class Action(models.TextChoices):
     CODES_ON = "codes_on", _("turned one-time codes on")
     CODES_OFF = "codes_off", _("turned one-time codes off")
     PERSON_MADE = "person_made", _("made a person")
+    PERSON = "person_changed", _("changed a sign-in")
     ACCOUNT = "account_changed", _("changed an account")
     DEACTIVATED = "deactivated", _("deactivated")
     REACTIVATED = "reactivated", _("reactivated")
@@ -162,10 +163,10 @@ def note(
         transaction.on_commit(lambda: _log(logging.INFO, entry | {"outcome": Outcome.DONE.value}))
 
 
-def note_person(action: Action, user: "User", *, person: "User | None" = None) -> None:
+def note_person(action: Action, user: "User", *, target: str = "", person: "User | None" = None) -> None:
     """The same of somebody's sign-in, password, codes or role; the holder of who they work for reads it."""
     account_id = _account_of(user)
-    note(action, target=user.username, target_id=user.pk, account_id=account_id, person=person)
+    note(action, target=target or user.username, target_id=user.pk, account_id=account_id, person=person)
 
 
 def _account_of(user: "User") -> UUID | None:

@@ -18,7 +18,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
-from codservice.accounts import one_time_codes, security_log, sessions
+from codservice.accounts import one_time_codes, security_log
 from codservice.accounts.models import Account, Invitation, Membership, User
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused
@@ -225,11 +225,11 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
         user, email = membership.user, membership.user.username
         if one_time_codes.are_on(user):
             one_time_codes.forget(user)
-        sessions.end(user)
         membership.delete()
-        user.first_name = user.display_name
-        user.last_name, user.username, user.email = "", f"removed {user.pk}", ""
-        user.save(update_fields=["username", "email", "first_name", "last_name"])
+        if not user.get_full_name():
+            user.first_name = email
+        user.username, user.email = f"removed {user.pk}", ""
+        user.save(update_fields=["username", "email", "first_name"])
         user.shut_out()
         security_log.note(Action.REMOVED, target=email, target_id=user.pk, account_id=account_id)
     return user

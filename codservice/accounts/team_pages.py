@@ -24,7 +24,7 @@ from django.views.generic import FormView
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice import ratelimit
-from codservice.accounts import known_browsers, team
+from codservice.accounts import known_browsers, merchants, team
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.forms import TooManyTries
 from codservice.accounts.models import Account, Invitation, Membership, User
@@ -62,7 +62,7 @@ class RoleForm(forms.Form):
 class InvitationForm(RoleForm):
     email = forms.EmailField(
         label=gettext_lazy("E-mail"),
-        max_length=Invitation._meta.get_field("email").max_length,
+        max_length=merchants.MAX_EMAIL,
         widget=forms.EmailInput(attrs={"autocomplete": "off", "dir": "ltr"}),
     )
 

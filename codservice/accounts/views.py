@@ -21,7 +21,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.generic import FormView, TemplateView
 
-from codservice.accounts import known_browsers
+from codservice.accounts import known_browsers, sessions
 from codservice.accounts.account_page import account_page, confirmation, switch
 from codservice.accounts.forms import (
     ApiKeyForm,
@@ -86,6 +86,7 @@ class PasswordChange(auth_views.PasswordChangeView):
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
         messages.success(self.request, _("Your password is changed. Everywhere else you are signed out."))
         response = super().form_valid(form)
+        sessions.end(form.user, but=self.request.session.session_key)
         known_browsers.remember(response, self.request.user)
         return response
 
@@ -128,7 +129,9 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
 
     def form_valid(self, form: NewPasswordForm) -> HttpResponse:
         messages.success(self.request, _("Your password is changed. Sign in with it."))
-        return super().form_valid(form)
+        response = super().form_valid(form)
+        sessions.end(form.user, but=self.request.session.session_key)  # which may be theirs, and is being answered
+        return response
 
 
 # --- API keys --------------------------------------------------------------------------------------------------------

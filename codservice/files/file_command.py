@@ -83,8 +83,9 @@ class FileCommand(Command):
             self.take_table(table, report, dry_run=dry_run, atomic=atomic)
         except UnreadableTable as error:
             problem = f"{error} What comes before is done; run this again with the whole file."
-        except KeyboardInterrupt:
-            problem, status = "Stopped. Run the same command again: it goes on where it was.", 130
+        except (KeyboardInterrupt, SystemExit) as stopped:
+            problem = "Stopped. Run the same command again: it goes on where it was."
+            status = getattr(stopped, "code", 130)
         except OperationalError as error:
             problem = f"The database cannot be used: {error}\nRun the same command again: it goes on where it was."
         except OSError as error:

@@ -144,10 +144,16 @@ def _guess(upload: Upload, kind: Kind) -> dict[str, int]:
     """How a file with the same headings was matched before, or else what its headings mean."""
     before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, headings=upload.headings)
     if known := before.exclude(mapping={}).order_by("-created_at", "-id").first():
-        titles = {name: known.titles[place] for name, place in known.mapping.items() if place < len(known.titles)}
-        return {name: upload.titles.index(title) for name, title in titles.items() if title in upload.titles}
+        titles, places = _numbered(known.titles), {each: place for place, each in enumerate(_numbered(upload.titles))}
+        then = {name: titles[place] for name, place in known.mapping.items() if place < len(titles)}
+        return {name: places[each] for name, each in then.items() if each in places}
     found = meant(upload.titles, kind.intake.columns)
     return {name: place for place, name in enumerate(found) if name}
+
+
+def _numbered(titles: list[str]) -> list[tuple[str, int]]:
+    """Each title with how many of the same stand before it."""
+    return [(title, titles[:place].count(title)) for place, title in enumerate(titles)]
 
 
 # --- An upload -------------------------------------------------------------------------------------------------------

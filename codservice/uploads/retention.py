@@ -10,20 +10,26 @@ REFUSED_KEPT = timedelta(days=30)  # rows to be mended
 KEPT = timedelta(days=400)  # what became of them, and how the columns were matched
 BATCH = 1000  # rows
 
-_OPEN = "status IN ('arriving', 'matching') AND created_at < now() - %(age)s"
 _STEPS = (
-    # What it is called, its rows, of which uploads, how old.
-    ("upload_pieces", "uploads_piece", _OPEN, ABANDONED_AFTER),
-    ("upload_blocks", "uploads_block", _OPEN, ABANDONED_AFTER),
-    ("refused_rows", "uploads_refusedrow", "finished_at < now() - %(age)s", REFUSED_KEPT),
+    # What it is called, its rows, how long after the end of an upload they go.
+    ("upload_pieces", "uploads_piece", timedelta()),
+    ("upload_blocks", "uploads_block", timedelta()),
+    ("refused_rows", "uploads_refusedrow", REFUSED_KEPT),
 )
+_STOP = """
+UPDATE uploads_upload SET status = 'stopped', finished_at = now() WHERE id IN (
+    SELECT id FROM uploads_upload WHERE status IN ('arriving', 'matching') AND created_at < now() - %(abandoned)s
+    FOR NO KEY UPDATE SKIP LOCKED)
+"""
 _DELETE = """
 DELETE FROM {table} WHERE id IN (
-    SELECT r.id FROM uploads_upload u JOIN {table} r ON r.upload_id = u.id WHERE {old} LIMIT %(batch)s
-    FOR UPDATE OF r SKIP LOCKED)
+    SELECT r.id FROM uploads_upload u JOIN {table} r ON r.upload_id = u.id
+    WHERE finished_at <= now() - %(age)s LIMIT %(batch)s FOR UPDATE OF r SKIP LOCKED)
 """
-_COUNT = "SELECT count(*) FROM uploads_upload u JOIN {table} r ON r.upload_id = u.id WHERE {old}"
-_STOP = "UPDATE uploads_upload SET status = 'stopped', finished_at = now() WHERE {old}"
+_COUNT = """
+SELECT count(*) FROM uploads_upload u JOIN {table} r ON r.upload_id = u.id WHERE finished_at <= now() - %(age)s
+    OR status IN ('arriving', 'matching') AND created_at < now() - %(abandoned)s
+"""
 _FORGET = """
 DELETE FROM uploads_upload u WHERE created_at < now() - %(age)s AND finished_at IS NOT NULL
     AND NOT EXISTS (SELECT FROM uploads_refusedrow r WHERE r.upload_id = u.id)
@@ -31,23 +37,24 @@ DELETE FROM uploads_upload u WHERE created_at < now() - %(age)s AND finished_at 
 
 
 def forget_uploads(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Delete files that were left lying, then refused rows, in the end all of an upload.
+    """Stop uploads that were left lying; delete what is left of files that are over, refused rows, in the end all of an
+    upload. Its rows go only once it is stopped: nobody matches the columns of a file that has none.
 
     A sweep of `codservice.retention`, whose `before` is not asked.
     """
-    for name, table, old, age in _STEPS:
-        with connection.cursor() as cursor:
+    with connection.cursor() as cursor:
+        if not dry_run:
+            cursor.execute(_STOP, {"abandoned": ABANDONED_AFTER})
+        for name, table, age in _STEPS:
             if dry_run:
-                cursor.execute(_COUNT.format(table=table, old=old), {"age": age})
+                cursor.execute(_COUNT.format(table=table), {"age": age, "abandoned": ABANDONED_AFTER})
                 yield {name: cursor.fetchone()[0]}
                 continue
             deleted = BATCH
             while deleted == BATCH:
-                cursor.execute(_DELETE.format(table=table, old=old), {"age": age, "batch": BATCH})
+                cursor.execute(_DELETE.format(table=table), {"age": age, "batch": BATCH})
                 deleted = cursor.rowcount
                 yield {name: deleted}
-    if not dry_run:  # what the rows leave behind cannot be seen while they are there
-        with connection.cursor() as cursor:
-            cursor.execute(_STOP.format(old=_OPEN), {"age": ABANDONED_AFTER})
+        if not dry_run:  # what the rows leave behind cannot be seen while they are there
             cursor.execute(_FORGET, {"age": KEPT})
             yield {"uploads": cursor.rowcount}

@@ -21,9 +21,11 @@ from uuid import UUID, uuid4
 
 import msgspec
 from django.db import connection, transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from codservice.accounts.actor import Actor, Role
+from codservice.accounts.models import Account
 from codservice.files import headings
 from codservice.files.intake import Entry, Intake, batches, blame, see, whole_ones
 from codservice.files.tables import ADDED, Row, Table, UnreadableTable
@@ -41,6 +43,7 @@ MAX_COLUMNS = 60
 _BLOCK_BYTES = 128 << 10
 
 _stopping = threading.Event()
+_GIVEN_UP = "We could not go on with this file. What is counted here is in."
 _rows_of = msgspec.json.Decoder(list[tuple[int, list[str]]]).decode
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status
@@ -91,7 +94,10 @@ def _claim() -> tuple[UUID, UUID] | None:
 def _work_at(id_: UUID, claim: UUID) -> None:
     upload = Upload.objects.get(id=id_)
     if upload.tries > MOST_TRIES or upload.kind not in KINDS:
-        _end(upload, claim, Status.FAILED, "We could not go on with this file. What is counted here is in.")
+        _end(upload, claim, Status.FAILED, _GIVEN_UP)
+        return
+    if _is_closed(upload.account_id):
+        _end(upload, claim, Status.STOPPED)
         return
     try:
         if upload.status == Status.READING:
@@ -100,6 +106,12 @@ def _work_at(id_: UUID, claim: UUID) -> None:
             _take_in(upload, claim)
     except UnreadableTable as error:
         _end(upload, claim, Status.FAILED, str(error))
+
+
+def _is_closed(account_id: UUID) -> bool:
+    """Whether the account, or its live one, is closed: its keys do not work, and its files bring nothing either."""
+    works = Q(live=None, holder__is_active=True) | Q(live__is_active=True, live__holder__is_active=True)
+    return not Account.objects.filter(works, id=account_id, is_active=True).exists()
 
 
 @contextlib.contextmanager
@@ -226,9 +238,12 @@ def _take_in(upload: Upload, claim: UUID) -> None:
     until = time.monotonic() + SECONDS
     for batch in batches(_after(upload.position, entries, intake), intake.batch):
         _take_batch(upload, claim, intake, batch)
-        if _stopping.is_set() or time.monotonic() > until:
+        if _stopping.is_set() or time.monotonic() > until or _is_closed(upload.account_id):
             return
-    _end(upload, claim, Status.DONE)
+    if upload.rows_done == upload.row_count:
+        _end(upload, claim, Status.DONE)
+    else:  # some of its rows are gone
+        _end(upload, claim, Status.FAILED, _GIVEN_UP)
 
 
 def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[Entry]:

@@ -232,6 +232,24 @@ def test_an_operators_doings(operator: Client, agent: User, alice: Account) -> N
     assert set(entries("by", "actor", "address")) == {("staff", "root", ADDRESS)}
 
 
+def test_a_sign_in_that_an_operator_changes_is_told_to_the_holder(operator: Client, alice: Account) -> None:
+    holder, page = alice.holder, f"/console/accounts/user/{alice.holder.pk}/change/"
+    as_it_is = {"username": holder.username, "email": holder.email, "is_active": "on"}
+    SecurityEntry.objects.all().delete()
+    operator.post(page, as_it_is)
+    assert entries() == []
+    operator.post(page, as_it_is | {"email": "thief@example.com"})
+    operator.post(page, as_it_is | {"email": "", "username": "other"})
+    assert entries("action", "target", "target_id", "account_id") == [
+        ("person_changed", target, holder.pk, alice.pk)
+        for target in (
+            f"{holder.username}: {holder.email} → thief@example.com",
+            f"other: {holder.username} → other",
+            "other: thief@example.com → –",
+        )
+    ]
+
+
 def test_what_a_group_may_do_is_a_role_too(db: None) -> None:
     factories.make_groups()
     SecurityEntry.objects.all().delete()

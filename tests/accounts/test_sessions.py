@@ -88,6 +88,36 @@ def test_a_session_with_a_new_key_is_the_same_and_can_be_ended_at_once(alice: Ac
     assert not is_in(here)
 
 
+def test_sessions_that_a_new_password_or_codes_have_ended_are_not_listed(alice: Account) -> None:
+    here, new = sign_in(alice.holder.username), "battery staple 9"
+    device = one_time_codes.offer(alice.holder)
+    for page, data in (
+        (CODES, {"action": "on", "code": f"{totp(device.bin_key):06}", "password": PASSWORD}),
+        (CODES, {"action": "off", "password": PASSWORD}),
+        ("/account/password", {"old_password": PASSWORD, "new_password1": new, "new_password2": new}),
+    ):
+        phone = Client(HTTP_USER_AGENT=CHROME)
+        phone.force_login(User.objects.get(pk=alice.holder.pk))
+        assert (is_in(phone), SignIn.objects.count()) == (True, 2)
+        assert here.post(page, data).status_code == 302
+        assert [row.device for row, _is_here in here.get(PAGE).context["sessions"]] == ["Firefox, Linux"]
+        assert not is_in(phone)
+
+
+@pytest.mark.parametrize("deed", ["a new password", "deactivated"])
+def test_nor_are_those_that_an_operator_has_ended(alice: Account, deed: str) -> None:
+    assert is_in(sign_in(alice.holder.username))
+    if deed == "deactivated":
+        alice.holder.deactivate()
+    else:
+        operator, new = Client(), "battery staple 9"
+        operator.force_login(factories.UserFactory(username="operator", is_staff=True, is_superuser=True))
+        page = f"/console/accounts/user/{alice.holder.pk}/password/"
+        assert operator.post(page, {"password1": new, "password2": new}).status_code == 302
+    assert Session.objects.count() == (deed != "deactivated")
+    assert not SignIn.objects.exists()
+
+
 def test_who_logs_out_is_not_listed_and_leaves_nothing(alice: Account) -> None:
     here, phone = sign_in(alice.holder.username), sign_in(alice.holder.username)
     phone.post("/account/logout")

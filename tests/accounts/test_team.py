@@ -303,6 +303,26 @@ def test_a_removed_colleague_is_out_at_once_and_their_address_is_free(
     assert join(link()).status_code == 302
 
 
+def test_an_address_that_nobody_can_sign_in_with_is_not_invited(alice: Account, holder: Client) -> None:
+    long = f"{'a' * 60}@{'b' * 60}.{'c' * 25}.dz"
+    answer = invite(holder, email=long + "x")
+    assert (answer.status_code, "at most 150 characters" in answer.content.decode()) == (422, True)
+    invite(holder, email=long)
+    assert join(link()).status_code == 302
+    assert User.objects.filter(username=long).exists()
+
+
+@pytest.mark.parametrize("names", [{"first_name": "A" * 150, "last_name": "B" * 150}, {"first_name": ""}])
+def test_a_removed_colleague_keeps_their_name(alice: Account, member: Callable[..., User], names: Any) -> None:
+    user = member()
+    User.objects.filter(pk=user.pk).update(**names)
+    user.refresh_from_db()
+    name = user.display_name
+    assert team.remove(alice.id, user.membership.id).display_name == name
+    user.refresh_from_db()
+    assert user.display_name == name
+
+
 def test_keys_and_webhooks_are_the_accounts_and_outlast_a_colleague(
     alice: Account, holder: Client, member: Callable[..., User]
 ) -> None:

@@ -13,6 +13,7 @@ from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
 from tests import factories
+from tests.agents.screens import take
 
 PEOPLE, NEW = "/console/people/", "/console/people/new/"
 
@@ -53,6 +54,15 @@ def test_a_new_agent_signs_in_with_the_password_that_was_shown_once(browser: Cli
     assert made.has_one_time_password
     entered = Client().post("/console/login/", {"username": "lynda", "password": password})
     assert entered.status_code == 302
+
+
+def test_an_agent_of_long_names_decides(order: Order, browser: Client, browser_of: Any) -> None:
+    names = {"first_name": "A" * 150, "last_name": "B" * 150}
+    browser.post(NEW, {"username": "lynda", **names})
+    User.objects.filter(username="lynda").update(has_one_time_password=False)
+    screen = take(browser_of(User.objects.get(username="lynda")), order)
+    assert screen.press("confirm").status_code == 302
+    assert order.status_changes.latest("at").actor == f"{'A' * 150} {'B' * 104}"
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,13 @@ def test_create_operator_speaks_exactly_once(db: None) -> None:
     assert User.objects.count() == 1
 
 
+@pytest.mark.parametrize("name", ["", "x" * 151, "a b"])
+def test_create_operator_refuses_a_name_that_nobody_could_use(db: None, name: str) -> None:
+    with pytest.raises(CommandError, match="--username: "):
+        run("create_operator", "--username", name)
+    assert not User.objects.exists()
+
+
 def test_create_operator_refuses_a_taken_name(db: None) -> None:
     factories.UserFactory(username="operator")
     with pytest.raises(CommandError, match="taken"):

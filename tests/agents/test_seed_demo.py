@@ -4,11 +4,12 @@ import json
 from datetime import timedelta
 from io import StringIO
 from itertools import pairwise
+from random import Random
 from statistics import median
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db.models import Count
 from django.db.models.functions import Now
 from django.test import Client
@@ -17,7 +18,9 @@ from django.utils import timezone
 from agents.desk import claims, customer
 from agents.models import Claim
 from codservice.accounts.models import Account
+from orders import demo
 from orders.models import CallNote, CallState, Order, OrderEdit, ShippingFee, Status
+from tests import factories
 
 pytestmark = pytest.mark.django_db
 
@@ -43,6 +46,27 @@ def test_orders_are_in_every_status_and_their_histories_agree() -> None:
         history = sorted(order.status_changes.all(), key=lambda change: (change.at, change.id))
         assert history[-1].to_status == order.status
         assert history[0].at == order.created_at
+
+
+@pytest.mark.parametrize("name", ["samira1", "demo1@example.dz"])
+def test_beside_a_person_of_a_name_nothing_is_made(name: str) -> None:
+    factories.UserFactory(username=name)
+    with pytest.raises(CommandError, match=f"Somebody signs in as {name} already"):
+        seed(orders=1)
+    assert not Account.objects.exists()
+
+
+def test_true_orders_of_the_same_customers_are_left_alone(alice: Account) -> None:
+    chance = Random(1)
+    phones = {demo.order(chance, str(number))["customer_phone"] for number in range(60)}
+    theirs = [factories.make_order(alice, phone=phone) for phone in sorted(phones)[::2]]
+
+    seed(orders=60)
+
+    for order in theirs:
+        order.refresh_from_db()
+        assert (order.version, order.call_state, order.call_notes.count()) == (1, CallState.NEW, 0)
+    assert CallNote.objects.exists(), "others were called"
 
 
 def test_the_desk_has_all_that_can_wait() -> None:

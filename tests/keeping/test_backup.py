@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -189,23 +188,37 @@ def test_half_a_backup_restores_nothing(backup, tmp_path):
     assert manage("restore", str(backup), DATA_DIR=str(data)).returncode == 0
 
 
-def test_an_interrupted_backup_leaves_no_file(deliveries, tmp_path):
-    file = tmp_path / "interrupted.dump"
+@pytest.mark.parametrize(
+    ("command", "told", "code"),
+    [
+        ("backup", signal.SIGINT, -signal.SIGINT),
+        ("backup", signal.SIGTERM, 143),
+        ("backup", signal.SIGHUP, 129),
+        ("export_account", signal.SIGTERM, 143),
+    ],
+)
+def test_what_is_interrupted_leaves_no_file(command, told, code, alice, tmp_path):
+    file = tmp_path / "interrupted"
+    arguments = ["--account", alice.holder.email] if command == "export_account" else []
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
-        other.execute("LOCK TABLE orders_order")  # pg_dump waits for it
+        other.execute("LOCK TABLE orders_order")  # they wait for it
         running = subprocess.Popen(
-            [sys.executable, "manage.py", "backup", str(file)],
+            [sys.executable, "manage.py", command, str(file), *arguments],
             cwd=CHECKOUT,
             env=environment(),
-            stderr=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
-        eventually(lambda: file.with_name("interrupted.dump.part").exists())
-        time.sleep(0.3)
-        running.send_signal(signal.SIGINT)
-        assert running.wait(PATIENCE) != 0
-        running.stderr.close()
+        eventually(lambda: waiting(other) == 1)
+        running.send_signal(told)
+        assert running.wait(PATIENCE) == code
+        eventually(lambda: waiting(other) == 0)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def waiting(session):
+    found = session.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'orders_order'::regclass")
+    return found.fetchone()[0]
 
 
 def test_a_backup_is_nobody_elses_to_read(backup):

@@ -15,7 +15,7 @@ from django.utils import timezone
 from agents.desk import claims
 from agents.rehearsal import playing
 from codservice.accounts.actor import Actor, Role
-from codservice.accounts.models import Account, ApiKey
+from codservice.accounts.models import Account, ApiKey, SecurityEntry
 from codservice.uploads.models import RefusedRow, Upload
 from orders import customer_data, editing, lifecycle
 from orders.models import CallNote, Erasure, Order, OrderEdit, Status
@@ -244,6 +244,20 @@ def test_a_number_that_was_corrected_is_forgotten_and_the_order_is_not(alice: Ac
     order.refresh_from_db()
     assert (order.customer_name, order.customer_phone) == ("Amine", "0550 99 88 77")
     assert OrderEdit.objects.get().field == "customer_phone"
+    assert Erasure.objects.get().order_count == 0, "there is a record all the same"
+
+
+def test_a_record_is_kept_of_whoever_was_known_from_refused_rows_alone(alice: Account) -> None:
+    made = {"account": alice, "kind": "orders", "name": "x.csv", "size": 1, "actor": "x", "user_id": uuid4()}
+    for _ in range(2):
+        upload = Upload.objects.create(**made, status="done")
+        RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=[NAME, PHONE], faults=[])
+
+    customer_data.erase(alice, "+213550998877", actor=Actor.of_command("erase_customer"))
+    assert (RefusedRow.objects.count(), Erasure.objects.count()) == (2, 0)
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+    assert (RefusedRow.objects.count(), Erasure.objects.get().order_count) == (0, 0)
+    assert SecurityEntry.objects.filter(action="erased").count() == 1
 
 
 def test_in_batches_with_one_record(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -320,8 +320,11 @@ def is_waiting_for_a_lock() -> bool:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_interrupted_it_says_how_to_go_on(alice: Account, write: Any, tmp_path: Path) -> None:
-    """Ctrl-C while a batch waits for another import of the same order, whose transaction is still open."""
+@pytest.mark.parametrize(("told", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_it_says_how_to_go_on(
+    told: signal.Signals, code: int, alice: Account, write: Any, tmp_path: Path
+) -> None:
+    """Ctrl-C, or systemd, while a batch waits for another import of the same order, whose transaction is still open."""
     path, report = write([row(external_id=f"N{number}") for number in range(1500)]), tmp_path / "refused.csv"
     database = connection.settings_dict
     url = (
@@ -337,10 +340,10 @@ def test_interrupted_it_says_how_to_go_on(alice: Account, write: Any, tmp_path: 
         while not is_waiting_for_a_lock():
             assert process.poll() is None
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(told)
         out, err = process.communicate(timeout=PATIENCE)
 
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
     assert json.loads(out)["imported"] == 1000
     assert "Run the same command again" in err
     assert "Traceback" not in err

@@ -15,6 +15,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from python_calamine import CalamineWorkbook
 
+from codservice.accounts import merchants
 from codservice.accounts.models import Account
 from codservice.retention import SWEEPS
 from codservice.uploads import arrival, work
@@ -119,6 +120,20 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     theirs = Client()
     theirs.force_login(charlie.holder)
     assert chosen(theirs, send(theirs, csv_of([row()], header))) == {}
+
+
+def test_of_columns_with_one_heading_the_same_is_meant_again(browser: Client) -> None:
+    header = [*HEADER[:-1], "Prix", "Prix"]
+    upload = send(browser, csv_of([[*row("A1"), "1900"]], header))
+    take_in(browser, upload, unit_price="8")
+    assert chosen(browser, send(browser, csv_of([[*row("A2"), "1900"]], header)))["unit_price"] == "8"
+
+
+def test_a_sku_is_found_however_its_letters_are_composed(browser: Client, alice: Account) -> None:
+    product = ProductFactory(account=alice, sku="\u00c91", price=Decimal(100))
+    header = [*HEADER[:5], "SKU", *HEADER[6:]]
+    take_in(browser, send(browser, csv_of([row("A1", product=" E\u03011", price="")], header)))
+    assert OrderItem.objects.get().product_id == product.id
 
 
 def test_a_sku_of_the_catalog_is_its_product(browser: Client, alice: Account, charlie: Account) -> None:
@@ -354,6 +369,16 @@ def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatc
     assert "We could not go on with this file." in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
 
+def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:
+    upload = send(browser, csv_of([row("A1"), row("A2")]))
+    form = chosen(browser, upload)
+    Block.objects.all().delete()
+    browser.post(f"/account/uploads/{upload.id}", form)
+    work.go_on()
+    upload.refresh_from_db()
+    assert (upload.status, upload.rows_done) == (Status.FAILED, 0)
+
+
 def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OrderRows, "batch", 5)
     monkeypatch.setattr(work, "SECONDS", 0.0)
@@ -381,6 +406,31 @@ def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPat
     upload = take_in(browser, upload)
     assert (upload.status, upload.counts["imported"], Order.objects.count()) == (Status.STOPPED, 10, 10)
     assert Block.objects.count() == 0
+
+
+@pytest.mark.parametrize("mode", ["live", "test"])
+@pytest.mark.parametrize("closed", ["account", "holder"])
+def test_the_file_of_an_account_that_is_closed_is_stopped(
+    browser: Client, alice: Account, twin: Account, monkeypatch: pytest.MonkeyPatch, closed: str, mode: str
+) -> None:
+    monkeypatch.setattr(OrderRows, "batch", 10)
+    browser.post("/account/mode", {"to": mode})
+    upload, waiting = (send(browser, csv_of(row("") for _ in range(30))) for _ in range(2))
+    browser.post(f"/account/uploads/{waiting.id}", chosen(browser, waiting))
+    Upload.objects.filter(id=waiting.id).update(claimed_until=Now() + timedelta(minutes=1))
+    whole = work._take_batch
+
+    def closing(*args: Any) -> None:
+        whole(*args)
+        merchants.deactivate(alice.id) if closed == "account" else alice.holder.deactivate()
+
+    monkeypatch.setattr(work, "_take_batch", closing)
+    upload = take_in(browser, upload)
+    Upload.objects.filter(id=waiting.id).update(claimed_until=None)
+    work.go_on()
+    waiting.refresh_from_db()
+    assert (upload.status, upload.rows_done, Order.objects.count()) == (Status.STOPPED, 10, 10)
+    assert (waiting.status, waiting.rows_done, Block.objects.count()) == (Status.STOPPED, 0, 0)
 
 
 def test_the_very_same_file_is_recognised_and_known_numbers_are_left(browser: Client) -> None:
@@ -440,6 +490,18 @@ def test_files_and_refused_rows_are_forgotten(browser: Client) -> None:
     assert downloaded(browser, f"/account/uploads/{done.id}/refused.csv").count(b"\n") == 1
     forget(401)
     assert Upload.objects.count() == 0
+
+
+def test_nobody_matches_a_file_whose_rows_are_being_forgotten(browser: Client) -> None:
+    upload = send(browser, csv_of([row("A1"), row("A2")]))
+    form = chosen(browser, upload)
+    Upload.objects.update(created_at=Now() - timedelta(days=3))
+    for counts in SWEEPS["uploads"](time.time(), dry_run=False):  # type: ignore[arg-type]
+        if "upload_blocks" in counts:  # here a sweep may end, and another go on a minute later
+            browser.post(f"/account/uploads/{upload.id}", form)
+    work.go_on()
+    upload.refresh_from_db()
+    assert (upload.status, Block.objects.count()) == (Status.STOPPED, 0)
 
 
 def test_a_sku_with_nul_or_an_order_of_anothers_is_no_matter(browser: Client, charlie: Account) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.core.management.base import CommandError
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from agents.backdating import spread_over_time
@@ -37,11 +38,14 @@ FATES = {
 SILENT = [Outcome.NO_ANSWER, Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF]
 REVIEWED = [Outcome.WRONG_NUMBER, Outcome.HANDED_OVER]
 REASONS = [reason for reason in CancelReason if reason != CancelReason.OTHER]
+PEOPLE = {"samira": "Agents", "farid": "Agents", "nadia": "Supervisors"}
 REMARKS = ["", "", "Sonne longtemps", "Rappeler le soir", "Très aimable", "يتكلم بالعربية فقط"]
 
 
 class Command(commands.Command):
-    help = "Make an account with products, agents and orders in a believable mix. The same seed makes the same data."
+    help = """Make an account with products, agents and orders in a believable mix. The same seed makes the same data.
+
+Nobody is called who has orders of another merchant: their demo orders wait."""
     examples = "seed_demo\nseed_demo --orders 2000 --seed 7"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -56,6 +60,9 @@ class Command(commands.Command):
         if Account.objects.filter(holder__email=email).exists():
             self.say(f"The data of seed {seed} is here already (account {email}).")
             return
+        names = Q(username__in=[email, *(f"{name}{seed}" for name in PEOPLE)]) | Q(email__iexact=email)
+        if somebody := User.objects.filter(names).first():
+            raise CommandError(f"Somebody signs in as {somebody.username} already: take another --seed.")
         chance = Random(seed)  # noqa: S311  (no secret is made of it)
         with transaction.atomic():
             password = secrets.token_urlsafe(12)
@@ -69,7 +76,9 @@ class Command(commands.Command):
             for batch in self.progress(batches, total=len(batches), unit="batches of orders"):
                 importing.import_orders(account.id, batch, actor=Actor.of_command("seed_demo"))
                 numbers = {body["external_id"] for body in batch}
-                for order in account.orders.filter(external_id__in=numbers - twins).order_by("id"):
+                theirs = Order.objects.filter(phone_e164=OuterRef("phone_e164")).exclude(account=account)
+                made = account.orders.filter(~Exists(theirs), external_id__in=numbers - twins)
+                for order in made.order_by("id"):
                     self.live(order, chance, agents)
             for agent in agents:
                 claims.release_all(agent)
@@ -92,7 +101,7 @@ class Command(commands.Command):
         catalog.save(account.id, products, actor=Actor.of_command("seed_demo"), sets_stock=True)
         fees.set_fees(account.id, demo.fees())
         agents = []
-        for name, group in (("samira", "Agents"), ("farid", "Agents"), ("nadia", "Supervisors")):
+        for name, group in PEOPLE.items():
             user = User.objects.create_user(f"{name}{seed}", password=password, first_name=name.title(), is_staff=True)
             user.groups.add(Group.objects.get(name=group))
             agents.append(user)

@@ -2,6 +2,7 @@ import secrets
 from argparse import ArgumentParser
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.db import IntegrityError, transaction
 
@@ -21,6 +22,10 @@ class Command(commands.Command):
     def handle(self, *, username: str, **options: Any) -> None:
         if User.objects.filter(is_superuser=True).exists():
             return
+        try:
+            username = User._meta.get_field("username").clean(username.strip(), None)
+        except ValidationError as error:
+            raise CommandError(f"--username: {' '.join(error.messages)}") from None
         password = secrets.token_urlsafe(12)
         try:
             with transaction.atomic():
