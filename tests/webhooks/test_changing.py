@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -146,6 +146,46 @@ def test_what_is_left_over_of_one_that_is_off_is_dropped_by_beat(
 
     assert registry.drop_left_over() == 5
     assert statuses(webhook) == {"dropped": 5}
+
+
+def test_beat_drops_nothing_of_one_that_is_turned_on_meanwhile(
+    alice: Account, webhook: Webhook, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = register(alice)
+    publish(alice)
+    Webhook.objects.update(is_active=False)
+    drop = registry._drop_pending
+    turned_on: list[Webhook] = []
+
+    def drop_later(webhook_id: UUID, **more: Any) -> int:
+        if not turned_on:  # while beat is at the first one, the second is turned on, and told of changes
+            turned_on.append(other if webhook_id == webhook.id else webhook)
+            registry.change(alice.id, turned_on[0].id, {"is_active": True})
+            publish(alice, 2)
+        return drop(webhook_id, **more)
+
+    monkeypatch.setattr(registry, "_drop_pending", drop_later)
+
+    registry.drop_left_over()
+
+    assert statuses(turned_on[0]) == {"dropped": 1, "pending": 2}
+
+
+def test_turning_it_off_drops_nothing_of_what_happens_once_it_is_on_again(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = registry._end
+
+    def end_later(webhook_id: UUID) -> None:
+        registry.change(alice.id, webhook_id, {"is_active": True})
+        publish(alice, 2)
+        end(webhook_id)
+
+    monkeypatch.setattr(registry, "_end", end_later)
+
+    registry.change(alice.id, webhook.id, {"is_active": False})
+
+    assert statuses(webhook) == {"pending": 2}
 
 
 @pytest.mark.parametrize("body", [{}, {"url": 5, "since": 5}])
