@@ -15,7 +15,7 @@ from codservice.accounts.models import Account
 from tests.harness.background import at_once, eventually
 from tests.harness.client import ApiClient
 from webhooks import delivery, events, recovery, registry
-from webhooks.models import Delivery, Event, Recovery, Webhook
+from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
 from webhooks.openapi import example_of
 from webhooks.posts import Outcome
 
@@ -277,6 +277,26 @@ def test_what_failed_was_dropped_or_was_missed_is_sent_once_and_oldest_first(
     assert recover(api, webhook)["deliveries"] + rest() == 0
     assert not Recovery.objects.exists()
     assert dict(Delivery.objects.filter(id__in=bodies).values_list("id", "event__body")) == bodies
+
+
+def test_an_attempt_that_was_under_way_when_it_was_turned_off_counts(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
+    publish(alice, 2)
+    token = uuid4()
+    posts = delivery.claim(token, 10)
+    registry.change(alice.id, webhook.id, {"is_active": False})
+    assert statuses(webhook) == {"dropped": 2}
+
+    assert delivery.settle(token, [Outcome(posts[0], "", 200, 1, b""), Outcome(posts[1], "status", 500, 1, b"")]) == 2
+
+    assert statuses(webhook) == {"delivered": 1, "dropped": 1}
+    registry.change(alice.id, webhook.id, {"is_active": True})
+    assert recover(api, webhook)["deliveries"] + rest() == 1  # not what was acknowledged
+    assert attempt() == [posts[1].event_id]
+    assert statuses(webhook) == {"delivered": 2}
+    assert list(Attempt.objects.order_by("id").values_list("number", flat=True)) == [1, 1, 2]
 
 
 def test_a_time_is_chosen(alice: Account, api: ApiClient, webhook: Webhook) -> None:
