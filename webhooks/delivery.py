@@ -248,12 +248,13 @@ WITH result AS (
     SELECT ours.webhook_id, NOT bool_or(r.acknowledged) AS is_failing
     FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id
 ), marked AS (
-    -- Webhooks are locked before deliveries elsewhere: none is waited for here, what somebody else holds is let be.
+    -- Webhooks are locked before deliveries elsewhere: none is waited for here, what somebody else holds is let be. One
+    -- that is off fails no more: what was under way says nothing of how it is when it is turned on.
     UPDATE webhooks_webhook w SET
         is_failing = changed.is_failing, failing_since = CASE WHEN changed.is_failing THEN now() END
     FROM (
         SELECT w.id, health.is_failing FROM webhooks_webhook w JOIN health ON health.webhook_id = w.id
-        WHERE w.is_failing <> health.is_failing FOR NO KEY UPDATE OF w SKIP LOCKED
+        WHERE w.is_failing <> health.is_failing AND w.is_active FOR NO KEY UPDATE OF w SKIP LOCKED
     ) AS changed WHERE w.id = changed.id
 )
 SELECT count(*) FROM ours

@@ -63,10 +63,10 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
         webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
         is_turned_off = written.get("is_active") is False
-        if is_turned_off:
+        if "is_active" in written:
             written |= {"is_failing": False, "failing_since": None, "is_alarmed": False}
-        elif "is_active" in written:
-            _drop_pending(webhook_id)  # what was left over when it was turned off
+            if not is_turned_off:
+                _drop_pending(webhook_id)  # what was left over when it was turned off
         if written:
             for name, value in written.items():
                 setattr(webhook, name, value)
