@@ -8,7 +8,7 @@ leaves undone, because there is much, or because an older transaction is still o
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -120,9 +120,11 @@ def recover(
     left to `go_on`. `note` is called in the transaction that begins it. Must not run inside a transaction. Raises
     Webhook.DoesNotExist, events.WebhookOff.
     """
-    id_, soon = uuid7(), datetime.now(UTC) + timedelta(minutes=1)  # by a clock that may be slow
-    until = min(until or soon, soon)
+    id_ = uuid7()
     with transaction.atomic(durable=True), connection.cursor() as cursor:
+        # What is written later is none of this: somewhat more than now, for changes that are dated after the last one.
+        cursor.execute("SELECT least(%s::timestamptz, now() + interval '1 minute')", [until])
+        (until,) = cursor.fetchone()
         cursor.execute(
             _BEGIN,
             {

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -311,6 +311,23 @@ def test_a_time_is_chosen(alice: Account, api: ApiClient, webhook: Webhook) -> N
     assert recover(api, webhook)["deliveries"] + rest() == 2
 
 
+class AnHourBehind(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.now(tz) - timedelta(hours=1)
+
+
+def test_now_is_the_databases(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "datetime", AnHourBehind)
+    publish(alice, minutes=30)
+    Delivery.objects.update(retries_left=0)
+    attempt("status")
+
+    assert recover(api, webhook)["deliveries"] + rest() == 1
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -405,4 +422,4 @@ def test_a_batch_costs_the_same_whatever_is_in_it(
 
     assert recovered.is_over is not Recovery.objects.exists()
     assert recovered.deliveries + rest() == 500
-    assert len(queries) <= 8  # two transactions: begin; lock, step, end
+    assert len(queries) <= 9  # two transactions: now, begin; lock, step, end
