@@ -39,7 +39,7 @@ _EVENTS = """
 WITH page AS (
     SELECT id FROM webhooks_event WHERE id > %(id)s AND id < %(end)s ORDER BY id LIMIT %(batch)s
 ), old AS (
-    SELECT id FROM webhooks_event WHERE id = ANY(ARRAY(SELECT id FROM page))
+    SELECT id FROM webhooks_event WHERE id = ANY(ARRAY(SELECT id FROM page)) AND created_at < %(before)s
       AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.event_id = webhooks_event.id)
     {lock}
 ), events AS (
@@ -93,7 +93,8 @@ def deliveries(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
 
 def events(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Old events that have no delivery any more, or never had one, when the feed does not show them any more either."""
-    yield from _in_pages(_EVENTS, ("events",), ("id",), {"end": first_id(_out_of_the_feed(before))}, dry_run)
+    before = _out_of_the_feed(before)
+    yield from _in_pages(_EVENTS, ("events",), ("id",), {"before": before, "end": first_id(before)}, dry_run)
 
 
 def _out_of_the_feed(before: datetime) -> datetime:
