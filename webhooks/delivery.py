@@ -216,7 +216,8 @@ def release_all(tokens: Sequence[UUID]) -> int:
 # --- Settle ------------------------------------------------------------------------------------------------------
 
 # Deliveries are locked first, by key, and then their claims, in the order of `_CLAIM`: a worker whose claim has run out
-# settles late, or waits for who takes it over and finds that it is no longer its own.
+# settles late, or waits for who takes it over and finds that it is no longer its own. What was dropped while its
+# attempt was under way is not tried again, but the attempt counts.
 _SETTLE = """
 WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(
@@ -237,22 +238,23 @@ WITH result AS (
     UPDATE webhooks_delivery d SET
         attempt_count = d.attempt_count + 1,
         retries_left = GREATEST(d.retries_left - 1, 0),
-        status = CASE WHEN r.acknowledged THEN 'delivered'
+        status = CASE WHEN r.acknowledged THEN 'delivered' WHEN d.status = 'dropped' THEN 'dropped'
             WHEN ours.delay IS NULL THEN 'failed' ELSE 'pending' END,
-        finished_at = CASE WHEN r.acknowledged OR ours.delay IS NULL THEN now() END,
-        next_attempt_at = CASE WHEN NOT r.acknowledged THEN now() + ours.delay END
+        finished_at = CASE WHEN r.acknowledged OR d.status = 'dropped' OR ours.delay IS NULL THEN now() END,
+        next_attempt_at = CASE WHEN NOT r.acknowledged AND d.status = 'pending' THEN now() + ours.delay END
     FROM ours JOIN result r ON r.delivery_id = ours.id
-    WHERE d.id = ours.id AND d.status = 'pending'
+    WHERE d.id = ours.id AND d.status IN ('pending', 'dropped')
 ), health AS (
     SELECT ours.webhook_id, NOT bool_or(r.acknowledged) AS is_failing
     FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id
 ), marked AS (
-    -- Webhooks are locked before deliveries elsewhere: none is waited for here, what somebody else holds is let be.
+    -- Webhooks are locked before deliveries elsewhere: none is waited for here, what somebody else holds is let be. One
+    -- that is off fails no more: what was under way says nothing of how it is when it is turned on.
     UPDATE webhooks_webhook w SET
         is_failing = changed.is_failing, failing_since = CASE WHEN changed.is_failing THEN now() END
     FROM (
         SELECT w.id, health.is_failing FROM webhooks_webhook w JOIN health ON health.webhook_id = w.id
-        WHERE w.is_failing <> health.is_failing FOR NO KEY UPDATE OF w SKIP LOCKED
+        WHERE w.is_failing <> health.is_failing AND w.is_active FOR NO KEY UPDATE OF w SKIP LOCKED
     ) AS changed WHERE w.id = changed.id
 )
 SELECT count(*) FROM ours
@@ -265,10 +267,10 @@ WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid, acknowledged boolean)
 ), moved AS (
     UPDATE webhooks_delivery d SET
-        status = CASE WHEN r.acknowledged THEN 'delivered' ELSE 'failed' END,
+        status = CASE WHEN r.acknowledged THEN 'delivered' WHEN d.status = 'dropped' THEN 'dropped' ELSE 'failed' END,
         finished_at = now(), next_attempt_at = NULL
     FROM result r, webhooks_claim c
-    WHERE d.id = r.delivery_id AND d.status = 'pending' AND c.delivery_id = d.id AND c.token = %(token)s
+    WHERE d.id = r.delivery_id AND d.status IN ('pending', 'dropped') AND c.delivery_id = d.id AND c.token = %(token)s
     RETURNING d.id
 )
 DELETE FROM webhooks_claim WHERE delivery_id IN (SELECT id FROM moved) AND token = %(token)s

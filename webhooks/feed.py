@@ -83,14 +83,20 @@ class Page(NamedTuple):
 
 # `horizon` is the first position that something may still be written at; it may go back for a moment: a transaction of
 # another database ended while it was looked for. `future` is the first that no transaction has yet. An empty cursor
-# begins where the last event of before the days that are shown was written.
+# begins where the last event of before the days that are shown was written: by its id, which has an index, and by its
+# time too, since ids are by the clocks of web hosts, which may be wrong (`first_id`).
 _PAGE = """
 WITH horizon AS MATERIALIZED (
     SELECT webhooks_feed_horizon() AS position,
         webhooks_feed_base() + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS future
+), shown AS MATERIALIZED (
+    SELECT since, rpad(lpad(to_hex((extract(epoch FROM since) * 1000)::bigint), 12, '0'), 32, '0')::uuid AS first_id
+    FROM (SELECT now() - %(shown)s::interval AS since) AS shown
 ), start AS MATERIALIZED (
     SELECT coalesce(%(position)s::bigint, (
-        SELECT position FROM webhooks_event WHERE id < %(first_id)s AND position IS NOT NULL ORDER BY id DESC LIMIT 1
+        SELECT position FROM webhooks_event
+        WHERE id < (SELECT first_id FROM shown) AND created_at < (SELECT since FROM shown) AND position IS NOT NULL
+        ORDER BY id DESC LIMIT 1
     ), -1) AS position
 ), page AS (
     SELECT found.position, found.id FROM horizon, start, unnest(%(kinds)s::text[]) AS kinds(kind) CROSS JOIN LATERAL (
@@ -120,7 +126,7 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
                 "kinds": list(kinds or Event.Kind.values),
                 "position": after and after.position,
                 "event_id": after.event_id if after else _LAST_ID,
-                "first_id": first_id(datetime.now(UTC) - SHOWN),
+                "shown": SHOWN,
                 "limit": limit + 1,
             },
         )

@@ -5,6 +5,7 @@ as well. Here each name has a thread of its own, however many posts wait for it,
 """
 
 import os
+import re
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable
 KEPT = 60.0  # seconds that an answer is believed
 AT_ONCE = 512  # threads, more than posts are under way; a name beyond waits for its turn
 _MANY = 10_000  # names after which those that are not believed any more are forgotten
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)  # as the last part of an IPv4 address
 
 
 def absolute(name: str) -> str:
@@ -21,7 +23,7 @@ def absolute(name: str) -> str:
     answer would tell a merchant which machines and services there are beside us. What ends in a number is no name but
     an address in some spelling, and is left as it is."""
     bare = name.removesuffix(".")
-    return name if bare.rpartition(".")[2][:1].isdigit() else f"{bare}."
+    return name if _NUMBER.fullmatch(bare.rpartition(".")[2]) else f"{bare}."
 
 
 class Names:

@@ -8,7 +8,7 @@ leaves undone, because there is much, or because an older transaction is still o
 import logging
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -25,7 +25,8 @@ BATCH = 1000  # events that a statement goes through
 SECONDS = 2.0  # of an answer; what is left then is a worker's
 
 # A day before and after, an event's place in the feed is surely before and after what is looked for: it is that of its
-# transaction's beginning. Nothing is missed of transactions that are still open: it is not over before they are.
+# transaction's beginning. Nothing is missed of transactions that are still open: it is not over before they are. An
+# id, which has an index, is by the clock of a web host, which may be wrong: the event's time is looked at too.
 _BEGIN = """
 WITH webhook AS MATERIALIZED (
     SELECT id, account_id FROM webhooks_webhook
@@ -33,11 +34,11 @@ WITH webhook AS MATERIALIZED (
 )
 INSERT INTO webhooks_recovery (id, account_id, webhook_id, since, until, position, event_id, stop_at)
 SELECT %(id)s, account_id, id, %(since)s, %(until)s,
-    coalesce((SELECT position FROM webhooks_event WHERE id < %(first_id)s AND position IS NOT NULL
-        ORDER BY id DESC LIMIT 1), -1),
+    coalesce((SELECT position FROM webhooks_event WHERE id < %(first_id)s AND created_at < %(first_at)s
+        AND position IS NOT NULL ORDER BY id DESC LIMIT 1), -1),
     'ffffffff-ffff-ffff-ffff-ffffffffffff',
     least(webhooks_feed_position(), (SELECT position FROM webhooks_event WHERE id >= %(last_id)s
-        AND position IS NOT NULL ORDER BY id LIMIT 1))
+        AND created_at >= %(last_at)s AND position IS NOT NULL ORDER BY id LIMIT 1))
 FROM webhook
 RETURNING id
 """
@@ -120,9 +121,12 @@ def recover(
     left to `go_on`. `note` is called in the transaction that begins it. Must not run inside a transaction. Raises
     Webhook.DoesNotExist, events.WebhookOff.
     """
-    id_, soon = uuid7(), datetime.now(UTC) + timedelta(minutes=1)  # by a clock that may be slow
-    until = min(until or soon, soon)
+    id_ = uuid7()
     with transaction.atomic(durable=True), connection.cursor() as cursor:
+        # What is written later is none of this: somewhat more than now, for changes that are dated after the last one.
+        cursor.execute("SELECT least(%s::timestamptz, now() + interval '1 minute')", [until])
+        (until,) = cursor.fetchone()
+        first, last = since - feed.LONGEST_TRANSACTION, until + feed.LONGEST_TRANSACTION
         cursor.execute(
             _BEGIN,
             {
@@ -131,8 +135,10 @@ def recover(
                 "webhook_id": webhook_id,
                 "since": since,
                 "until": until,
-                "first_id": feed.first_id(since - feed.LONGEST_TRANSACTION),
-                "last_id": feed.first_id(until + feed.LONGEST_TRANSACTION),
+                "first_at": first,
+                "first_id": feed.first_id(first),
+                "last_at": last,
+                "last_id": feed.first_id(last),
             },
         )
         is_begun = cursor.fetchone()

@@ -63,10 +63,10 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
         webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
         is_turned_off = written.get("is_active") is False
-        if is_turned_off:
+        if "is_active" in written:
             written |= {"is_failing": False, "failing_since": None, "is_alarmed": False}
-        elif "is_active" in written:
-            _drop_pending(webhook_id)  # what was left over when it was turned off
+            if not is_turned_off:
+                _drop_pending(webhook_id)  # what was left over when it was turned off
         if written:
             for name, value in written.items():
                 setattr(webhook, name, value)
@@ -148,13 +148,20 @@ SELECT id FROM webhooks_webhook
 WHERE id IN (SELECT webhook_id FROM heads) AND (deleted_at IS NOT NULL OR NOT is_active)
 """  # noqa: S608  (of our own text)
 
-# Along the index of either lane. What is locked is being settled, and dropped later if it is then pending still.
+# Along the index of either lane. The webhook's key is held, and looked at again, before that: it may be on once more,
+# and what is written for it then is not dropped. What is locked is being settled, and dropped later if it is then
+# pending still.
 _DROP = """
-WITH first_attempts AS (
-    SELECT id FROM webhooks_delivery WHERE webhook_id = %(webhook_id)s AND status = 'pending' AND attempt_count = 0
+WITH ended AS MATERIALIZED (
+    SELECT id FROM webhooks_webhook
+    WHERE id = %(webhook_id)s AND (deleted_at IS NOT NULL OR NOT is_active) FOR KEY SHARE
+), first_attempts AS (
+    SELECT id FROM webhooks_delivery
+    WHERE webhook_id = (SELECT id FROM ended) AND status = 'pending' AND attempt_count = 0
     ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 ), retries AS (
-    SELECT id FROM webhooks_delivery WHERE webhook_id = %(webhook_id)s AND status = 'pending' AND attempt_count > 0
+    SELECT id FROM webhooks_delivery
+    WHERE webhook_id = (SELECT id FROM ended) AND status = 'pending' AND attempt_count > 0
     ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 )
 UPDATE webhooks_delivery SET status = 'dropped', next_attempt_at = NULL, finished_at = now()
@@ -163,7 +170,7 @@ WHERE id = ANY(ARRAY(SELECT id FROM first_attempts UNION ALL SELECT id FROM retr
 
 
 def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
-    """Drop what a webhook has waiting, as far as it gets until that moment; how many deliveries."""
+    """Drop what a webhook has waiting while it is deleted or off, as far as it gets until then; how many deliveries."""
     count, dropped = 0, _BATCH
     with connection.cursor() as cursor:
         while dropped >= _BATCH and time.monotonic() < until:

@@ -39,7 +39,7 @@ _EVENTS = """
 WITH page AS (
     SELECT id FROM webhooks_event WHERE id > %(id)s AND id < %(end)s ORDER BY id LIMIT %(batch)s
 ), old AS (
-    SELECT id FROM webhooks_event WHERE id = ANY(ARRAY(SELECT id FROM page))
+    SELECT id FROM webhooks_event WHERE id = ANY(ARRAY(SELECT id FROM page)) AND created_at < %(before)s
       AND NOT EXISTS (SELECT FROM webhooks_delivery d WHERE d.event_id = webhooks_event.id)
     {lock}
 ), events AS (
@@ -81,18 +81,27 @@ _COUNTING = {"lock": "", "delete": "SELECT 1 FROM", "clear": "SELECT 1 FROM webh
 
 
 def deliveries(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
-    """Finished deliveries of old events with their attempts, when they were finished before that time too."""
+    """Finished deliveries of old events with their attempts, when they were finished before that time too.
+
+    They stay while the feed shows their events: a recovery sends what has no delivery.
+    """
+    before = _out_of_the_feed(before)
     at_most = timedelta(days=settings.CUSTOMER_RETENTION_DAYS or 36_500)
     times = {"before": before, "end": first_id(before), "at_most": at_most}
-    return _in_pages(_DELIVERIES, ("deliveries", "attempts"), ("event_id", "webhook_id"), times, dry_run)
+    yield from _in_pages(_DELIVERIES, ("deliveries", "attempts"), ("event_id", "webhook_id"), times, dry_run)
 
 
 def events(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Old events that have no delivery any more, or never had one, when the feed does not show them any more either."""
+    before = _out_of_the_feed(before)
+    yield from _in_pages(_EVENTS, ("events",), ("id",), {"before": before, "end": first_id(before)}, dry_run)
+
+
+def _out_of_the_feed(before: datetime) -> datetime:
+    """That time, or an earlier one since when the feed keeps what happened."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT now() - %s::interval", [feed.KEPT])
-        before = min(before, cursor.fetchone()[0])
-    yield from _in_pages(_EVENTS, ("events",), ("id",), {"end": first_id(before)}, dry_run)
+        cursor.execute("SELECT least(%s, now() - %s::interval)", [before, feed.KEPT])
+        return cursor.fetchone()[0]
 
 
 def webhooks(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:

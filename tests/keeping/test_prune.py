@@ -81,6 +81,16 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
     assert json.loads(run("--json")) == dict.fromkeys(went, 0) | {"dry_run": False}
 
 
+def test_what_the_feed_shows_keeps_its_deliveries_so_that_a_recovery_repeats_none(webhook, delivery_of):
+    for days in (10, 40):
+        delivery_of(webhook, "delivered", attempts=1, created_at=timezone.now() - timedelta(days=days))
+
+    assert json.loads(run("--json", "--older-than", "7"))["deliveries"] == 1
+
+    since = timezone.now() - timedelta(days=20)
+    assert Event.objects.count() == Delivery.objects.filter(created_at__gt=since).count() == 1
+
+
 def test_no_event_outlives_the_customers_time_because_it_was_resent(webhook, delivery_of, settings):
     settings.CUSTOMER_RETENTION_DAYS = 95
     delivery_of(webhook, "delivered", attempts=2, created_at=timezone.now() - OLD, finished_at=timezone.now())

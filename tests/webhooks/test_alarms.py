@@ -27,9 +27,13 @@ def webhook(alice: Account, register: Callable[..., Webhook]) -> Webhook:
     return register(alice)
 
 
-def attempt(account: Account, failure: str) -> None:
+def publish(account: Account) -> None:
     with transaction.atomic():
         events.publish(account.id, Event.Kind.ORDER_CONFIRMED, data={}, at=timezone.now())  # type: ignore[arg-type]
+
+
+def attempt(account: Account, failure: str) -> None:
+    publish(account)
     token = uuid4()
     delivery.settle(token, [Outcome(post, failure, 500, 1, b"") for post in delivery.claim(token, 100)])
 
@@ -115,6 +119,23 @@ def test_who_does_not_want_it_is_not_told(alice: Account, webhook: Webhook, chan
     tasks.tell_of_failing()
     tasks.tell_of_failing()
     assert mail.outbox == []
+
+
+def test_one_that_was_turned_off_while_it_hung_does_not_fail_when_it_is_turned_on(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
+    publish(alice)
+    token = uuid4()
+    (post,) = delivery.claim(token, 10)
+    registry.change(alice.id, webhook.id, {"is_active": False})
+    delivery.settle(token, [Outcome(post, "timeout", None, 3000, b"")])
+    let_pass(days=7)
+
+    registry.change(alice.id, webhook.id, {"is_active": True})
+
+    assert tasks.tell_of_failing() == 0
+    assert not Webhook.objects.get().is_failing
 
 
 def test_what_could_not_be_sent_is_sent_later(

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection, transaction
@@ -15,7 +15,7 @@ from codservice.accounts.models import Account
 from tests.harness.background import at_once, eventually
 from tests.harness.client import ApiClient
 from webhooks import delivery, events, recovery, registry
-from webhooks.models import Delivery, Event, Recovery, Webhook
+from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
 from webhooks.openapi import example_of
 from webhooks.posts import Outcome
 
@@ -148,6 +148,46 @@ def test_what_is_left_over_of_one_that_is_off_is_dropped_by_beat(
     assert statuses(webhook) == {"dropped": 5}
 
 
+def test_beat_drops_nothing_of_one_that_is_turned_on_meanwhile(
+    alice: Account, webhook: Webhook, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = register(alice)
+    publish(alice)
+    Webhook.objects.update(is_active=False)
+    drop = registry._drop_pending
+    turned_on: list[Webhook] = []
+
+    def drop_later(webhook_id: UUID, **more: Any) -> int:
+        if not turned_on:  # while beat is at the first one, the second is turned on, and told of changes
+            turned_on.append(other if webhook_id == webhook.id else webhook)
+            registry.change(alice.id, turned_on[0].id, {"is_active": True})
+            publish(alice, 2)
+        return drop(webhook_id, **more)
+
+    monkeypatch.setattr(registry, "_drop_pending", drop_later)
+
+    registry.drop_left_over()
+
+    assert statuses(turned_on[0]) == {"dropped": 1, "pending": 2}
+
+
+def test_turning_it_off_drops_nothing_of_what_happens_once_it_is_on_again(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = registry._end
+
+    def end_later(webhook_id: UUID) -> None:
+        registry.change(alice.id, webhook_id, {"is_active": True})
+        publish(alice, 2)
+        end(webhook_id)
+
+    monkeypatch.setattr(registry, "_end", end_later)
+
+    registry.change(alice.id, webhook.id, {"is_active": False})
+
+    assert statuses(webhook) == {"pending": 2}
+
+
 @pytest.mark.parametrize("body", [{}, {"url": 5, "since": 5}])
 def test_anothers_is_unknown_whatever_the_body_says(
     charlies_api: ApiClient, webhook: Webhook, body: dict[str, Any]
@@ -239,6 +279,26 @@ def test_what_failed_was_dropped_or_was_missed_is_sent_once_and_oldest_first(
     assert dict(Delivery.objects.filter(id__in=bodies).values_list("id", "event__body")) == bodies
 
 
+def test_an_attempt_that_was_under_way_when_it_was_turned_off_counts(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "CLAIM_TO_POST", timedelta(0))
+    publish(alice, 2)
+    token = uuid4()
+    posts = delivery.claim(token, 10)
+    registry.change(alice.id, webhook.id, {"is_active": False})
+    assert statuses(webhook) == {"dropped": 2}
+
+    assert delivery.settle(token, [Outcome(posts[0], "", 200, 1, b""), Outcome(posts[1], "status", 500, 1, b"")]) == 2
+
+    assert statuses(webhook) == {"delivered": 1, "dropped": 1}
+    registry.change(alice.id, webhook.id, {"is_active": True})
+    assert recover(api, webhook)["deliveries"] + rest() == 1  # not what was acknowledged
+    assert attempt() == [posts[1].event_id]
+    assert statuses(webhook) == {"delivered": 2}
+    assert list(Attempt.objects.order_by("id").values_list("number", flat=True)) == [1, 1, 2]
+
+
 def test_a_time_is_chosen(alice: Account, api: ApiClient, webhook: Webhook) -> None:
     Webhook.objects.update(events=["order.created"])
     for hours in (1, 3, 5):
@@ -249,6 +309,23 @@ def test_a_time_is_chosen(alice: Account, api: ApiClient, webhook: Webhook) -> N
     times = {"since": now - timedelta(hours=4), "until": now - timedelta(hours=2)}
     assert recover(api, webhook, **times)["deliveries"] + rest() == 1
     assert recover(api, webhook)["deliveries"] + rest() == 2
+
+
+class AnHourBehind(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.now(tz) - timedelta(hours=1)
+
+
+def test_now_is_the_databases(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "datetime", AnHourBehind)
+    publish(alice, minutes=30)
+    Delivery.objects.update(retries_left=0)
+    attempt("status")
+
+    assert recover(api, webhook)["deliveries"] + rest() == 1
 
 
 @pytest.mark.parametrize(
@@ -345,4 +422,4 @@ def test_a_batch_costs_the_same_whatever_is_in_it(
 
     assert recovered.is_over is not Recovery.objects.exists()
     assert recovered.deliveries + rest() == 500
-    assert len(queries) <= 8  # two transactions: begin; lock, step, end
+    assert len(queries) <= 9  # two transactions: now, begin; lock, step, end

@@ -26,7 +26,7 @@ from tests.factories import ProductFactory, make_order
 from tests.harness.background import Background, at_once, eventually
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import one
-from webhooks import events, feed
+from webhooks import events, feed, retention
 from webhooks.models import Event, FeedEra, Webhook
 
 FEED = "/api/v1/events"
@@ -293,6 +293,21 @@ def test_thirty_days_are_shown(alice: Account, api: ApiClient) -> None:
     publish(alice, 3)
 
     assert numbers(read_all(api, count=1)[0]) == [3]
+
+
+def test_a_host_whose_clock_is_slow_hides_nobodys_events(
+    alice: Account, charlie: Account, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(alice, 1, 2, 3)
+    slow = feed.first_id(timezone.now() - timedelta(days=60))
+    with monkeypatch.context() as wrong:
+        wrong.setattr(events, "uuid7", lambda: slow)
+        publish(charlie, 4)
+    publish(alice, 5)
+
+    assert numbers(read_all(api, count=4)[0]) == [1, 2, 3, 5]
+    list(retention.events(timezone.now() - timedelta(days=32), dry_run=False))
+    assert Event.objects.filter(id=slow).exists()
 
 
 def test_a_cursor_of_before_has_expired(alice: Account, api: ApiClient) -> None:

@@ -158,17 +158,18 @@ def test_a_machine_beside_us_is_not_told_from_none(names, host):
         receivers.normalise(f"https://{host}/")
 
 
-def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch):
+@pytest.mark.parametrize("host", ["grafana.monitoring", "redis.3scale", "db.1a", "db.0xg"])
+def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch, host):
     """`grafana.monitoring` would lead to a service of our cluster where that is a domain to search."""
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_, **__: asked.append(name) or [])
     known = Names(lambda: None, local_names=False)
 
-    receivers.normalise("https://grafana.monitoring/")
-    known.ask("grafana.monitoring")
+    receivers.normalise(f"https://{host}/")
+    known.ask(host)
     eventually(known.answers)
 
-    assert asked == ["grafana.monitoring."] * 2
+    assert asked == [f"{host}."] * 2
 
 
 def test_a_resolver_that_hangs_holds_nothing_up(names):
