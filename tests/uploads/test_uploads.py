@@ -75,6 +75,15 @@ def test_a_small_file_may_come_without_scripts(browser: Client) -> None:
     assert "Nom du client" in browser.get(answer.url).content.decode()
 
 
+def test_a_file_of_several_pieces_may_come_without_scripts(browser: Client) -> None:
+    data = csv_of(row(number, address="x" * 100) for number in range(2500))
+    assert arrival.PIECE_BYTES < len(data) < 4 * arrival.PIECE_BYTES
+    assert browser.post(PAGE, {"file": SimpleUploadedFile("orders.csv", data)}).status_code == 302
+    work.go_on()
+    upload = Upload.objects.get()
+    assert (upload.status, upload.row_count) == (Status.MATCHING, 2500)
+
+
 @pytest.mark.parametrize(
     ("header", "meant"),
     [
