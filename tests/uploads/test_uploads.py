@@ -376,6 +376,18 @@ def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytes
     assert Order.objects.count() == 24
 
 
+@pytest.mark.parametrize("seconds", [20.0, 0.0])
+def test_a_file_comes_to_the_same_however_many_turns_it_takes(
+    browser: Client, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The number of a row that was never tried is free for a later one."""
+    monkeypatch.setattr(OrderRows, "batch", 2)
+    monkeypatch.setattr(work, "SECONDS", seconds)
+    rows = [[*row("A1"), "surplus"], *(row(number) for number in ("A2", "A3", "A4", "A1"))]
+    upload = take_in(browser, send(browser, csv_of(rows)))
+    assert (upload.status, upload.counts) == (Status.DONE, {"imported": 4, "refused": 1})
+
+
 def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OrderRows, "batch", 10)
     upload = send(browser, csv_of(row("") for _ in range(30)))
