@@ -154,7 +154,7 @@ class OrderForm(forms.Form):
             product_id = item.product_id if is_same and item else product and product.id
             yield {
                 "product_id": str(product_id) if product_id else None,
-                "product_name": product.name if product else data["product"],
+                "product_name": product.name if product and not is_same else data["product"],
                 "quantity": data["quantity"],
                 "unit_price": price,
                 "attributes": item.attributes if item else {},

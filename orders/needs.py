@@ -19,7 +19,7 @@ from webhooks.models import Webhook
 
 SHOWN = 5  # of each kind
 MOST = 100  # are counted
-SOLD_DAYS = 7  # a stock is short that is smaller than what was ordered in so many days
+SOLD_DAYS = 7  # a stock is short that is smaller than what was ordered in so many days, today among them
 RUNNING_OUT = "running-out"  # what the products' page calls these
 CALLED_DAYS = 30  # orders whose number was wrong longer ago are not brought up any more
 
@@ -42,7 +42,7 @@ class Need(NamedTuple):
     address: str = ""
 
 
-# The days that are summed up: today's orders come to it tomorrow.
+# The days as far as they are summed up: an order comes to it within minutes.
 _SHORT = """
 WITH sold AS (
     SELECT key, sum(unit_count) AS units FROM orders_dayfigure
@@ -58,13 +58,13 @@ ORDER BY product.stock_quantity - sold.units, product.sku LIMIT %(shown)s
 
 def running_out(account: Account) -> list[UUID]:
     """The ids of the products that `short_stock` means, all of them."""
-    rows = _ask(_SHORT, account.id, since=days.today() - timedelta(days=SOLD_DAYS), shown=None)
+    rows = _ask(_SHORT, account.id, since=days.today() - timedelta(days=SOLD_DAYS - 1), shown=None)
     return [id_ for id_, *_rest in rows]
 
 
 def short_stock(account: Account, today: date) -> Need | None:
     """Products of which fewer are left than were ordered in the last days."""
-    rows = _ask(_SHORT, account.id, since=today - timedelta(days=SOLD_DAYS))
+    rows = _ask(_SHORT, account.id, since=today - timedelta(days=SOLD_DAYS - 1))
     if not rows:
         return None
     title = ngettext(

@@ -141,6 +141,8 @@ class OrderRows(Intake):
         self.unnamed = next(unnamed)
 
     def note(self, entry: Entry) -> None:
+        if any(row.surplus for row in entry):
+            return  # it was never tried
         if (number := serializers.external_id(entry[0].cells)) is not None:
             self.lines.setdefault(number, entry[0].line)
 

@@ -100,8 +100,8 @@ def overwrite(account_id: UUID, now: Mapping[str, Mapping[str, Any]]) -> None:
         [account_id, list(now)],
     )
     for record in kept:
-        record.body = dump_json(_overwritten(load_json(bytes(record.body)), now))
-        record.save(update_fields=["body"])
+        body = dump_json(_overwritten(load_json(bytes(record.body)), now))
+        IdempotencyRecord.objects.filter(id=record.id).update(body=body)  # it may be forgotten since
 
 
 def _overwritten(data: Any, now: Mapping[str, Mapping[str, Any]]) -> Any:

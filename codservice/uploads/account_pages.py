@@ -81,7 +81,8 @@ def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
 
 
 def _take_whole(upload: Upload, account: Account, sent: UploadedFile) -> None:
-    for number, data in enumerate(sent.chunks(arrival.PIECE_BYTES)):
+    # Not by `chunks`, which gives a file that Django has in memory in one.
+    for number, data in enumerate(iter(lambda: sent.read(arrival.PIECE_BYTES), b"")):
         arrival.take_piece(upload.id, account, number=number, data=data)
 
 

@@ -199,6 +199,20 @@ def test_stock_that_will_not_last_needs_the_merchant(browser: Client, alice: Acc
     assert "running out" not in page(browser)
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_last_week_has_seven_days_with_today(browser: Client, alice: Account) -> None:
+    """A piece was ordered on each of eight days: what is left for seven of them lasts."""
+    product = factories.ProductFactory(account=alice, stock_quantity=7)
+    for _ in range(8):
+        date_back(timedelta(days=1))
+        make_order(alice, items=[order_line(product_id=product.id, quantity=1)])
+    sum_up_days()
+    assert "running out" not in page(browser)
+    product.stock_quantity = 6
+    product.save()
+    assert "<bdi>6 left, 7 ordered</bdi>" in page(browser)
+
+
 def test_refused_rows_need_the_merchant_until_they_send_another_file(browser: Client, alice: Account) -> None:
     make_order(alice)
     made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id, "status": "done"}

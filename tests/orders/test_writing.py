@@ -178,6 +178,12 @@ def test_the_form_unchanged_changes_nothing(browser: Client, order: Order) -> No
     assert not SecurityEntry.objects.filter(action="order_corrected").exists()
 
 
+def test_a_line_whose_name_is_a_sku_by_now_keeps_its_name(browser: Client, order: Order, alice: Account) -> None:
+    ProductFactory(account=alice, sku="Voile", name="Voile de coton", price=Decimal("700"))
+    correct(browser, order, customer_phone="0550 99 88 77")
+    assert edits(order).keys() == {"customer_phone"}
+
+
 def test_what_is_corrected_is_in_the_history(browser: Client, order: Order) -> None:
     total = order.total_amount
     correct(browser, order, customer_address="14, rue Larbi", customer_phone_2="0661234567", delivery_type="desk")

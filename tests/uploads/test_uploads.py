@@ -76,6 +76,15 @@ def test_a_small_file_may_come_without_scripts(browser: Client) -> None:
     assert "Nom du client" in browser.get(answer.url).content.decode()
 
 
+def test_a_file_of_several_pieces_may_come_without_scripts(browser: Client) -> None:
+    data = csv_of(row(number, address="x" * 100) for number in range(2500))
+    assert arrival.PIECE_BYTES < len(data) < 4 * arrival.PIECE_BYTES
+    assert browser.post(PAGE, {"file": SimpleUploadedFile("orders.csv", data)}).status_code == 302
+    work.go_on()
+    upload = Upload.objects.get()
+    assert (upload.status, upload.row_count) == (Status.MATCHING, 2500)
+
+
 @pytest.mark.parametrize(
     ("header", "meant"),
     [
@@ -390,6 +399,18 @@ def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytes
     work.go_on()
     assert seen[:4] in ([first.id, second.id] * 2, [second.id, first.id] * 2)
     assert Order.objects.count() == 24
+
+
+@pytest.mark.parametrize("seconds", [20.0, 0.0])
+def test_a_file_comes_to_the_same_however_many_turns_it_takes(
+    browser: Client, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The number of a row that was never tried is free for a later one."""
+    monkeypatch.setattr(OrderRows, "batch", 2)
+    monkeypatch.setattr(work, "SECONDS", seconds)
+    rows = [[*row("A1"), "surplus"], *(row(number) for number in ("A2", "A3", "A4", "A1"))]
+    upload = take_in(browser, send(browser, csv_of(rows)))
+    assert (upload.status, upload.counts) == (Status.DONE, {"imported": 4, "refused": 1})
 
 
 def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
