@@ -4,7 +4,7 @@ A customer is a number, as the first phone of an order or the second. What is as
 twin too: somebody may have tried the API with a true customer's order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -175,6 +175,11 @@ def _erase_orders(account_id: UUID, ids: Sequence[UUID], events: Sequence[UUID])
     with connection.cursor() as cursor:
         cursor.execute(_ERASE, {"orders": ids, "nobody": anonymising.NOBODY})
     personal.overwrite(events, _TOLD)
+    _renew_kept_answers(account_id, ids)
+
+
+def _renew_kept_answers(account_id: UUID, ids: Collection[UUID]) -> None:
+    """They tell of these orders what they are now."""
     rows = Order.objects.filter(id__in=ids).with_detail().values()
     idempotency.overwrite(account_id, {str(row["id"]): structs.asdict(bodies.detail(row)) for row in rows})
 
@@ -185,10 +190,12 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
     with_number = [edit for edit in edits.iterator(chunk_size=BATCH) if phone in (_e164(edit.old), _e164(edit.new))]
     if not with_number:
         return
-    told = personal.events_of(account_id, {edit.order_id for edit in with_number}).events
+    ids = {edit.order_id for edit in with_number}
+    told = personal.events_of(account_id, ids).events
     with transaction.atomic():
         OrderEdit.objects.filter(id__in=[edit.id for edit in with_number]).update(old="", new="")
         personal.overwrite(told, _TOLD, where=lambda data: _e164(data["customer_phone"]) == phone)
+        _renew_kept_answers(account_id, ids)
         note()
 
 

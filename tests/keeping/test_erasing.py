@@ -16,6 +16,7 @@ from agents.desk import claims
 from agents.rehearsal import playing
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, SecurityEntry
+from codservice.api.models import IdempotencyRecord
 from codservice.uploads.models import RefusedRow, Upload
 from orders import customer_data, editing, lifecycle
 from orders.models import CallNote, Erasure, Order, OrderEdit, Status
@@ -245,6 +246,18 @@ def test_a_number_that_was_corrected_is_forgotten_and_the_order_is_not(alice: Ac
     assert (order.customer_name, order.customer_phone) == ("Amine", "0550 99 88 77")
     assert OrderEdit.objects.get().field == "customer_phone"
     assert Erasure.objects.get().order_count == 0, "there is a record all the same"
+
+
+def test_a_number_that_was_corrected_is_forgotten_in_kept_answers_too(alice: Account, api: ApiClient) -> None:
+    sent = factories.order_body(customer_name=NAME, customer_phone=PHONE)
+    order = api.post("/api/v1/orders", sent, HTTP_IDEMPOTENCY_KEY="k1").json()
+    corrected = {"customer_phone": "0550123456", "customer_name": "Amine"}
+    assert api.patch(f"/api/v1/orders/{order['id']}", corrected).status_code == 200
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    customer = json.loads(bytes(IdempotencyRecord.objects.get().body))["customer"]
+    assert (customer["name"], customer["phone"]) == ("Amine", "0550123456")
 
 
 def test_a_record_is_kept_of_whoever_was_known_from_refused_rows_alone(alice: Account) -> None:
