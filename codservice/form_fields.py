@@ -1,11 +1,14 @@
 """Fields of Django's forms over `codservice.values`: those of the API's filters, then those in which people write."""
 
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from django import forms
+from django.core.signing import BadSignature, Signer
 from django.forms.utils import flatatt
+from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -113,6 +116,26 @@ class QuantityField(forms.IntegerField):
             return values.digits(value, 0, 99_999) if value else None
         except ValueError:
             raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+
+
+_SEEN = Signer(salt="form_fields.seen")
+
+
+class SinceShown(forms.Form):
+    """Of what is there already. What a person changed (`changed_data`) is what differs from what they were shown,
+    whatever others have changed since; where that is not told, from what is there now."""
+
+    seen = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, data: Any = None, *, initial: dict[str, Any]) -> None:
+        if data is not None:
+            with suppress(BadSignature):
+                initial = _SEEN.unsign_object(data.get("seen", ""))
+        super().__init__(data, initial=initial | {"seen": _SEEN.sign_object(initial, compress=True)})
+
+    @cached_property
+    def changed_data(self) -> list[str]:
+        return [name for name in super().changed_data if name != "seen"]
 
 
 class LongSelect(forms.Select):

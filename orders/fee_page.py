@@ -16,15 +16,15 @@ from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
-from codservice.form_fields import AmountField
+from codservice.form_fields import AmountField, SinceShown
 from orders import fees, regions
 from orders.models import DeliveryType
 
 
-class FeesForm(forms.Form):
+class FeesForm(SinceShown):
     """An amount for each wilaya and delivery type; an empty one is no fee."""
 
-    def __init__(self, *args: Any, account: Account) -> None:
+    def __init__(self, data: Any, *, account: Account) -> None:
         kept = {fee.wilaya: fee for fee in fees.of_account(account.id).data}
         initial = {
             _name(code, kind): f"{amount:f}".removesuffix(".00")
@@ -32,7 +32,7 @@ class FeesForm(forms.Form):
             for kind in DeliveryType.values
             if (amount := getattr(fee, kind)) is not None
         }
-        super().__init__(*args, initial=initial)
+        super().__init__(data, initial=initial)
         named = "name_ar" if (get_language() or "").startswith("ar") else "name"
         self.wilayas = [(wilaya.code, getattr(wilaya, named)) for wilaya in regions.WILAYAS]
         for code, name in self.wilayas:

@@ -27,7 +27,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Invalid
-from codservice.form_fields import DayField, Words
+from codservice.form_fields import DayField, SinceShown, Words
 from codservice.long_lists import NewestFirst
 from webhooks import delivery, events, feed, recovery, registry
 from webhooks.filters import EVENTS, DeliveryFilter
@@ -81,7 +81,7 @@ class WebhookForm(forms.Form):
             self.add_error(name, sentences)
 
 
-class WebhookChangeForm(WebhookForm):
+class WebhookChangeForm(SinceShown, WebhookForm):
     """The same of one that is there; its secret stays."""
 
     is_active = forms.BooleanField(
@@ -91,7 +91,7 @@ class WebhookChangeForm(WebhookForm):
     )
 
     def read(self, data: dict[str, Any]) -> dict[str, Any]:
-        return read_change(data)
+        return read_change({name: data[name] for name in self.changed_data})
 
 
 class RecoverForm(forms.Form):

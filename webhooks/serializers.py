@@ -17,6 +17,8 @@ from webhooks import feed, receivers
 from webhooks.filters import EVENTS
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
+SHOWN_ATTEMPTS = 8  # of a delivery: a page of 100 is of some megabytes, whatever was answered
+
 
 class ReceiverField(Strict, serializers.CharField):
     """A URL that may be registered; gives it as it is stored and dialled."""
@@ -182,7 +184,7 @@ class DeliveryBody(Struct):
     attempt_count: int
     next_attempt_at: Annotated[Moment | None, Meta(description="Of a pending one.")]
     created_at: Annotated[Moment, Meta(description="The time of the change.")]
-    attempts: list[AttemptBody]
+    attempts: Annotated[list[AttemptBody], Meta(description=f"The newest {SHOWN_ATTEMPTS}, in their order.")]
 
 
 class DeliveryListBody(Struct):

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
-from django.db.models import Prefetch, QuerySet
+from django.db.models import F, Prefetch, QuerySet
 from django.utils import timezone
 from rest_framework import status, viewsets
 from rest_framework.pagination import BasePagination
@@ -141,14 +141,15 @@ class DeliveryViewSet(viewsets.GenericViewSet):
 
     @schema.describe("List deliveries", answers={200: serializers.DeliveryListBody}, errors=(404, 422))
     def list(self, request: Request, id: UUID) -> Response:
-        """The webhook's log, newest first, with every attempt."""
+        """The webhook's log, newest first, with the newest 8 attempts of each delivery."""
         webhook = _webhooks(request).only("id").get(id=id)
+        newest = Attempt.objects.filter(number__gt=F("delivery__attempt_count") - serializers.SHOWN_ATTEMPTS)
         log = (
             Delivery.objects.filter(webhook=webhook)
             .order_by("-created_at", "-id")
             .select_related("event")
             .defer("event__body")
-            .prefetch_related(Prefetch("attempts", Attempt.objects.order_by("number"), to_attr="log_attempts"))
+            .prefetch_related(Prefetch("attempts", newest.order_by("number"), to_attr="log_attempts"))
         )
         page = self.paginate_queryset(self.filter_queryset(log))
         entries = [serializers.delivery_body(delivery) for delivery in page]

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import zipfile
 from contextlib import nullcontext
+from decimal import Decimal
 from pathlib import Path
 from typing import IO
 
@@ -68,6 +69,8 @@ def _write_rows(file: IO[bytes]) -> None:
 def _text(cell: object) -> str:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
+    if isinstance(cell, float):
+        return f"{Decimal(f'{cell:.15g}'):f}"  # as spreadsheets show it, who compute with two digits more
     return str(cell).strip()
 
 

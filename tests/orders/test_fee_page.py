@@ -4,10 +4,12 @@ from decimal import Decimal
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 
 from codservice.accounts.models import Account
 from orders import fees
 from orders.models import ShippingFee
+from tests.harness.client import ApiClient
 
 PAGE = "/account/fees"
 
@@ -32,6 +34,17 @@ def test_fees_are_written_changed_and_taken_away(browser: Client, alice: Account
     text = browser.get(PAGE).content.decode()
     assert 'value="450"' in text
     assert text.count('scope="row"') == 69
+
+
+def test_a_fee_that_was_changed_since_the_page_was_opened_is_not_set_back(
+    browser: Client, api: ApiClient, alice: Account
+) -> None:
+    api.put("/api/v1/shipping-fees", {"fees": [{"wilaya": "16", "home": 400}]})
+    shown = browser.get(PAGE).context["form"].initial
+    assert str(escape(shown["seen"])) in browser.get(PAGE).content.decode()
+    api.put("/api/v1/shipping-fees", {"fees": [{"wilaya": "16", "home": 500}]})
+    assert browser.post(PAGE, shown | {"home-31": "600"}).status_code == 302
+    assert kept(alice) == {"16": (Decimal(500), None), "31": (Decimal(600), None)}
 
 
 def test_what_is_no_amount_is_marked_and_nothing_is_saved(browser: Client, alice: Account) -> None:

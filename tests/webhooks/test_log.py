@@ -44,6 +44,19 @@ def test_an_entry_says_how_every_attempt_went(api, webhook, delivery_of):
     ]
 
 
+def test_of_many_attempts_the_newest_are_told_and_a_page_stays_small(api, webhook, delivery_of):
+    for _ in range(100):
+        delivery_of(webhook, "failed", attempts=20)
+    Attempt.objects.update(response=b"\x01" * 2048)  # six bytes each in JSON
+
+    answer = api.get(path(webhook), {"per_page": "100"})
+
+    for entry in answer.json()["data"]:
+        assert entry["attempt_count"] == 20
+        assert [attempt["number"] for attempt in entry["attempts"]] == list(range(13, 21))
+    assert len(answer.content) < 10 << 20
+
+
 def test_a_pending_one_says_when_it_is_tried_next(api, webhook, delivery_of):
     at = timezone.now() + timedelta(hours=2)
     delivery_of(webhook, attempts=2, next_attempt_at=at)

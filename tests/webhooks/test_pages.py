@@ -379,6 +379,15 @@ def test_a_webhook_is_changed_and_keeps_its_secret(browser: Client, webhook: Web
     assert "Must start with https://." in refused.content.decode()
 
 
+def test_a_webhook_that_was_turned_off_since_its_page_was_opened_stays_off(browser: Client, webhook: Webhook) -> None:
+    shown = browser.get(at(webhook, "/change")).context["form"].initial
+    assert shown["seen"] in page(browser, at(webhook, "/change"))
+    Webhook.objects.update(is_active=False)
+    browser.post(at(webhook, "/change"), shown | {"is_active": "on", "description": "the shop's"})
+    webhook.refresh_from_db()
+    assert (webhook.is_active, webhook.description) == (False, "the shop's")
+
+
 def test_an_example_of_a_kind_is_sent(browser: Client, webhook: Webhook) -> None:
     answer = browser.post(at(webhook, "/ping"), {"event": "order.shipped"})
 
