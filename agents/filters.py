@@ -17,7 +17,7 @@ from agents import ages
 from agents.models import Claim
 from codservice import days
 from codservice.accounts.models import Account, User
-from codservice.form_fields import DayField, FreeText
+from codservice.form_fields import DayField, FreeText, LongSelect
 from inventory.models import Product
 from orders import regions
 from orders.cancel_reasons import in_words
@@ -29,7 +29,7 @@ ANYBODY = "anybody"
 
 class FilterForm(forms.Form):
     merchant = forms.CharField(label=gettext_lazy("Merchant"), required=False, max_length=100)
-    wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False)
+    wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False, widget=LongSelect)
     first = DayField(label=pgettext_lazy("date", "From"), required=False)
     last = DayField(label=pgettext_lazy("date", "To"), required=False)
     call = forms.ChoiceField(
@@ -39,7 +39,7 @@ class FilterForm(forms.Form):
         + [(state.value, state.label) for state in CallState if state != CallState.TEST],
     )
     age = forms.TypedChoiceField(label=gettext_lazy("Age"), required=False, coerce=int)
-    holder = forms.ChoiceField(label=gettext_lazy("Is being called by"), required=False)
+    holder = forms.ChoiceField(label=gettext_lazy("Is being called by"), required=False, widget=LongSelect)
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, label_suffix="", auto_id="filter-%s")

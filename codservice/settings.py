@@ -183,7 +183,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # --- Apps, middleware, URLs, templates ------------------------------------------------------------------------
 INSTALLED_APPS = [
     "agents.apps.ConsoleConfig",  # the admin site at /console/
-    "django.forms",  # for its templates
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -240,7 +239,6 @@ TEMPLATES = [
         },
     },
 ]
-FORM_RENDERER = "django.forms.renderers.TemplatesSetting"  # fields too: templates/django/ has some faster than Django's
 
 # --- People: who they are, and how long they stay signed in ---------------------------------------------------
 AUTH_USER_MODEL = "accounts.User"

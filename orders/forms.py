@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
-from codservice.form_fields import AmountField, FreeText, QuantityField, Words
+from codservice.form_fields import AmountField, FreeText, LongSelect, QuantityField, Words
 from inventory.models import Product
 from orders import fees, phones, regions
 from orders.models import DeliveryType, Order, OrderItem
@@ -62,7 +62,7 @@ class OrderForm(forms.Form):
     customer_name = Words(label=_("Name"), max_length=255)
     customer_phone = PhoneField(label=_("Phone"), max_length=phones.MAX_LENGTH)
     customer_phone_2 = PhoneField(label=_("Second phone"), max_length=phones.MAX_LENGTH, required=False)
-    customer_wilaya = forms.ChoiceField(label=_("Wilaya"))
+    customer_wilaya = forms.ChoiceField(label=_("Wilaya"), widget=LongSelect)
     customer_commune = Words(label=_("Commune"), max_length=255, required=False)
     delivery_type = forms.ChoiceField(label=_("Delivery"), choices=DeliveryType.choices)
     customer_address = FreeText(label=_("Address"), max_length=500)
