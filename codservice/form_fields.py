@@ -151,6 +151,5 @@ class LongSelect(forms.Select):
                 for key, label in self.choices
             ),
         )
-        return format_html(
-            "<select{}>{}</select>", flatatt(self.build_attrs({**self.attrs, "name": name}, attrs)), options
-        )
+        others = flatatt(self.build_attrs(self.attrs, attrs))
+        return format_html('<select name="{}"{}>{}</select>', name, others, options)
