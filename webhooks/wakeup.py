@@ -65,10 +65,10 @@ def listen(heard: Callable[[], object], stopping: threading.Event) -> None:
     """Call `heard` at each ring until `stopping`; and whenever the bell can be heard again, for what was missed."""
     while not stopping.is_set():
         try:
-            with _redis.pubsub(ignore_subscribe_messages=True) as bell:
+            with _redis.pubsub() as bell:
                 bell.subscribe(_CHANNEL)
-                heard()
                 while not stopping.is_set():
+                    # The first is Redis' word that it can be heard; a ring before that is heard by nobody.
                     if bell.get_message(timeout=1.0) and not stopping.is_set():
                         heard()
         except redis.RedisError as error:
