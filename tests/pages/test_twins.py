@@ -230,7 +230,7 @@ def test_a_test_order_stays_one_whatever_becomes_of_it(world: World, twin: Accou
 FREE = {"management", "rehearsal", "migrations"}  # of one account by its name or key
 # By one of these a part of a statement says which orders it means: by their call states, or those chosen before.
 SAYS = ("call_state", "{_DUE}", "{due}", "{which}", "o.id = ANY(%(ids)s)", "WHERE id = ANY(%(ids)s)",
-        "WHERE id = ANY(%(orders)s)", "JOIN free", "FROM near")  # fmt: skip
+        "WHERE id = ANY(%(orders)s)", "JOIN free", "FROM alike")  # fmt: skip
 
 
 def _text(node: ast.JoinedStr | ast.Constant) -> Any:
