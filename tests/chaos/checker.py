@@ -64,14 +64,15 @@ def lost(record: Record) -> Breaches:
     for cancel in record.cancels:
         if cancel.status == 200 and (cancel.order, CANCELED) not in reached:
             yield f"the shop's cancellation of {cancel.order} was answered and is not there"
+    noted = set(rows.notes)
     for decision in record.decisions:
         if not decision.is_done:
             continue
         status = {"confirm": CONFIRMED, "cancel": CANCELED}.get(decision.outcome)
         if status and (decision.order, status) not in reached:
             yield f"the agent's {decision.outcome} of {decision.order} was answered and is not there"
-        if decision.note not in rows.notes:
-            yield f"the call note {decision.note} was answered and is not there"
+        if (decision.order, decision.note) not in noted:
+            yield f"the call note {decision.note!r} of {decision.order} was answered and is not there"
     moved = _quantities(record)
     for put in record.puts:
         for sku, quantity in put.entries.items():
@@ -88,6 +89,7 @@ def doubled(record: Record) -> Breaches:
     yield from _repeated(
         ((change["order"], change["to_status"]) for change in record.rows.changes), "{0} became {1} {n} times"
     )
+    yield from _repeated(record.rows.notes, "the call note {1!r} of {0} was written {n} times")
     yield from _repeated(_quantities(record).elements(), "the stock of {1} became {2} {n} times")
     yield from _repeated(_told(record).elements(), "{0} of {1} was published {n} times")
 

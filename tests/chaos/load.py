@@ -269,7 +269,8 @@ class Agent(Client):
         fields = [(name, value) for name, value in form.fields if name != "order"]
         fields += [("order", order), ("asked", order)]
         fields += [("outcome", "cancel:Duplicate" if outcome == "cancel" else outcome)]
-        decision = Decision(order, outcome, form["note_id"])
+        decision = Decision(order, outcome, note=f"{self.who} {form['note_id']}")
+        fields += [("note", decision.note)]
         self.record.decisions.append(decision)
         reply = self.until_answered(lambda: self.open("POST", f"{at}outcome/", fields))
         if "/login/" in reply.headers.get("location", ""):

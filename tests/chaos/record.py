@@ -39,7 +39,7 @@ class Cancel:
 
 @dataclass
 class Decision:
-    """What an agent decided about an order: `confirm`, `cancel` or the outcome of a call."""
+    """What an agent decided about an order: `confirm`, `cancel` or a call's outcome. Its `note` is its own alone."""
 
     order: str
     outcome: str
@@ -125,7 +125,7 @@ class Rows:
     orders: dict[str, Row] = field(default_factory=dict)  # id → account, status, notes, total_amount, name, phone
     lines: dict[str, list[Row]] = field(default_factory=dict)  # order → product_name, quantity, unit_price
     changes: list[Row] = field(default_factory=list)  # order, from_status, to_status, in the order of their ids
-    notes: set[str] = field(default_factory=set)  # of calls
+    notes: list[tuple[str, str]] = field(default_factory=list)  # of calls: order, text
     products: dict[str, Row] = field(default_factory=dict)  # id → account, sku, stock_quantity
     movements: list[Row] = field(default_factory=list)  # product, old, new, in the order of their ids
     events: dict[str, Row] = field(default_factory=dict)  # id → account, kind, body

@@ -242,7 +242,8 @@ class Run:
             rows.changes = read(
                 'SELECT order_id::text AS "order", from_status, to_status FROM orders_statuschange ORDER BY id'
             )
-            rows.notes = {row["id"] for row in read("SELECT id::text FROM orders_callnote")}
+            notes = read('SELECT order_id::text AS "order", note FROM orders_callnote')
+            rows.notes = [(row["order"], row["note"]) for row in notes]
             rows.products = by_id(
                 f"SELECT t.id::text, a.name AS account, sku, stock_quantity FROM inventory_product t {of}"
             )

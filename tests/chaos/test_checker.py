@@ -69,7 +69,7 @@ def good() -> Record:
         Decision("o2", "confirm", "n3", is_done=False),
     ]
     record.cancels = [Cancel("o2", 200)]
-    rows.notes = {"n1", "n2"}
+    rows.notes = [("o1", "n1"), ("o3", "n2")]
     record.puts = [
         StockPut("alice", {"SKU-1": 7, "SKU-2": 8}, is_answered=True),
         StockPut("alice", {"SKU-1": 9}),
@@ -207,7 +207,8 @@ PLANTED: dict[str, tuple[Callable[[Record], object], set[str]]] = {
         lambda r: (r.rows.changes.pop(4), r.rows.orders["o2"].update(status="pending_confirmation")),
         {"lost", "events"},
     ),
-    "a call note is gone": (lambda r: r.rows.notes.discard("n2"), {"lost"}),
+    "a call note is gone": (lambda r: r.rows.notes.remove(("o3", "n2")), {"lost"}),
+    "a call note is there twice": (lambda r: r.rows.notes.append(("o3", "n2")), {"doubled"}),
     "an order is there twice": (import_twice, {"doubled", "reading"}),
     "a move was made twice": (move_twice, {"doubled", "moves"}),
     "a stock was set twice": (restock_twice, {"doubled"}),
