@@ -84,7 +84,13 @@ class PersonForm(auth_forms.UserChangeForm):
             raise ValidationError(_("This person works for a merchant. Make another sign-in for their work here."))
         if not (data.get("is_superuser") and data.get("is_staff") and data.get("is_active")) and self._is_the_last():
             raise ValidationError(_("This is the last operator: make another one first."))
+        if self._has_worked_here() and not data.get("is_staff"):
+            self.add_error("is_staff", _("They have worked here, and figures count it. Untick “May sign in” instead."))
         return data
+
+    def _has_worked_here(self) -> bool:
+        """What somebody decides is counted as the call center's for as long as they are one of its people."""
+        return bool(self.initial.get("is_staff")) and self.instance.last_login is not None
 
     def _works_for_a_merchant(self) -> bool:
         is_holder = Account.objects.filter(holder=self.instance).exists()

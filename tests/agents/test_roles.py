@@ -9,6 +9,7 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.tokens import default_token_generator
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 from django.utils.http import urlsafe_base64_encode
 
 from agents.desk import claims
@@ -181,6 +182,20 @@ def test_what_an_operator_deactivates_does_not_come_back_to_life(
     assert theirs.get("/console/desk/").status_code == 302
     assert holders.get("/account/keys").status_code == 302
     assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+
+
+def test_who_has_worked_here_stays_one_of_the_people_whose_work_figures_count(
+    agent: User, operator: User, browser_of: Any
+) -> None:
+    page, mine = f"/console/accounts/user/{agent.id}/change/", browser_of(operator)
+    User.objects.filter(id=agent.id).update(last_login=timezone.now())
+    refused = mine.post(page, change_of(agent, is_staff=None, groups=[]))
+    assert "They have worked here, and figures count it." in refused.content.decode()
+    agent.refresh_from_db()
+    assert agent.is_staff
+    assert mine.post(page, change_of(agent, is_active=None, groups=[])).status_code == 302
+    User.objects.filter(id=agent.id).update(last_login=None)  # somebody ticked it by mistake
+    assert mine.post(page, change_of(agent, is_staff=None, groups=[])).status_code == 302
 
 
 def test_whom_an_operator_deactivates_leaves_their_customer_to_others(
