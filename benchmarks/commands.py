@@ -23,10 +23,14 @@ from typing import Any, NamedTuple
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-from benchmarks import service
-from benchmarks.orders import psql
-from codservice.data_folder import Layout, database_url
-from orders import demo
+import django
+
+django.setup()
+
+from benchmarks import service  # noqa: E402
+from benchmarks.orders import psql  # noqa: E402
+from codservice.data_folder import Layout, database_url  # noqa: E402
+from orders import demo  # noqa: E402
 
 ROWS = 20_000
 TURNS = 3

@@ -24,10 +24,13 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
+import django
 import requests
 
-from benchmarks import service
-from orders import demo
+django.setup()
+
+from benchmarks import service  # noqa: E402
+from orders import demo  # noqa: E402
 
 MAX_ITEMS = 100
 
