@@ -28,14 +28,13 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
-from codservice.days import ALGIERS
 from codservice.errors import Invalid, Refused
 from codservice.files.downloads import table_answer
 from codservice.long_lists import NewestFirst
 from codservice.searches import one_at_a_time
 from codservice.uploads import account_pages as uploads
 from orders import lifecycle, phones
-from orders.export import COLUMNS, batches
+from orders.export import COLUMNS, batches, shown
 from orders.filters import OrderFilter
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
@@ -116,13 +115,8 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
         first = next(found)
     except Refused:  # which the list says in words
         return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")
-    rows = map(_shown, chain.from_iterable(chain([first], found)))
+    rows = map(shown, chain.from_iterable(chain([first], found)))
     return table_answer(request, f"orders.{form}", [str(label) for label in COLUMNS.values()], rows)
-
-
-def _shown(row: tuple[Any, ...]) -> list[Any]:
-    """As people read it in a table, in no language."""
-    return [f"{cell.astimezone(ALGIERS):%Y-%m-%d %H:%M:%S}" if isinstance(cell, datetime) else cell for cell in row]
 
 
 def _is_phone(text: str) -> bool:

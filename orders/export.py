@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
-from uuid import UUID
 
+from django.db.models import Func, TextField
 from django.utils.translation import gettext_lazy as _
 
+from codservice.days import ALGIERS
 from orders import regions
-from orders.models import OrderItem, OrderQuerySet
+from orders.models import OrderQuerySet
 
 BATCH = 1000  # orders that are in memory at once
 
@@ -16,6 +17,18 @@ _ORDER = ("id", "external_id", "status", "created_at", "updated_at", "confirmed_
           "customer_name", "phone_e164", "customer_address", "wilaya_code", "commune_code", "total_amount",
           "shipping_fee", "notes", "delivery_type", "source", "phone_2_e164")  # fmt: skip
 _PLACE = _ORDER.index("commune_code") + 1
+# The lines of an order as people read them: `2 × Robe (taille: M); 1 × Sac`.
+_ITEMS = Func(
+    "id",
+    template="""coalesce((
+        SELECT string_agg(concat(quantity, ' × ', product_name, ' (' || (
+            SELECT string_agg(concat(key, ': ', value), ', ' ORDER BY turn)
+            FROM jsonb_each_text(attributes) WITH ORDINALITY AS detail(key, value, turn)
+        ) || ')'), '; ' ORDER BY position)
+        FROM orders_orderitem WHERE order_id = %(expressions)s
+    ), '')""",
+    output_field=TextField(),
+)
 COLUMNS = {
     "order_id": _("Id"),
     "external_id": _("Order number"),
@@ -40,23 +53,23 @@ COLUMNS = {
     "source": _("Where it came from"),
     "customer_phone_2": _("Second phone"),
 }
+_TIMES = [place for place, name in enumerate(COLUMNS) if name.endswith("_at")]
 
 
 def batches(
     orders: OrderQuerySet, *, around: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """The COLUMNS of each order, oldest first, up to BATCH of them at a time; the lines of an order are one text.
+    """The COLUMNS of each order, oldest first, up to BATCH of them by one statement; its lines are one text.
 
     Read by key and not by one cursor: nobody's transaction stays open meanwhile, and each order is as it is at the
-    moment when it is read. `around` stands around the statements of each batch.
+    moment when it is read. `around` stands around each statement.
     """
     orders = orders.order_by("created_at", "id")
     rest: OrderQuerySet = orders
     while True:
         with around():
-            batch = list(rest.values_list(*_ORDER)[:BATCH])
-            items = _items([order[0] for order in batch])
-        yield [_row(order, items) for order in batch]
+            batch = list(rest.values_list(*_ORDER, _ITEMS)[:BATCH])
+        yield [_row(order) for order in batch]
         if len(batch) < BATCH:
             return
         last_id, last_at = batch[-1][0], batch[-1][_ORDER.index("created_at")]
@@ -64,18 +77,16 @@ def batches(
         rest = orders.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last_id)
 
 
-def _row(order: tuple[Any, ...], items: dict[UUID, list[str]]) -> tuple[Any, ...]:
-    (id_, *fields, wilaya_code, commune_code), last = order[:_PLACE], order[_PLACE:]
+def shown(row: tuple[Any, ...]) -> list[Any]:
+    """A row as people read it in a table, in no language: times are Algeria's."""
+    cells = list(row)
+    for place in _TIMES:
+        if cells[place] is not None:
+            cells[place] = str(cells[place].astimezone(ALGIERS))[:19]  # without fraction and offset
+    return cells
+
+
+def _row(order: tuple[Any, ...]) -> tuple[Any, ...]:
+    (*fields, wilaya_code, commune_code), (*last, items) = order[:_PLACE], order[_PLACE:]
     commune = regions.commune(commune_code).name if commune_code else None
-    return (id_, *fields, wilaya_code, regions.wilaya(wilaya_code).name, commune_code, commune,
-            "; ".join(items.get(id_, ())), *last)  # fmt: skip
-
-
-def _items(order_ids: list[UUID]) -> dict[UUID, list[str]]:
-    """The lines of each order as people read them: `2 × Robe (taille: M)`."""
-    said: dict[UUID, list[str]] = {}
-    lines = OrderItem.objects.filter(order_id__in=order_ids).order_by("order_id", "position")
-    for order_id, quantity, name, attributes in lines.values_list("order_id", "quantity", "product_name", "attributes"):
-        details = ", ".join(f"{key}: {value}" for key, value in attributes.items())
-        said.setdefault(order_id, []).append(f"{quantity} × {name}" + (f" ({details})" if details else ""))
-    return said
+    return (*fields, wilaya_code, regions.wilaya(wilaya_code).name, commune_code, commune, items, *last)

@@ -29,7 +29,6 @@ from agents.desk.forms import MAX_DETAILS
 from agents.supervision import for_supervisors, moves
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
-from codservice.days import ALGIERS
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import FreeText
@@ -307,8 +306,4 @@ def _lines(ids: list[UUID]) -> Iterator[list[Any]]:
         merchants = dict(orders.values_list("pk", "account__name"))
         for batch in export.batches(orders):
             for row in batch:
-                yield [merchants.get(row[0], ""), *map(_shown, row)]
-
-
-def _shown(cell: Any) -> Any:
-    return f"{cell.astimezone(ALGIERS):%Y-%m-%d %H:%M:%S}" if isinstance(cell, datetime) else cell
+                yield [merchants.get(row[0], ""), *export.shown(row)]

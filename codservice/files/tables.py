@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
+from uuid import UUID
 
 import msgspec
 
@@ -193,7 +194,7 @@ class SafeWriter:
 
     def write(self, cells: Iterable[Any]) -> None:
         """None is an empty cell."""
-        self._write([_safe("" if cell is None else str(cell)) for cell in cells])
+        self._write([cell if cell is None or isinstance(cell, UUID) else _safe(str(cell)) for cell in cells])
 
 
 def _safe(cell: str) -> str:

@@ -1,15 +1,12 @@
 from argparse import ArgumentParser
-from datetime import datetime
-from io import StringIO
 from itertools import chain, islice
 from typing import Any
 
 from codservice import commands
 from codservice.accounts.account_argument import add_account_argument, find_account
-from codservice.days import ALGIERS
-from codservice.files.tables import BOM, SafeWriter
+from codservice.files.tables import csv_pieces
 from codservice.wire import dump_json
-from orders.export import BATCH, COLUMNS, batches
+from orders.export import BATCH, COLUMNS, batches, shown
 from orders.models import Order, Status
 
 
@@ -50,19 +47,5 @@ Runs in constant memory beside the service: each order is written as it is at th
                 lines = (dump_json(dict(zip(COLUMNS, row, strict=True))).decode() for row in batch)
                 self.stdout.write("\n".join(lines))
             return
-        piece = StringIO(newline="")
-        writer = SafeWriter(piece, delimiter)
-        piece.write(BOM)
-        writer.write(COLUMNS)
-        while True:
-            for row in (batch := list(islice(rows, BATCH))):
-                writer.write(map(_shown, row))
-            self.stdout.write(piece.getvalue(), ending="")
-            piece.seek(0)
-            piece.truncate()
-            if not batch:
-                return
-
-
-def _shown(value: Any) -> Any:
-    return f"{value.astimezone(ALGIERS):%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else value
+        for piece in csv_pieces(list(COLUMNS), map(shown, rows), delimiter=delimiter):
+            self.stdout.write(piece.decode(), ending="")
