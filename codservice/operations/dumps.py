@@ -72,6 +72,7 @@ def restore(file: Path) -> None:
     """
     _run("pg_restore", "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", "--", str(file))
     with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 0")  # large tables on a slow disk take as long as they take
         cursor.execute("ANALYZE")
 
 

@@ -221,6 +221,24 @@ def waiting(session):
     return found.fetchone()[0]
 
 
+@pytest.mark.process
+def test_what_is_restored_is_analyzed_however_long_that_takes(monkeypatch, tmp_path):
+    monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: shutil.which("true"))
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
+                       " $$ BEGIN PERFORM pg_sleep(0.02); RETURN $1; END $$")  # fmt: skip
+        try:
+            cursor.execute("CREATE TABLE looked_at AS SELECT generate_series(1, 20) AS n")
+            cursor.execute("CREATE INDEX ON looked_at (slow(n))")
+            cursor.execute("SET statement_timeout = '200ms'")
+            dumps.restore(tmp_path / "a.dump")
+        finally:
+            cursor.execute("SET statement_timeout = 0")
+            cursor.execute("DROP TABLE looked_at")
+            cursor.execute("DROP FUNCTION slow")
+            connection.close()
+
+
 def test_a_backup_is_nobody_elses_to_read(backup):
     assert backup.stat().st_mode & 0o777 == 0o600
 
