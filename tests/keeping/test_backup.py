@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from codservice import data_folder
 from codservice.accounts.actor import Actor
+from codservice.onebox import postgres
 from codservice.onebox.alone import database_of
 from codservice.operations import dumps
 from inventory import stock
@@ -151,6 +152,22 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
     again = manage("backup", str(tmp_path / "again.dump"), DATA_DIR=str(data))
     assert again.returncode == 0, again.stderr
     assert service.stop() == 0
+
+
+def test_a_postgresql_older_than_the_client_takes_it_too(backup, tmp_path, monkeypatch):
+    """The service runs on 15 and newer; its commands take the newest client on the machine."""
+    data = new_data_folder(tmp_path / "restored")
+    find = postgres.find_postgres
+    monkeypatch.setattr(postgres, "find_postgres", lambda **wanted: find(**wanted | {"major": 16}))
+    with database_of(data_folder.Layout(data)):
+        pass  # makes an empty cluster
+
+    done = manage("restore", str(backup), DATA_DIR=str(data))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
+        assert session.info.server_version < 170000
+        assert session.execute("SELECT count(*) FROM orders_order").fetchone() == (5,)
 
 
 def database_name():
