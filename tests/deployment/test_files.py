@@ -13,6 +13,8 @@ import pytest
 import yaml
 from cryptography.fernet import Fernet
 
+from codservice.files import sheets
+from codservice.uploads import arrival
 from tests.harness.processes import CHECKOUT
 from tests.test_docs import OPERATORS
 from webhooks import addresses
@@ -316,6 +318,18 @@ def test_pods_run_as_another_user_and_write_nowhere() -> None:
             "capabilities": {"drop": ["ALL"]},
         }
         assert container.get("command", ["codservice.run.web"])[-1].removeprefix("codservice.run.") in ROLES
+
+
+def test_a_worker_has_room_for_the_largest_file_that_merchants_upload() -> None:
+    (worker,) = [pod for pod in pods() if pod["containers"][0]["name"] == "worker"]
+    (tmp,), (container,) = worker["volumes"], worker["containers"]
+    assert size_of(container["resources"]["limits"]["memory"]) >= sheets.MAX_MEMORY + (256 << 20)
+    assert "medium" not in tmp["emptyDir"], "what lies in memory counts as the worker's"
+    assert size_of(tmp["emptyDir"]["sizeLimit"]) >= sheets.MAX_WRITTEN + arrival.MAX_BYTES
+
+
+def size_of(quantity: str) -> int:
+    return int(quantity[:-2]) << {"Mi": 20, "Gi": 30}[quantity[-2:]]
 
 
 def test_workers_alone_leave_the_cluster_and_reach_nothing_private() -> None:
