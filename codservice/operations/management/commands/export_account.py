@@ -24,16 +24,17 @@ are in DZD. The security log notes it. An interrupted export leaves no file."""
     def handle(self, *, file: Path, **options: Any) -> None:
         account = find_account(options["account"])
         try:
-            with file.open("xb") as zip_file:
-                try:
-                    security_log.note(
-                        security_log.Action.EXPORTED, target=account.name, target_id=account.id, account_id=account.id
-                    )
+            file.touch(exist_ok=False)
+            try:
+                security_log.note(
+                    security_log.Action.EXPORTED, target=account.name, target_id=account.id, account_id=account.id
+                )
+                with file.open("wb") as zip_file:
                     for piece in account_export.stream(account):
                         zip_file.write(piece)
-                except BaseException:
-                    file.unlink()
-                    raise
+            except BaseException:
+                file.unlink()
+                raise
         except FileExistsError:
             raise CommandError(f"{file} exists; give a new name.") from None
         except OSError as error:
