@@ -161,6 +161,12 @@ def test_the_command_writes_it(alice: Account, tmp_path: Path) -> None:
         call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
 
 
+def test_what_the_command_writes_is_nobody_elses_to_read(alice: Account, tmp_path: Path) -> None:
+    file = tmp_path / "alice.zip"
+    call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 @needs_root
 def test_a_disk_that_is_full_at_the_end_leaves_no_half_of_it(
     alice: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
