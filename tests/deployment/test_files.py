@@ -348,6 +348,20 @@ def test_workers_alone_leave_the_cluster_and_reach_nothing_private() -> None:
     assert closed == {"0.0.0.0/0": refused[4], str(addresses._GLOBAL_UNICAST): refused[6]}
 
 
+def test_without_openssl_no_secret_is_empty(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "cat", "chmod", "mkdir", "tr"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+    command = ["sh", OPERATIONS / "compose/make-secrets.sh"]
+
+    done = subprocess.run(command, cwd=tmp_path, env={"PATH": str(programs)}, capture_output=True, text=True)
+
+    assert done.returncode == 1
+    assert "openssl is missing" in done.stderr
+    assert list(tmp_path.iterdir()) == [programs]
+
+
 def test_the_secrets_of_compose_are_made_once_and_kept(tmp_path: Path) -> None:
     def make() -> dict[str, str]:
         subprocess.run(["sh", OPERATIONS / "compose/make-secrets.sh"], cwd=tmp_path, check=True)
