@@ -1,5 +1,6 @@
 """Dumps of the database: made and restored by PostgreSQL's own programs, from where the service's settings lead."""
 
+import errno
 import os
 import subprocess
 import tempfile
@@ -54,17 +55,16 @@ def dump(file: Path, *, tell: Callable[[int], None]) -> None:
     Raises Failed, FileExistsError, OSError, CannotStart.
     """
     draft = file.with_name(f"{file.name}.part")
-    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # the name is ours
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # while it is there both names are ours
     try:
-        draft.unlink(missing_ok=True)
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        if file.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file))
         _dump_into(draft, tell)
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(file)
     except BaseException:
         draft.unlink(missing_ok=True)
-        file.unlink(missing_ok=True)
         raise
 
 

@@ -233,6 +233,24 @@ def test_what_is_interrupted_leaves_no_file(command, told, code, alice, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_file_of_the_name_is_there_before_the_backup_is_whole(alice, tmp_path):
+    """What copies backups to elsewhere shall find no half of one, whatever becomes of the machine meanwhile."""
+    file, draft = tmp_path / "a.dump", tmp_path / "a.dump.part"
+    with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
+        other.execute("LOCK TABLE orders_order")
+        running = subprocess.Popen([sys.executable, "manage.py", "backup", str(file)], cwd=CHECKOUT, env=environment())
+        eventually(lambda: waiting(other) == 1)
+        assert list(tmp_path.iterdir()) == [draft]
+        running.kill()
+        running.wait(PATIENCE)
+    eventually(lambda: draft.stat().st_size)  # nobody has told pg_dump
+    assert not file.exists()
+
+    assert manage("backup", str(file)).stderr == f"CommandError: {draft} exists; give a new name.\n"
+    draft.unlink()
+    assert manage("backup", str(file)).returncode == 0
+
+
 def waiting(session):
     found = session.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'orders_order'::regclass")
     return found.fetchone()[0]
