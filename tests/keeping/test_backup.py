@@ -192,6 +192,17 @@ def test_nothing_that_is_there_is_overwritten(backup, tmp_path):
     assert manage("backup", str(tmp_path / "again.dump")).returncode == 0
 
 
+def test_a_data_folder_that_cannot_be_locked_is_said_to_be_one(tmp_path):
+    data = new_data_folder(tmp_path / "data")
+    (data / "lock").mkdir()
+    file = tmp_path / "a.dump"
+    file.touch()
+    said = f"DATA_DIR {data} cannot be locked: Is a directory.\n"
+
+    assert manage("restore", str(file), DATA_DIR=str(data)).stderr == f"CommandError: Nothing was restored: {said}"
+    assert manage("backup", f"{file}.new", DATA_DIR=str(data)).stderr == f"CommandError: There is no backup: {said}"
+
+
 def test_half_a_backup_restores_nothing(backup, tmp_path):
     half = tmp_path / "half.dump"
     half.write_bytes(backup.read_bytes()[: backup.stat().st_size * 2 // 3])
