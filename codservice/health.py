@@ -29,10 +29,12 @@ def _database() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('transaction_read_only') FROM django_migrations LIMIT 1")
-            (is_read_only,) = cursor.fetchone()
+            found = cursor.fetchone()
     except DatabaseError:
+        found = None
+    if found is None:  # nor a row: a first migration is under way
         return "does not answer, or has no tables yet: start PostgreSQL, see to DATABASE_URL, run `manage.py migrate`"
-    if is_read_only == "on":
+    if found == ("on",):
         return "takes no writes: is it a standby, or is its disk full? See to DATABASE_URL or to PostgreSQL"
     return ""
 

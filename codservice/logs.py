@@ -35,7 +35,7 @@ _REDACTED = "[redacted]"
 # Ids of ours pass whole; without that their digits would now and then look like a telephone number.
 _FORBIDDEN = re.compile(
     r"(?P<id>\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)"
-    r"|cod_live_\w+"
+    r"|cod_(?:live|test)_\w+"
     r"|whsec_[\w+/=-]+"
     # Algerian numbers, national and international, with the usual separators, in any script's digits.
     r"|(?<!\d)(?:(?:\+|[0٠۰]{2})?[2٢۲][1١۱][3٣۳](?:[\s.()/-]*[0٠۰])?|[0٠۰])(?:[\s.()/-]{0,2}\d){8,9}(?!\d)",

@@ -345,6 +345,7 @@ CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 # A worker mostly waits on its connection; that it is dead, because a host or a link has vanished, is noticed within
 # two such intervals (in seconds).
 CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "max_retries": 0,  # of who sends; who waits for Redis asks by itself
     "socket_timeout": 5,
     "socket_connect_timeout": REDIS_TIMEOUT,
     "health_check_interval": 5,

@@ -22,7 +22,11 @@ def database_of(layout: Layout) -> Iterator[None]:
     Makes the data folder and an empty cluster where there are none. Raises CannotStart.
     """
     make_data_folder(layout)
-    with layout.lock.open("w") as lock:
+    try:
+        opened = layout.lock.open("w")
+    except OSError as error:
+        raise CannotStart(f"DATA_DIR {layout.data} cannot be locked: {error.strerror}.") from error
+    with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # a service holds it

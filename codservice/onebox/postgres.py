@@ -28,7 +28,6 @@ FREE_IDS = range(60706, 61184)
 SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_connections": "60",
     "shared_buffers": "32MB",
     "huge_pages": "off",
     "maintenance_work_mem": "32MB",
@@ -71,17 +70,18 @@ def _nobody() -> ServerUser:
     return ServerUser(found.pw_uid, found.pw_gid)
 
 
-def postgres(layout: Layout) -> Process:
-    """The database as a process to supervise. Raises `CannotStart` when the machine or the data do not allow it.
+def postgres(layout: Layout, *, sessions: int = 60) -> Process:
+    """The database as a process to supervise, for so many sessions at once.
 
-    The caller holds the data folder's lock, so any server that still runs on it is an orphan.
+    Raises `CannotStart` when the machine or the data do not allow it. The caller holds the data folder's lock, so any
+    server that still runs on it is an orphan.
     """
     user = server_user(layout)
     _check_data(layout, user)
     _make_runtime(layout, user)
     programs = find_postgres(major=_major(layout.cluster), user=user, copies=layout.runtime / "bin")
     options = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
-    options += ["-c", f"unix_socket_directories={layout.postgres_socket.parent}"]
+    options += ["-c", f"unix_socket_directories={layout.postgres_socket.parent}", "-c", f"max_connections={sessions}"]
 
     def before_start() -> None:
         _make_runtime(layout, user)

@@ -26,6 +26,9 @@ BEAT_STOP = ((signal.SIGTERM, 5.0),)
 # One after the other, and a little more.
 APPLICATION_STOP = ((signal.SIGTERM, sum(seconds for _, seconds in (*WEB_STOP, *WORKER_STOP, *BEAT_STOP)) + 5.0),)
 
+# Of the database, beside one for each thread of web: the worker's, and those of commands.
+OTHER_SESSIONS = 56
+
 
 def is_set(environ: Mapping[str, str], name: str) -> bool:
     """Whether a setting is given, directly or as a file that holds it."""
@@ -36,7 +39,7 @@ def processes(layout: Layout, web: Web, environ: Mapping[str, str] = os.environ)
     """All of them, in start order. Database and broker only when nothing else was named for them."""
     listed = []
     if not is_set(environ, "DATABASE_URL"):
-        listed.append(postgres(layout))
+        listed.append(postgres(layout, sessions=web.workers * web.threads + OTHER_SESSIONS))
     if not is_set(environ, "REDIS_URL"):
         listed.append(valkey(layout))
     return [*listed, application(layout, web)]

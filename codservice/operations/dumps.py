@@ -1,11 +1,15 @@
 """Dumps of the database: made and restored by PostgreSQL's own programs, from where the service's settings lead."""
 
+import errno
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
+import psycopg
 from django.conf import settings
 from django.db import connection
 from psycopg.conninfo import make_conninfo
@@ -15,7 +19,7 @@ from codservice.onebox.alone import database_of
 from codservice.onebox.binaries import find_client
 from codservice.onebox.service import is_set
 
-_LIBPQ = ("host", "port", "user", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")
+_LIBPQ = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")
 TELL_SECONDS = 0.1
 _TABLES = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
 
@@ -51,40 +55,27 @@ def dump(file: Path, *, tell: Callable[[int], None]) -> None:
     Raises Failed, FileExistsError, OSError, CannotStart.
     """
     draft = file.with_name(f"{file.name}.part")
-    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # the name is ours
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # while it is there both names are ours
     try:
-        draft.unlink(missing_ok=True)
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={draft}", watch=draft, tell=tell)
+        if file.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file))
+        _dump_into(draft, tell)
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(file)
     except BaseException:
         draft.unlink(missing_ok=True)
-        file.unlink(missing_ok=True)
         raise
 
 
-def restore(file: Path) -> None:
-    """Write what a dump holds into the empty database: all of it or, where that fails, nothing.
-
-    Raises Failed, CannotStart.
-    """
-    _run("pg_restore", "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", "--", str(file))
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
-
-
-def _run(
-    program: str, *arguments: str, watch: Path | None = None, tell: Callable[[int], None] = lambda count: None
-) -> None:
-    with connection.cursor():
-        major = connection.pg_version // 10000
-        given = connection.get_connection_params()
+def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
+    target = _target()
     # The password is not for those who list processes.
-    target = make_conninfo(**{name: given[name] for name in _LIBPQ if given.get(name)})
-    environment = os.environ | ({"PGPASSWORD": str(given["password"])} if given.get("password") else {})
-    command = [str(find_client(program, at_least=major)), f"--dbname={target}", "--no-password", *arguments]
+    environment = os.environ | ({"PGPASSWORD": password} if (password := target.pop("password", "")) else {})
+    command = [
+        str(find_client("pg_dump", at_least=_major())), f"--dbname={make_conninfo(**target)}", "--no-password",
+        "--format=custom", "--no-owner", "--no-privileges", f"--file={draft}",
+    ]  # fmt: skip
     with subprocess.Popen(  # noqa: S603  (a program that we looked up)
         command, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as running:
@@ -95,12 +86,76 @@ def _run(
                     # Reads all the while: a program that nobody listens to stops at a full pipe.
                     said = running.communicate(timeout=TELL_SECONDS)[1]
                 except subprocess.TimeoutExpired:
-                    if watch is not None:
-                        tell(watch.stat().st_size)
+                    tell(draft.stat().st_size)
         except BaseException:
             running.terminate()
             raise
     if running.returncode:
-        lines = [line for line in said.splitlines() if line.strip()] or [f"{program} ended with {running.returncode}"]
-        first = next((line for line in lines if "error: " in line), lines[0])  # warnings may come before
-        raise Failed(first.removeprefix(f"{program}: ").removeprefix("error: "))
+        raise _failed("pg_dump", running.returncode, said)
+
+
+def restore(file: Path) -> None:
+    """Write what a dump holds into the empty database: all of it or, where that fails, nothing.
+
+    Raises Failed, CannotStart.
+    """
+    # pg_restore only says what is to be written. Where it writes itself, that of PostgreSQL 17 or newer begins with a
+    # setting that servers before 17 refuse.
+    command = [str(find_client("pg_restore", at_least=_major())), "--file=-", "--no-owner", "--no-privileges", "--"]
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            with (
+                psycopg.connect(**_target()) as session,  # all that happens in it is one transaction
+                subprocess.Popen(  # noqa: S603  (a program that we looked up)
+                    [*command, str(file)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+                ) as running,
+            ):
+                try:
+                    assert running.stdout  # noqa: S101  (it is a pipe)
+                    _follow(running.stdout, session)
+                except BaseException:
+                    running.terminate()
+                    raise
+                if running.wait():
+                    said.seek(0)
+                    raise _failed("pg_restore", running.returncode, said.read())
+        except psycopg.Error as error:
+            raise Failed(str(error).partition("\n")[0]) from error
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 0")  # large tables on a slow disk take as long as they take
+        cursor.execute("ANALYZE")
+
+
+def _follow(script: Iterable[bytes], session: psycopg.Connection) -> None:
+    """Do what a script of pg_restore says, but for what is meant for psql or for other servers than this."""
+    passed_over = [b"\\restrict ", b"\\unrestrict "]
+    if session.info.server_version < 170000:
+        passed_over.append(b"SET transaction_timeout ")
+    lines, statements = iter(script), list[bytes]()
+    for line in lines:
+        if line.startswith(b"COPY ") and line.endswith(b" FROM stdin;\n"):
+            session.execute(b"".join(statements))
+            statements.clear()
+            with session.cursor().copy(line) as copy:
+                for row in takewhile(b"\\.\n".__ne__, lines):
+                    copy.write(row)
+        elif not line.startswith(tuple(passed_over)):
+            statements.append(line)
+    session.execute(b"".join(statements))
+
+
+def _target() -> dict[str, str]:
+    """How libpq reaches the database."""
+    given = connection.get_connection_params()
+    return {name: str(given[name]) for name in _LIBPQ if given.get(name)}
+
+
+def _major() -> int:
+    with connection.cursor():
+        return connection.pg_version // 10000
+
+
+def _failed(program: str, status: int, said: str) -> Failed:
+    lines = [line for line in said.splitlines() if line.strip()] or [f"{program} ended with {status}"]
+    first = next((line for line in lines if "error: " in line), lines[0])  # warnings may come before
+    return Failed(first.removeprefix(f"{program}: ").removeprefix("error: "))

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from celery import Celery, beat
@@ -42,6 +43,11 @@ class Scheduler(beat.Scheduler):
     def tick(self, *args: Any, **kwargs: Any) -> float:
         pulse.note()
         return float(super().tick(*args, **kwargs))
+
+    @cached_property
+    def producer(self) -> Any:
+        """Connects when it sends. Celery's own would wait for Redis here, and nothing would come round."""
+        return self.Producer(self.connection, auto_declare=False)
 
     def apply_entry(self, entry: beat.ScheduleEntry, producer: Any = None) -> None:
         try:

@@ -26,11 +26,11 @@ def main() -> None:
     django.setup()
     try:
         call_command("migrate", interactive=False, verbosity=0)
+        call_command("create_operator")
+        if os.environ.get("DEMO") == "1":
+            call_command("seed_demo")
     except CommandError as error:
         sys.exit(f"codservice: {error}")
-    call_command("create_operator")
-    if os.environ.get("DEMO") == "1":
-        call_command("seed_demo")
 
 
 if __name__ == "__main__":

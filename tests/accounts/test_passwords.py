@@ -2,7 +2,10 @@
 
 import base64
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,6 +22,7 @@ from codservice.accounts.models import Account, User
 from codservice.accounts.tasks import send_password_link
 from codservice.celery import app
 from tests import factories
+from tests.harness.processes import CHECKOUT
 
 FORGOTTEN = "/account/password/forgotten"
 OLD, NEW = "correct horse", "battery staple 9"
@@ -173,6 +177,24 @@ def test_without_a_broker_it_says_that_no_mail_can_be_sent(db: None, monkeypatch
     answer = ask("nobody@example.com")
     assert answer.status_code == 503
     assert "No mail can be sent just now" in answer.content.decode()
+
+
+ASK = (
+    "import django; django.setup(); from codservice.accounts.tasks import send_password_link\n"
+    "from kombu.exceptions import OperationalError; from tests.harness.background import asleep\n"
+    "before = asleep()\n"
+    "try: send_password_link.apply_async(['nobody@example.com'], {'host': 'localhost', 'language': 'en'})\n"
+    "except OperationalError: print(asleep() - before)\n"
+)
+
+
+def test_a_broker_that_is_dead_is_not_waited_for() -> None:
+    """Anybody may ask, and each who asks holds a thread of web."""
+    environ = os.environ | {"REDIS_URL": "redis://127.0.0.1:1/0", "DJANGO_SETTINGS_MODULE": "codservice.settings"}
+
+    done = subprocess.run([sys.executable, "-c", ASK], cwd=CHECKOUT, env=environ, capture_output=True, text=True)
+
+    assert float(done.stdout) < 0.5, done.stderr
 
 
 def test_a_mailed_link_replaces_a_one_time_password(alice: Account, worker: None) -> None:

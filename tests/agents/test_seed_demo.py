@@ -1,6 +1,8 @@
 """seed_demo: believable data, the same for the same seed."""
 
 import json
+import subprocess
+import sys
 from datetime import timedelta
 from io import StringIO
 from itertools import pairwise
@@ -17,10 +19,12 @@ from django.utils import timezone
 
 from agents.desk import claims, customer
 from agents.models import Claim
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, User
 from orders import demo
 from orders.models import CallNote, CallState, Order, OrderEdit, ShippingFee, Status
 from tests import factories
+from tests.harness.database import environment
+from tests.harness.processes import CHECKOUT
 
 pytestmark = pytest.mark.django_db
 
@@ -160,3 +164,20 @@ def test_nobody_guesses_the_demos_password() -> None:
     assert one != other
     assert len(one) >= 16
     assert f"the password of each is {one}" not in seed(orders=0), "it is told once"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_start_whose_demo_data_cannot_be_made_says_why() -> None:
+    User.objects.create_user("samira1")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "codservice.run.prepare"],
+        cwd=CHECKOUT,
+        env=environment(DEMO="1"),
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.endswith("\ncodservice: Somebody signs in as samira1 already: take another --seed.\n")
+    assert "Traceback" not in done.stderr

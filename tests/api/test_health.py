@@ -29,6 +29,16 @@ def test_with_database_and_broker_it_is_ready(client):
     assert (answer.json()["database"], answer.json()["broker"]) == ("ok", "ok")
 
 
+def test_while_the_first_migration_is_under_way_it_is_not_ready(client):
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations")
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert "run `manage.py migrate`" in answer.json()["database"]
+
+
 @pytest.mark.parametrize("hangs", [True, False])
 def test_without_the_broker_it_is_not_ready_and_says_so_soon(client, monkeypatch, hangs):
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -13,6 +13,8 @@ import pytest
 import yaml
 from cryptography.fernet import Fernet
 
+from codservice.files import sheets
+from codservice.uploads import arrival
 from tests.harness.processes import CHECKOUT
 from tests.test_docs import OPERATORS
 from webhooks import addresses
@@ -318,6 +320,18 @@ def test_pods_run_as_another_user_and_write_nowhere() -> None:
         assert container.get("command", ["codservice.run.web"])[-1].removeprefix("codservice.run.") in ROLES
 
 
+def test_a_worker_has_room_for_the_largest_file_that_merchants_upload() -> None:
+    (worker,) = [pod for pod in pods() if pod["containers"][0]["name"] == "worker"]
+    (tmp,), (container,) = worker["volumes"], worker["containers"]
+    assert size_of(container["resources"]["limits"]["memory"]) >= sheets.MAX_MEMORY + (256 << 20)
+    assert "medium" not in tmp["emptyDir"], "what lies in memory counts as the worker's"
+    assert size_of(tmp["emptyDir"]["sizeLimit"]) >= sheets.MAX_WRITTEN + arrival.MAX_BYTES
+
+
+def size_of(quantity: str) -> int:
+    return int(quantity[:-2]) << {"Mi": 20, "Gi": 30}[quantity[-2:]]
+
+
 def test_workers_alone_leave_the_cluster_and_reach_nothing_private() -> None:
     policies = {each["metadata"]["name"]: each["spec"] for each in resources() if each["kind"] == "NetworkPolicy"}
     everybody = {"app.kubernetes.io/name": "codservice"}
@@ -332,6 +346,20 @@ def test_workers_alone_leave_the_cluster_and_reach_nothing_private() -> None:
     closed = {block["cidr"]: set(block["except"]) for block in out["codservice-worker"]}
     refused = {version: {str(each) for each in addresses._REFUSED if each.version == version} for version in (4, 6)}
     assert closed == {"0.0.0.0/0": refused[4], str(addresses._GLOBAL_UNICAST): refused[6]}
+
+
+def test_without_openssl_no_secret_is_empty(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "cat", "chmod", "mkdir", "tr"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+    command = ["sh", OPERATIONS / "compose/make-secrets.sh"]
+
+    done = subprocess.run(command, cwd=tmp_path, env={"PATH": str(programs)}, capture_output=True, text=True)
+
+    assert done.returncode == 1
+    assert "openssl is missing" in done.stderr
+    assert list(tmp_path.iterdir()) == [programs]
 
 
 def test_the_secrets_of_compose_are_made_once_and_kept(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from codservice import data_folder
 from codservice.accounts.actor import Actor
+from codservice.onebox import postgres
 from codservice.onebox.alone import database_of
 from codservice.operations import dumps
 from inventory import stock
@@ -153,6 +154,22 @@ def test_a_restored_service_has_all_rows_and_sends_nothing_twice(deliveries, bac
     assert service.stop() == 0
 
 
+def test_a_postgresql_older_than_the_client_takes_it_too(backup, tmp_path, monkeypatch):
+    """The service runs on 15 and newer; its commands take the newest client on the machine."""
+    data = new_data_folder(tmp_path / "restored")
+    find = postgres.find_postgres
+    monkeypatch.setattr(postgres, "find_postgres", lambda **wanted: find(**wanted | {"major": 16}))
+    with database_of(data_folder.Layout(data)):
+        pass  # makes an empty cluster
+
+    done = manage("restore", str(backup), DATA_DIR=str(data))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with database_of(data_folder.Layout(data)), psycopg.connect(data_folder.database_url(data)) as session:
+        assert session.info.server_version < 170000
+        assert session.execute("SELECT count(*) FROM orders_order").fetchone() == (5,)
+
+
 def database_name():
     return connection.settings_dict["NAME"]
 
@@ -173,6 +190,17 @@ def test_nothing_that_is_there_is_overwritten(backup, tmp_path):
     assert "exists; give a new name" in manage("backup", str(backup)).stderr
 
     assert manage("backup", str(tmp_path / "again.dump")).returncode == 0
+
+
+def test_a_data_folder_that_cannot_be_locked_is_said_to_be_one(tmp_path):
+    data = new_data_folder(tmp_path / "data")
+    (data / "lock").mkdir()
+    file = tmp_path / "a.dump"
+    file.touch()
+    said = f"DATA_DIR {data} cannot be locked: Is a directory.\n"
+
+    assert manage("restore", str(file), DATA_DIR=str(data)).stderr == f"CommandError: Nothing was restored: {said}"
+    assert manage("backup", f"{file}.new", DATA_DIR=str(data)).stderr == f"CommandError: There is no backup: {said}"
 
 
 def test_half_a_backup_restores_nothing(backup, tmp_path):
@@ -216,9 +244,45 @@ def test_what_is_interrupted_leaves_no_file(command, told, code, alice, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_file_of_the_name_is_there_before_the_backup_is_whole(alice, tmp_path):
+    """What copies backups to elsewhere shall find no half of one, whatever becomes of the machine meanwhile."""
+    file, draft = tmp_path / "a.dump", tmp_path / "a.dump.part"
+    with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
+        other.execute("LOCK TABLE orders_order")
+        running = subprocess.Popen([sys.executable, "manage.py", "backup", str(file)], cwd=CHECKOUT, env=environment())
+        eventually(lambda: waiting(other) == 1)
+        assert list(tmp_path.iterdir()) == [draft]
+        running.kill()
+        running.wait(PATIENCE)
+    eventually(lambda: draft.stat().st_size)  # nobody has told pg_dump
+    assert not file.exists()
+
+    assert manage("backup", str(file)).stderr == f"CommandError: {draft} exists; give a new name.\n"
+    draft.unlink()
+    assert manage("backup", str(file)).returncode == 0
+
+
 def waiting(session):
     found = session.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'orders_order'::regclass")
     return found.fetchone()[0]
+
+
+@pytest.mark.process
+def test_what_is_restored_is_analyzed_however_long_that_takes(monkeypatch, tmp_path):
+    monkeypatch.setattr(dumps, "find_client", lambda *args, **kwargs: shutil.which("true"))
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
+                       " $$ BEGIN PERFORM pg_sleep(0.02); RETURN $1; END $$")  # fmt: skip
+        try:
+            cursor.execute("CREATE TABLE looked_at AS SELECT generate_series(1, 20) AS n")
+            cursor.execute("CREATE INDEX ON looked_at (slow(n))")
+            cursor.execute("SET statement_timeout = '200ms'")
+            dumps.restore(tmp_path / "a.dump")
+        finally:
+            cursor.execute("SET statement_timeout = 0")
+            cursor.execute("DROP TABLE looked_at")
+            cursor.execute("DROP FUNCTION slow")
+            connection.close()
 
 
 def test_a_backup_is_nobody_elses_to_read(backup):

@@ -143,6 +143,11 @@ def test_a_round_of_retention_that_never_ends_is_told(all_is_well):
         cursor.execute("UPDATE operations_duty SET done_at = now() - interval '3 days' WHERE name = 'prune'")
     assert "3 days ago" in problem("retention")
 
+    # What it says to do helps, unless it keeps more than is to be kept.
+    for arguments, helps in ((["--dry-run"], False), (["--older-than", "365"], False), ([], True)):
+        call_command("prune", *arguments, stdout=StringIO(), stderr=StringIO())
+        assert (problem("retention") == "") is helps, arguments
+
 
 def test_a_migration_that_is_not_applied_is_named(all_is_well):
     ((app, newest),) = MigrationLoader(connection).graph.leaf_nodes("orders")

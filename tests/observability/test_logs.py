@@ -159,7 +159,7 @@ def _line(message: str, *, readable: bool = False, **kwargs: Any) -> str:
 FORBIDDEN = [
     "0551234567", "0551 23 45 67", "0551-23-45-67", "05.51.23.45.67", "+213551234567", "+213 551 23 45 67",
     "00213551234567", "213551234567", "+213 (0) 551 23 45 67", "٠٥٥١٢٣٤٥٦٧", "021234567", "021 23 45 67",
-    "cod_live_0123456789abcdefghij", "whsec_QUJD/+MTIz=",
+    "cod_live_0123456789abcdefghij", "cod_test_AbCdEfGhIjKlMnOpQrSt", "whsec_QUJD/+MTIz=",
 ]  # fmt: skip
 
 

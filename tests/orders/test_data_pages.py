@@ -20,6 +20,7 @@ from codservice.uploads.models import Upload
 from inventory.models import StockMovement
 from orders.models import Erasure, Order, Status
 from tests import factories
+from tests.harness.disk import needs_root, small_disk
 from tests.harness.world import make_world
 from webhooks import registry
 
@@ -158,6 +159,25 @@ def test_the_command_writes_it(alice: Account, tmp_path: Path) -> None:
     assert len(unzipped([file.read_bytes()])["orders.csv"]) == 1
     with pytest.raises(CommandError, match="exists"):
         call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
+
+
+def test_what_the_command_writes_is_nobody_elses_to_read(alice: Account, tmp_path: Path) -> None:
+    file = tmp_path / "alice.zip"
+    call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@needs_root
+def test_a_disk_that_is_full_at_the_end_leaves_no_half_of_it(
+    alice: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(account_export, "stream", lambda account: [b"what is written when the file is closed"])
+    with small_disk(tmp_path / "disk", megabytes=1) as disk:
+        disk.fill()
+        file = disk.folder / "alice.zip"
+        with pytest.raises(CommandError, match="No space left"):
+            call_command("export_account", str(file), account=alice.holder.email, stdout=io.StringIO())
+        assert not file.exists()
 
 
 # --- One customer ----------------------------------------------------------------------------------------------------

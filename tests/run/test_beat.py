@@ -13,7 +13,9 @@ import redis
 from celery import Celery
 from django.conf import settings
 
+from codservice.data_folder import redis_url
 from codservice.run.beat import Scheduler
+from codservice.run.pulse import MOST_SECONDS
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.broker import running_broker
 from tests.harness.processes import CHECKOUT
@@ -36,6 +38,27 @@ def sent(app, monkeypatch):
     monkeypatch.setattr(Scheduler, "producer", None)
     monkeypatch.setattr(app, "send_task", lambda name, *args, **options: names.append(name))
     return names
+
+
+@pytest.fixture
+def start_beat(tmp_path):
+    """Starts beat in a process of its own, which ends with the test."""
+    started = []
+
+    def start(redis, **environ):
+        environ |= {
+            "DATA_DIR": str(tmp_path), "REDIS_URL": redis, "PYTHONPATH": str(CHECKOUT),
+            "DATABASE_URL": "postgresql://nobody/none", "SECRET_KEY": token_hex(32),
+            "ENCRYPTION_KEYS": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
+        }  # fmt: skip
+        command = [sys.executable, "-m", "codservice.run.beat"]
+        started.append(subprocess.Popen(command, cwd=tmp_path, env=os.environ | environ))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
 
 
 def tick_until(scheduler, check):
@@ -77,21 +100,24 @@ def test_a_redis_that_refuses_is_told_of_in_one_line_a_minute(app, sent, monkeyp
     assert caplog.records[0].exc_info is None
 
 
-def test_a_damaged_schedule_of_an_older_version_is_no_concern_of_it(tmp_path):
+def test_where_redis_is_away_at_its_start_it_waits_for_it_and_lives(tmp_path, start_beat):
+    """A container's health check would have it started again and again, each time after a longer pause."""
+    pulse = tmp_path / "pulse"
+    start_beat(redis_url(tmp_path / "broker"), PULSE_FILE=str(pulse))
+    first = eventually(lambda: pulse.exists() and pulse.read_bytes())
+    eventually(lambda: pulse.read_bytes() != first, seconds=MOST_SECONDS)
+
+    with running_broker(tmp_path / "broker") as broker:
+        eventually(broker.tasks, seconds=MOST_SECONDS)
+
+
+def test_a_damaged_schedule_of_an_older_version_is_no_concern_of_it(tmp_path, start_beat):
     """It stood in the data folder; an empty one kept the whole service from starting."""
     for name in ("celerybeat-schedule", "celerybeat-schedule.dat", "celerybeat-schedule.db"):
         (tmp_path / name).touch()
     files = sorted(tmp_path.iterdir())
     with running_broker(tmp_path / "broker") as broker:
-        environ = os.environ | {"DATA_DIR": str(tmp_path), "REDIS_URL": broker.url, "PYTHONPATH": str(CHECKOUT)}
-        environ["DATABASE_URL"] = "postgresql://nobody/none"
-        environ["SECRET_KEY"] = token_hex(32)
-        environ["ENCRYPTION_KEYS"] = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
-        beat = subprocess.Popen([sys.executable, "-m", "codservice.run.beat"], cwd=tmp_path, env=environ)
-        try:
-            eventually(lambda: broker.tasks() == len(settings.CELERY_BEAT_SCHEDULE) or beat.poll() is not None)
-            assert beat.poll() is None
-        finally:
-            beat.send_signal(signal.SIGTERM)
-            beat.wait(PATIENCE)
+        beat = start_beat(broker.url)
+        eventually(lambda: broker.tasks() == len(settings.CELERY_BEAT_SCHEDULE) or beat.poll() is not None)
+        assert beat.poll() is None
     assert sorted(path for path in tmp_path.iterdir() if path.name != "broker") == files

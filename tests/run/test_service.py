@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import sys
 import urllib.error
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from codservice.data_folder import Layout
+from codservice.onebox.service import processes
+from codservice.run.web import Web
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import descendants, is_alive
 
@@ -69,6 +73,17 @@ def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run):
     assert styles
     assert [status(service, path) for path in styles] == [200] * len(styles)
     assert service.stop() == 0
+
+
+def test_each_thread_of_web_has_room_in_the_database(tmp_path):
+    layout, web = Layout(tmp_path), Web("127.0.0.1", 8000, workers=16, threads=4)
+    try:
+        database, _ = processes(layout, web, {"REDIS_URL": "redis://elsewhere"})
+    finally:
+        shutil.rmtree(layout.runtime)
+
+    (most,) = re.findall(r"max_connections=(\d+)", " ".join(database.command))
+    assert int(most) >= 16 * 4 + 20  # the worker has some too, and commands
 
 
 def test_wrong_setting_is_one_sentence(run):

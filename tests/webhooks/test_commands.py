@@ -125,6 +125,17 @@ def test_an_id_that_cannot_be_resent_fails_the_command_and_not_the_others(webhoo
     assert failed.status == "pending"
 
 
+def test_a_dry_run_counts_what_a_run_sends_again(alice, webhook, register, delivery_of):
+    off = register(alice)
+    there, left = delivery_of(webhook, "failed", attempts=4), delivery_of(off, "failed", attempts=4)
+    Webhook.objects.filter(id=off.id).update(is_active=False)
+
+    for options in (["--dry-run"], []):
+        assert run("resend_deliveries", "--account", alice.holder.email, *options) == "1\n"
+        with pytest.raises(CommandError, match="1 of the ids"):
+            run("resend_deliveries", str(there.id), str(left.id), *options)
+
+
 def test_all_has_to_be_asked_for(webhook, delivery_of):
     delivery_of(webhook, "failed", attempts=4)
 

@@ -2,6 +2,7 @@
 # Makes the files of ./secrets that compose.yaml names, those that are missing; keep a copy with your backups. Without
 # encryption_keys the webhooks' signing secrets cannot be read. The folder ./authorities is for WEBHOOK_CA_FILE.
 set -eu
+command -v openssl > /dev/null || { echo 'openssl is missing, which makes them; install it.' >&2; exit 1; }
 umask 022 # the containers' users read them; the folder is closed to others
 mkdir -p secrets authorities
 chmod 700 secrets

@@ -16,8 +16,9 @@ BATCH = 1000  # deliveries that a statement resends
 class Command(commands.Command):
     help = f"""Send deliveries once more, now, with the same ids and bodies: single ones by id, or many by filters.
 
-A finished delivery gets one more attempt; one that waits for its next attempt gets that now. Those of deleted
-webhooks, and those that had {delivery.MOST_ATTEMPTS} attempts, are left alone. Prints how many will be sent."""
+A finished delivery gets one more attempt; one that waits for its next attempt gets that now. Those of webhooks
+that are deleted or off, and those that had {delivery.MOST_ATTEMPTS} attempts, are left alone. Prints how many will be
+sent."""
     examples = (
         "resend_deliveries 4f0c6f0e-7f55-4a5e-9d8e-6c8a2f0f8a11\n"
         "resend_deliveries --status failed --account yasmine@example.dz --from 2026-03-01 --dry-run\n"
@@ -39,9 +40,9 @@ webhooks, and those that had {delivery.MOST_ATTEMPTS} attempts, are left alone. 
             deliveries = log.chosen(options)
         else:
             raise CommandError("Give ids or a filter, or --all for every delivery of this status.")
-        deliveries = deliveries.filter(attempt_count__lt=delivery.MOST_ATTEMPTS, webhook__deleted_at=None).exclude(
-            status=Delivery.Status.DROPPED
-        )
+        deliveries = deliveries.filter(
+            attempt_count__lt=delivery.MOST_ATTEMPTS, webhook__deleted_at=None, webhook__is_active=True
+        ).exclude(status=Delivery.Status.DROPPED)
         count = deliveries.count()
         if not dry_run:
             count = sum(

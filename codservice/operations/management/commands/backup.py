@@ -16,7 +16,8 @@ class Command(commands.Command):
     help = """Write the whole database into one file, as it is at this moment, beside the running service or without it.
 
 The file is PostgreSQL's own format (pg_dump --format=custom). It holds customers, and signing secrets that can be read
-with ENCRYPTION_KEYS alone: keep those too, in another place. An interrupted backup leaves no file."""
+with ENCRYPTION_KEYS alone: keep those too, in another place. An interrupted backup leaves no file;
+one that is killed leaves FILE.part."""
     examples = "backup /backups/codservice-2026-11-21.dump\nbackup /backups/today.dump --json"
     requires_system_checks: list[str] = []  # type: ignore[assignment]
 
@@ -33,8 +34,8 @@ with ENCRYPTION_KEYS alone: keep those too, in another place. An interrupted bac
                 if dumps.is_empty():
                     raise CommandError("The database has no tables; do DATA_DIR or DATABASE_URL lead to the right one?")
                 dumps.dump(file, tell=lambda count: bar.update(count - bar.n))
-        except FileExistsError:
-            raise CommandError(f"{file} exists; give a new name.") from None
+        except FileExistsError as error:
+            raise CommandError(f"{error.filename} exists; give a new name.") from None
         except DatabaseError as error:
             raise CommandError(f"The database does not answer: {str(error).strip().splitlines()[0]}.") from None
         except OSError as error:

@@ -14,7 +14,7 @@ class Command(commands.Command):
     help = """Write everything of an account into one ZIP file: a CSV file for each table, its test mode's in `test`.
 
 Keys and signing secrets are not in it. Runs in constant memory beside the service; times have their UTC offset, amounts
-are in DZD. The security log notes it. An interrupted export leaves no file."""
+are in DZD. The file is for nobody else to read. The security log notes it. An interrupted export leaves none."""
     examples = "export_account yasmine.zip --account yasmine@example.dz"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -24,16 +24,17 @@ are in DZD. The security log notes it. An interrupted export leaves no file."""
     def handle(self, *, file: Path, **options: Any) -> None:
         account = find_account(options["account"])
         try:
-            with file.open("xb") as zip_file:
-                try:
-                    security_log.note(
-                        security_log.Action.EXPORTED, target=account.name, target_id=account.id, account_id=account.id
-                    )
+            file.touch(mode=0o600, exist_ok=False)
+            try:
+                security_log.note(
+                    security_log.Action.EXPORTED, target=account.name, target_id=account.id, account_id=account.id
+                )
+                with file.open("wb") as zip_file:
                     for piece in account_export.stream(account):
                         zip_file.write(piece)
-                except BaseException:
-                    file.unlink()
-                    raise
+            except BaseException:
+                file.unlink()
+                raise
         except FileExistsError:
             raise CommandError(f"{file} exists; give a new name.") from None
         except OSError as error:

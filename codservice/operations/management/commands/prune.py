@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from codservice import commands, retention
+from codservice.operations import duties
 
 
 class Command(commands.Command):
@@ -44,6 +45,8 @@ Customers of orders that ended over CUSTOMER_RETENTION_DAYS ago are anonymised. 
                 counts.update(batch)
         except retention.SweepsFailed as error:
             failed = error
+        if not (dry_run or failed) and older_than <= settings.DELIVERY_RETENTION_DAYS:
+            duties.note("prune")  # a worker would find nothing more today
         if options["json"]:
             self.print_json({**counts, "dry_run": dry_run})
         else:
