@@ -181,6 +181,13 @@ def test_wilaya_and_commune_are_read_together(api, order):
     assert patch(api, order, customer_wilaya=16).json()["customer"]["wilaya"] == "16"
 
 
+def test_spaces_around_a_place_do_not_matter(api, order):
+    around = " " * 300
+    answer = patch(api, order, customer_wilaya=f"{around}Oran{around}", customer_commune=f"{around}Es Senia")
+    assert (answer.status_code, answer.json()["customer"]["commune_name"]) == (200, "Es Senia")
+    assert Order.objects.get().customer_wilaya == "Oran"
+
+
 def test_a_commune_that_lies_in_both_wilayas_stays(alice, api):
     order = make_order(alice, customer_wilaya="28", customer_commune="Bou Saâda")
     place = patch(api, order, customer_wilaya="68").json()["customer"]
