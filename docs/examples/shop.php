@@ -32,7 +32,7 @@ function import_order(array $order): array
         if ($status < 300 && (!is_string($body) || json_decode($body) === null)) {
             $status = 0;
         }
-        if ($status !== 0 && $status !== 409 && $status !== 429 && $status < 500) {
+        if ($status !== 0 && !in_array($status, [408, 409, 429], true) && $status < 500) {
             return [$status, $body];
         }
         $wait = preg_match('~^Retry-After: (\d+)~mi', $headers, $found) ? max(1, (int) $found[1])

@@ -46,9 +46,11 @@ def import_order(order):
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             body = error.read().decode(errors="replace")
-            if error.code not in (409, 429) and error.code < 500:
+            if error.code not in (408, 409, 429) and error.code < 500:
                 raise Refused(body) from None
-            wait = int(error.headers.get("Retry-After") or 0) or wait
+            after = error.headers.get("Retry-After") or ""
+            if after.isdecimal():  # what stands before the service may write a date
+                wait = int(after) or wait
             problem = body
         except (OSError, http.client.HTTPException, ValueError) as error:  # no answer, or half of one
             problem = error

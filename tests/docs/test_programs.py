@@ -61,6 +61,8 @@ class Front:
                 front.seen.append((trouble, self.headers["Idempotency-Key"]))
                 if trouble.isdigit():
                     return self._answer(int(trouble), {"Retry-After": "1"}, b"{}")
+                if trouble == "dated":  # as proxies may do it
+                    return self._answer(503, {"Retry-After": "Wed, 21 Oct 2037 07:28:00 GMT"}, b"{}")
                 passed = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
                 passed.request("POST", self.path, body, dict(self.headers.items()))
                 answer = passed.getresponse()
@@ -133,6 +135,17 @@ def test_orders_are_imported_once_through_all_troubles(shop: Callable[..., Any],
     assert troubled.seen == [
         ("503", "order-1042"), ("lost", "order-1042"), ("429", "order-1042"), ("", "order-1042"), ("", "order-1043"),
     ]  # fmt: skip
+
+
+def test_a_slow_line_and_a_dated_pause_are_no_end(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
+    account = AccountFactory()
+    troubled = front("408", "dated")
+
+    done = shop([order_body(external_id="1042")], troubled.url, new_key(account))
+
+    assert done.returncode == 0, done.stderr
+    assert Order.objects.get(account=account).external_id == "1042"
+    assert [trouble for trouble, _ in troubled.seen] == ["408", "dated", ""]
 
 
 def test_what_is_refused_is_told_and_not_sent_again(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
