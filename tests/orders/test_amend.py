@@ -211,6 +211,21 @@ def test_only_while_it_is_pending(api, order):
         assert answer.json()["message"].startswith("Already confirmed by Samira")
 
 
+def test_what_is_written_down_of_an_order_has_an_end(api, order, monkeypatch):
+    monkeypatch.setattr(editing, "MOST_EDITS", 3)
+    monkeypatch.setattr(editing, "FEW_CHANGES", 1)
+    for notes in ("a", "b"):
+        assert patch(api, order, notes=notes).status_code == 200
+    lines = [line["id"] for line in api.get(path(order)).json()["items"]]
+
+    answer = patch(api, order, notes="c", items=[order_line(quantity=1, product_name="Sac", unit_price=10)])
+
+    assert (answer.status_code, answer.json()["error"]) == (422, "order_not_editable")
+    assert patch(api, order, notes="b").status_code == 200, "nothing different is no change"
+    assert patch(api, order, notes="c").json()["edits"][-1]["new"] == "c"
+    assert [line["id"] for line in api.get(path(order)).json()["items"]] == lines
+
+
 def test_anothers_order_is_none(charlies_api, order):
     assert patch(charlies_api, order, customer_name="").status_code == 404
     assert charlies_api.patch(f"/api/v1/orders/{uuid4()}", {"customer_name": "B"}).status_code == 404
