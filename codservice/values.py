@@ -7,6 +7,7 @@ DRF (`codservice.api.fields`) and of Django's forms (`codservice.form_fields`) a
 import re
 import unicodedata
 from decimal import Decimal
+from itertools import groupby
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +28,9 @@ _has_unusable = re.compile(f"[{_UNUSABLE}]").search
 _free_text_has_unusable = re.compile(f"[{_UNUSABLE_IN_FREE_TEXT}]").search
 _has_visible = re.compile(f"[^{_INVISIBLE}]").search
 _SHORTENED = 4  # times at most, by NFC: a Greek letter and its three marks
+# On one letter, several times what anybody writes for fun; to bring them into their order costs their square.
+_MOST_MARKS = 100
+_may_be_marks = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1}}}").search
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
@@ -43,6 +47,8 @@ def text(value: Any, *, max_length: int | None = None, free: bool = False, may_b
     if (_free_text_has_unusable if free else _has_unusable)(value):
         raise ValueError("Must not hold control characters or broken Unicode.")
     if not value.isascii():
+        if _has_too_many_marks(value):
+            raise ValueError("Must not hold control characters or broken Unicode.")
         value = unicodedata.normalize("NFC", value)
     value = value.strip()
     if not may_be_blank and not _has_visible(value):
@@ -50,6 +56,13 @@ def text(value: Any, *, max_length: int | None = None, free: bool = False, may_b
     if max_length is not None and len(value) > max_length:
         raise ValueError(f"Must have at most {max_length} characters.")
     return value
+
+
+def _has_too_many_marks(value: str) -> bool:
+    if not _may_be_marks(value):
+        return False
+    runs = groupby(value, lambda sign: unicodedata.combining(sign) > 0)
+    return any(is_mark and sum(1 for _ in run) > _MOST_MARKS for is_mark, run in runs)
 
 
 def link(value: Any, *, max_length: int) -> str:

@@ -35,19 +35,19 @@ def amend(
     values, errors = serializers.read_changes(body)
 
     def changes(order: Order) -> editing.Edit:
-        return _edit(order, body, values, errors)
+        return _edit(order, values, errors)
 
     return editing.edit(order_id, changes, actor=actor, account_id=account_id, check=check)
 
 
-def _edit(order: Order, body: dict[str, Any], values: Row, errors: Errors) -> editing.Edit:
+def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:
     edit = editing.Edit(
         **{name: values.get(name) for name in _PLAIN},
         **{name: values[name] or "" for name in _SECOND_PHONE if name in values},
     )
     if edit.total_amount is None:
         edit.total_amount = order.total_amount
-    errors = _place(edit, order, body, values, errors) | errors
+    errors = _place(edit, order, values, errors) | errors
     catalog = importing.products(order.account_id, [values])
     errors |= importing.unknown_products(values, catalog)
     if errors:
@@ -58,9 +58,9 @@ def _edit(order: Order, body: dict[str, Any], values: Row, errors: Errors) -> ed
     return edit
 
 
-def _place(edit: editing.Edit, order: Order, body: dict[str, Any], values: Row, errors: Errors) -> Errors:
+def _place(edit: editing.Edit, order: Order, values: Row, errors: Errors) -> Errors:
     """Set where the order goes, with the texts that were sent; a place that is the same in other words is no change."""
-    sent = {name: body[name] for name in ("customer_wilaya", "customer_commune") if name in values}
+    sent = {name: values[name] for name in ("customer_wilaya", "customer_commune") if name in values}
     if not sent or "customer_wilaya" in errors:
         return {}
     try:

@@ -23,6 +23,8 @@ from webhooks.models import Event
 
 MAX_LINES = 100  # of an order (contract, section 5)
 MAX_WRITTEN_DOWN = 500  # characters of a value in an OrderEdit
+MOST_EDITS = 10_000  # of an order: whoever reads it reads them all
+FEW_CHANGES = 10  # which are not so many edits, whatever they change
 
 
 class NotEditable(AlreadyDecided):
@@ -74,8 +76,8 @@ def edit(
     """Change a pending order, and write down each field's old and new value. Nothing different is no change.
 
     `changes` may be asked what they are when the order is locked; `check`, too, is called then, and refuses by raising.
-    Raises NotEditable, Changed, and Invalid when no line would be left or the total leave its bounds;
-    Order.DoesNotExist outside `account_id`, when that is given.
+    Raises NotEditable, also of an order with MOST_EDITS, Changed, and Invalid when no line would be left or the total
+    leave its bounds; Order.DoesNotExist outside `account_id`, when that is given.
     """
     with transaction.atomic():
         order = lock_one(order_id, account_id)
@@ -105,6 +107,8 @@ def edit(
         edits = [row for row in [*written, *line_edits] if row[1] != row[2]]
         if not edits:
             return order
+        if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
+            raise NotEditable(_("Of this order no more changes can be written down. Cancel it and send a new one."))
         order.updated_at, order.version = order.now, order.version + 1
         order.save(update_fields=[*(name for name, _old, _new in written), "updated_at", "version"])
         OrderEdit.objects.bulk_create(

@@ -39,10 +39,9 @@ class ShippingFeeEntry(Body):
             errors["home"] = ["Send home, desk or both; null removes one."]
         if "wilaya" in fee:
             try:
-                fee["wilaya_code"] = regions.find_wilaya(data["wilaya"]).code
+                fee["wilaya_code"] = regions.find_wilaya(fee.pop("wilaya")).code
             except regions.NotFound as error:
                 errors["wilaya"] = [str(error)]
-            del fee["wilaya"]
         return fee, errors
 
 

@@ -71,7 +71,7 @@ def test_every_error_has_its_row(page: str) -> None:
         ("422", "too_many_attempts"),
     }
     outside_of_operations = {("405", "method_not_allowed"), ("400", "bad_request"), ("403", "https_required")}
-    outside_of_operations |= {("414", "uri_too_long"), ("431", "headers_too_large")}
+    outside_of_operations |= {("408", "request_timeout"), ("414", "uri_too_long"), ("431", "headers_too_large")}
     assert said == described | of_few | outside_of_operations
 
 

@@ -5,6 +5,7 @@ import resource
 import zipfile
 from io import StringIO
 from pathlib import Path
+from time import thread_time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -71,6 +72,16 @@ def test_what_was_written_comes_back(
     cells = ["x", *(cell.strip() for cell in cells)]
 
     assert read(written(*cells, delimiter=delimiter), tmp_path_factory.mktemp("t") / "t.csv") == cells
+
+
+@pytest.mark.parametrize("full_of", ["\t'", "\t", " ", "'", ";'", "\n' "], ids=repr)
+def test_a_cell_costs_what_its_length_costs_whatever_it_is_full_of(tmp_path: Path, full_of: str) -> None:
+    cell = f"x{full_of * (60_000 // len(full_of))}x"
+    began = thread_time()
+
+    assert read(written("x", cell), tmp_path / "t.csv") == ["x", cell]
+
+    assert thread_time() - began < 1, "seconds of a processor that no other thread of the worker gets"
 
 
 @reads_sheet

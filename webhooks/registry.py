@@ -59,6 +59,9 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
     While a webhook is off, nothing is written for it; what it has waiting is dropped, as by `delete`, and no attempt
     begins after this returns. Raises Webhook.DoesNotExist. Must not run inside a transaction.
     """
+    if changes.get("is_active"):
+        # What was left over when it was turned off: before its row is locked, for which all who tell it of news wait.
+        _drop_pending(webhook_id)
     with transaction.atomic(durable=True):
         webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
@@ -66,7 +69,7 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
         if "is_active" in written:
             written |= {"is_failing": False, "failing_since": None, "is_alarmed": False}
             if not is_turned_off:
-                _drop_pending(webhook_id)  # what was left over when it was turned off
+                _drop_pending(webhook_id)  # what is left of that
         if written:
             for name, value in written.items():
                 setattr(webhook, name, value)

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from rest_framework import serializers
 
 from codservice import days
-from codservice.api.fields import Strict, Text, read_body
+from codservice.api.fields import Boolean, Strict, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
 from codservice.form_fields import MomentField as FilterMoment
@@ -63,17 +63,6 @@ class KindField(Strict, serializers.CharField):
     def clean(self, data: Any) -> str:
         if type(data) is not str or data not in Event.Kind.values:
             raise ValueError(f"Must be one of: {', '.join(Event.Kind.values)}.")
-        return data
-
-
-class Boolean(Strict, serializers.BooleanField):
-    openapi = {"type": "boolean"}
-    # DRF's booleans take an empty string for null.
-    validate_empty_values = serializers.Field.validate_empty_values
-
-    def clean(self, data: Any) -> bool:
-        if type(data) is not bool:
-            raise ValueError("Must be true or false.")
         return data
 
 

@@ -32,6 +32,13 @@ class TooManyAttempts(Refused):
     code = "too_many_attempts"
 
 
+class Dropped(Invalid):
+    """It waited when its webhook was turned off; what comes of that is for a recovery to say."""
+
+    def __init__(self) -> None:
+        super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
+
+
 class WebhookViewSet(viewsets.GenericViewSet):
     scopes = {
         "list": "webhooks:read",
@@ -158,12 +165,15 @@ class DeliveryViewSet(viewsets.GenericViewSet):
     @schema.describe("Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422))
     def resend(self, request: Request, id: UUID) -> Response:
         """One more attempt, now, with the same id and body; for a pending one its next attempt, now."""
-        found = self.get_queryset().select_related("webhook").only("attempt_count", "webhook__is_active").get(id=id)
+        asked = ("status", "attempt_count", "webhook__is_active")
+        found = self.get_queryset().select_related("webhook").only(*asked).get(id=id)
         if not delivery.resend([found.id]):
             if found.attempt_count >= delivery.MOST_ATTEMPTS:
                 raise TooManyAttempts
             if not found.webhook.is_active:
                 raise events.WebhookOff
+            if found.status == Delivery.Status.DROPPED:
+                raise Dropped
             raise Delivery.DoesNotExist  # its webhook was deleted meanwhile
         return Response(serializers.DeliveryIdBody(found.id), status.HTTP_202_ACCEPTED)
 

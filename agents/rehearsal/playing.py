@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from agents.desk import hours, planning
 from agents.models import CallingRules
 from codservice.accounts.actor import Actor, Role
-from codservice.errors import Refused
+from codservice.errors import Invalid, Refused
 from orders import lifecycle
 from orders.lifecycle import TEST_AGENT, AlreadyDecided, Call, said
 from orders.models import CallNote, Order, Status
@@ -18,6 +18,7 @@ from orders.models import CallNote, Order, Status
 Outcome = CallNote.Outcome
 # Of calls that decide nothing: a customer who says yes or no is `confirm` or `cancel`.
 OUTCOMES = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF, Outcome.WRONG_NUMBER, Outcome.CALLBACK)
+MOST_CALLS = 1000  # of an order: whoever reads it reads them all
 _ACTOR = Actor(Role.SUPERVISOR, TEST_AGENT)  # who may make every move
 _MOVES: dict[str, Callable[..., Order]] = {
     "confirm": lifecycle.confirm,
@@ -44,7 +45,7 @@ def move(name: str, order_id: UUID, *, account_id: UUID, **details: str) -> None
 def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None:
     """Note a call that decided nothing, and plan the next one by the live account's rules and hours.
 
-    One that is promised is due in an hour. Raises AlreadyDecided, and Order.DoesNotExist.
+    One that is promised is due in an hour. Raises AlreadyDecided, Invalid after MOST_CALLS, and Order.DoesNotExist.
     """
     with transaction.atomic():
         locked = lifecycle.lock(Order.objects.filter(account_id=account_id, id=order_id))
@@ -53,6 +54,8 @@ def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None
         order = locked[0]
         if order.status != Status.PENDING:
             raise AlreadyDecided(_("Nobody is called for an order that is %(status)s.") % said(order))
+        if CallNote.objects.filter(order=order).count() >= MOST_CALLS:
+            raise Invalid({"outcome": [f"The order has had {MOST_CALLS} calls, which is the most: import another."]})
         callback_at = order.now + timedelta(hours=1) if outcome == Outcome.CALLBACK else None
         made = Call(None, outcome, callback_at=callback_at)
         live_id = order.account.live_id

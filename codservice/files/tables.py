@@ -27,9 +27,11 @@ MAX_RECORD = 1 << 20
 _PIECE = 64 << 10
 _row_of = msgspec.json.Decoder(list[str]).decode
 
-# Where some spreadsheet begins a cell; what it runs there. The wide forms are those of East Asian keyboards.
+# Where some spreadsheet begins a cell; what it runs there. The wide forms are those of East Asian keyboards. What may
+# stand before it ends where the next cell would begin: nothing is looked at twice, whatever a cell is full of.
 _BEGINS = r"(?:^|(?<=[,;\t\r\n]))"
-_FORMULA = r"(?=[\s']*[=+\-@＝＋－＠\t\r\n])"
+_BLANKS = r"[' \v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
+_FORMULA = rf"(?={_BLANKS}[=+\-@＝＋－＠\t\r\n])"
 _escape = re.compile(_BEGINS + _FORMULA).sub
 _unescape = re.compile(f"{_BEGINS}'{_FORMULA}").sub
 _may_be_formula = re.compile(r"[=+\-@＝＋－＠\t\r\n]").search

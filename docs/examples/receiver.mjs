@@ -3,7 +3,8 @@
 //     SECRET=whsec_… PORT=9000 node receiver.mjs        takes STORE, the file that keeps the deliveries
 
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fstatSync, fsyncSync, ftruncateSync, openSync } from "node:fs";
+import { readFileSync, truncateSync, writeSync } from "node:fs";
 import { createServer } from "node:http";
 
 const { SECRET, PORT = "9000", STORE = "deliveries.jsonl" } = process.env;
@@ -25,20 +26,31 @@ function isOurs(headers, body) {
 }
 
 // The deliveries that were received, a line of JSON each; they are known after a restart.
-const lines = existsSync(STORE) ? readFileSync(STORE, "utf8").split("\n").filter(Boolean) : [];
+const kept = existsSync(STORE) ? readFileSync(STORE) : Buffer.alloc(0);
+const whole = kept.subarray(0, kept.lastIndexOf("\n") + 1);
+if (whole.length < kept.length) truncateSync(STORE, whole.length); // half a line was never acknowledged: it comes again
+const lines = whole.toString().split("\n").filter(Boolean);
 const known = new Set(lines.map((line) => JSON.parse(line).delivery));
 
 function keep(delivery, body) {
   if (known.has(delivery)) return false;
+  const line = Buffer.from(JSON.stringify({ delivery, body: JSON.parse(body) }) + "\n");
   const file = openSync(STORE, "a");
-  writeSync(file, JSON.stringify({ delivery, body: JSON.parse(body) }) + "\n");
-  fsyncSync(file);
-  closeSync(file);
+  try {
+    const { size } = fstatSync(file);
+    if (writeSync(file, line) < line.length) {
+      ftruncateSync(file, size);
+      throw new Error("The disk is full.");
+    }
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
   known.add(delivery);
   return true;
 }
 
-createServer(async (request, response) => {
+async function receive(request, response) {
   const pieces = [];
   let length = 0;
   for await (const piece of request) {
@@ -55,4 +67,11 @@ createServer(async (request, response) => {
     console.log(request.headers["x-service-event"], delivery);
     // Here your shop does its work: it sends the parcel, or gives the stock free again.
   }
+}
+
+createServer((request, response) => {
+  receive(request, response).catch((error) => {
+    console.error(error.message); // such as that the sender has gone: it comes again
+    response.destroy();
+  });
 }).listen(Number(PORT), "127.0.0.1");

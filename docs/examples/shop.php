@@ -32,7 +32,7 @@ function import_order(array $order): array
         if ($status < 300 && (!is_string($body) || json_decode($body) === null)) {
             $status = 0;
         }
-        if ($status !== 0 && $status !== 409 && $status !== 429 && $status < 500) {
+        if ($status !== 0 && !in_array($status, [408, 409, 429], true) && $status < 500) {
             return [$status, $body];
         }
         $wait = preg_match('~^Retry-After: (\d+)~mi', $headers, $found) ? max(1, (int) $found[1])
@@ -85,13 +85,18 @@ function keep(string $delivery, string $body): bool
     $file = fopen(getenv('STORE') ?: 'deliveries.jsonl', 'a+');
     flock($file, LOCK_EX);
     rewind($file);
-    while (($line = fgets($file)) !== false) {
+    $end = 0; // of the last whole line
+    while (($line = fgets($file)) !== false && str_ends_with($line, "\n")) {
         if ((json_decode($line)->delivery ?? null) === $delivery) {
             return false;
         }
+        $end = ftell($file);
     }
-    fwrite($file, json_encode(['delivery' => $delivery, 'body' => json_decode($body)]) . "\n");
-    fflush($file);
+    ftruncate($file, $end); // half a line was never acknowledged: it comes again
+    $line = json_encode(['delivery' => $delivery, 'body' => json_decode($body)]) . "\n";
+    if (fwrite($file, $line) !== strlen($line) || !fflush($file)) {
+        throw new RuntimeException('The delivery cannot be kept.');
+    }
     if (function_exists('fsync')) { // PHP 8.1
         fsync($file);
     }
@@ -100,6 +105,7 @@ function keep(string $delivery, string $body): bool
 
 function receive(): void
 {
+    http_response_code(500); // unless all goes well
     $body = file_get_contents('php://input'); // the raw bytes: these are signed
     if ($_SERVER['REQUEST_METHOD'] !== 'POST' || !is_ours(getenv('SECRET'), $_SERVER, $body)) {
         http_response_code(401);

@@ -46,9 +46,11 @@ def import_order(order):
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             body = error.read().decode(errors="replace")
-            if error.code not in (409, 429) and error.code < 500:
+            if error.code not in (408, 409, 429) and error.code < 500:
                 raise Refused(body) from None
-            wait = int(error.headers.get("Retry-After") or 0) or wait
+            after = error.headers.get("Retry-After") or ""
+            if after.isdecimal():  # what stands before the service may write a date
+                wait = int(after) or wait
             problem = body
         except (OSError, http.client.HTTPException, ValueError) as error:  # no answer, or half of one
             problem = error
@@ -89,18 +91,26 @@ class Store:
 
     def __init__(self, path):
         self._lock = threading.Lock()
-        self._file = open(path, "a+", encoding="utf-8")
-        self._file.seek(0)
-        self._known = {json.loads(line)["delivery"] for line in self._file if line.endswith("\n")}
+        self._path = path
+        with open(path, "ab+") as file:
+            file.seek(0)
+            lines = file.readlines()
+            if lines and not lines[-1].endswith(b"\n"):  # half a line was never acknowledged: it comes again
+                file.truncate(file.tell() - len(lines.pop()))
+        self._known = {json.loads(line)["delivery"] for line in lines}
 
     def add(self, delivery, body):
         """Keep a delivery; False when it is known."""
+        line = json.dumps({"delivery": delivery, "body": json.loads(body)}).encode() + b"\n"
         with self._lock:
             if delivery in self._known:
                 return False
-            self._file.write(json.dumps({"delivery": delivery, "body": json.loads(body)}) + "\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            with open(self._path, "ab", buffering=0) as file:
+                end = file.tell()
+                if file.write(line) < len(line):
+                    file.truncate(end)
+                    raise OSError("The disk is full.")
+                os.fsync(file.fileno())
             self._known.add(delivery)
             return True
 

@@ -124,6 +124,15 @@ def test_nobody_is_called_for_what_is_decided(twin: Account, play: Callable[...,
     assert (answer.status_code, answer.json()["error"]) == (422, "order_already_decided")
 
 
+def test_an_end_to_calls(twin: Account, play: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playing, "MOST_CALLS", 2)
+    order = make_order(twin)
+    answers = [play(order, "call", {"outcome": "busy"}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 422]
+    assert list(answers[2].json()["errors"]) == ["outcome"]
+    assert CallNote.objects.count() == 2
+
+
 def test_a_call_that_is_sent_again_with_its_key_is_noted_once(twin: Account, play: Callable[..., Any]) -> None:
     order = make_order(twin)
     for _ in range(2):

@@ -205,8 +205,9 @@ def test_a_larger_body_is_refused_before_it_is_read(api, size):
         order_body(items=[{**order_body()["items"][0], "attributes": {str(n): "" for n in range(60_000)}}]),
         order_body(items=[{**order_body()["items"][0], "product_name": "x" * 10_000}] * 100),
         {f"field{n}": n for n in range(50_000)},
+        order_body(notes="e" + "\u0301" * 4000 + "\u0316" * 3999),
     ],
-    ids=["200,000 items", "101 items", "60,000 attributes", "long names", "50,000 fields"],
+    ids=["200,000 items", "101 items", "60,000 attributes", "long names", "50,000 fields", "8,000 marks on a letter"],
 )
 def test_many_things_in_a_body_are_refused_for_little_more_than_reading_it_costs(api, body):
     text = json.dumps(body, separators=(",", ":")).encode()

@@ -61,6 +61,8 @@ class Front:
                 front.seen.append((trouble, self.headers["Idempotency-Key"]))
                 if trouble.isdigit():
                     return self._answer(int(trouble), {"Retry-After": "1"}, b"{}")
+                if trouble == "dated":  # as proxies may do it
+                    return self._answer(503, {"Retry-After": "Wed, 21 Oct 2037 07:28:00 GMT"}, b"{}")
                 passed = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
                 passed.request("POST", self.path, body, dict(self.headers.items()))
                 answer = passed.getresponse()
@@ -133,6 +135,17 @@ def test_orders_are_imported_once_through_all_troubles(shop: Callable[..., Any],
     assert troubled.seen == [
         ("503", "order-1042"), ("lost", "order-1042"), ("429", "order-1042"), ("", "order-1042"), ("", "order-1043"),
     ]  # fmt: skip
+
+
+def test_a_slow_line_and_a_dated_pause_are_no_end(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
+    account = AccountFactory()
+    troubled = front("408", "dated")
+
+    done = shop([order_body(external_id="1042")], troubled.url, new_key(account))
+
+    assert done.returncode == 0, done.stderr
+    assert Order.objects.get(account=account).external_id == "1042"
+    assert [trouble for trouble, _ in troubled.seen] == ["408", "dated", ""]
 
 
 def test_what_is_refused_is_told_and_not_sent_again(shop: Callable[..., Any], front: Callable[..., Front]) -> None:
@@ -291,3 +304,32 @@ def test_forgeries_and_old_recordings_are_refused(running: Running, secret_and_u
     assert running.post(body, {"Content-Type": "application/json"}) == 401
     assert running.post(body, good) == 200
     assert [kept["delivery"] for kept in running.kept()] == [id_]
+
+
+def test_half_a_line_of_before_makes_nothing_of_what_comes_after(running: Running, secret_and_url: Any) -> None:
+    _, secret, _ = secret_and_url
+    body, now = '{"event":"order.confirmed","data":{"customer_name":"سميرة"}}'.encode(), int(time.time())
+    ids = [str(uuid4()), str(uuid4())]
+    assert running.post(body, signed(secret, body, ids[0], now)) == 200
+    running.stop()
+    with running.store.open("ab") as store:
+        store.write('{"delivery":"of which the machine stopped","body":{"customer_name":"سم'.encode()[:-1])
+
+    running.start()
+    assert running.post(body, signed(secret, body, ids[1], now)) == 200
+    running.stop()
+    running.start()
+    assert [running.post(body, signed(secret, body, id_, now)) for id_ in ids] == [200, 200]
+
+    assert [kept["delivery"] for kept in running.kept()] == ids
+
+
+def test_who_goes_away_in_the_middle_takes_nothing_along(running: Running, secret_and_url: Any) -> None:
+    _, secret, _ = secret_and_url
+    body, id_ = b'{"event":"order.confirmed","data":{}}', str(uuid4())
+    with socket.create_connection(("127.0.0.1", running.port)) as gone:
+        gone.sendall(b"POST / HTTP/1.1\r\nHost: shop\r\nContent-Length: 100\r\n\r\nhalf")
+    time.sleep(0.3)
+
+    assert running.post(body, signed(secret, body, id_, int(time.time()))) == 200
+    assert running.process.poll() is None

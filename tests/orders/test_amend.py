@@ -181,6 +181,13 @@ def test_wilaya_and_commune_are_read_together(api, order):
     assert patch(api, order, customer_wilaya=16).json()["customer"]["wilaya"] == "16"
 
 
+def test_spaces_around_a_place_do_not_matter(api, order):
+    around = " " * 300
+    answer = patch(api, order, customer_wilaya=f"{around}Oran{around}", customer_commune=f"{around}Es Senia")
+    assert (answer.status_code, answer.json()["customer"]["commune_name"]) == (200, "Es Senia")
+    assert Order.objects.get().customer_wilaya == "Oran"
+
+
 def test_a_commune_that_lies_in_both_wilayas_stays(alice, api):
     order = make_order(alice, customer_wilaya="28", customer_commune="Bou Saâda")
     place = patch(api, order, customer_wilaya="68").json()["customer"]
@@ -202,6 +209,21 @@ def test_only_while_it_is_pending(api, order):
         answer = patch(api, order, **changes)
         assert (answer.status_code, answer.json()["error"]) == (422, "order_not_editable")
         assert answer.json()["message"].startswith("Already confirmed by Samira")
+
+
+def test_what_is_written_down_of_an_order_has_an_end(api, order, monkeypatch):
+    monkeypatch.setattr(editing, "MOST_EDITS", 3)
+    monkeypatch.setattr(editing, "FEW_CHANGES", 1)
+    for notes in ("a", "b"):
+        assert patch(api, order, notes=notes).status_code == 200
+    lines = [line["id"] for line in api.get(path(order)).json()["items"]]
+
+    answer = patch(api, order, notes="c", items=[order_line(quantity=1, product_name="Sac", unit_price=10)])
+
+    assert (answer.status_code, answer.json()["error"]) == (422, "order_not_editable")
+    assert patch(api, order, notes="b").status_code == 200, "nothing different is no change"
+    assert patch(api, order, notes="c").json()["edits"][-1]["new"] == "c"
+    assert [line["id"] for line in api.get(path(order)).json()["items"]] == lines
 
 
 def test_anothers_order_is_none(charlies_api, order):

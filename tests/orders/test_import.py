@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from psycopg import _queries
 
+from orders import serializers
 from orders.models import Order, OrderItem, StatusChange
 from tests.factories import ProductFactory, make_order, order_body
 from tests.harness.background import at_once
@@ -295,6 +296,18 @@ def test_an_unknown_wilaya_is_refused(api, wilaya):
 @pytest.mark.parametrize("commune", ["Oran", "3101", 3101, "Atlantis", 0, 16.5, True, [], {}])
 def test_a_commune_must_lie_in_the_wilaya(api, commune):
     assert errors(api.post(ORDERS, order_body(customer_commune=commune))).keys() == {"customer_commune"}
+
+
+def test_spaces_around_a_place_are_neither_looked_at_nor_kept(api):
+    caches = (serializers._wilaya, serializers._commune)
+    kept = []
+    for width in (0, 1, 300, 100_000):
+        around = " " * width
+        body = order_body(customer_wilaya=f"{around}alger{around}", customer_commune=f"{around}bab ezzouar{around}")
+        answer = api.post(ORDERS, body)
+        assert (answer.status_code, answer.json()["customer"]["commune"]) == (201, "1621"), width
+        kept.append([cache.cache_info().currsize for cache in caches])
+    assert kept == kept[:1] * 4, "one text, however it came"
 
 
 # --- Products ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry, User
 from orders import amending, editing, lifecycle
 from orders.models import CallNote, Order, OrderCount, OrderEdit, StatusChange
-from tests.factories import AgentFactory, UserFactory, make_order, order_body
+from tests.factories import AgentFactory, UserFactory, make_order, make_orders, order_body
 from webhooks import registry
 from webhooks.models import Delivery, Webhook
 
@@ -193,6 +193,24 @@ def test_places_stand_in_the_readers_script_first(language: str, first: str, ali
     text = browser.get(f"/account/orders/{order.id}", headers={"Accept-Language": language}).content.decode()
     both = sorted(("Bab El Oued", "باب الوادي"), key=text.index)
     assert both[0] == first
+
+
+def test_of_a_batch_the_orders_own_deliveries_are_read_alone(
+    alice: Account, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.created"])
+    order = make_orders(alice, [{}] * 50)[7]
+    assert StatusChange.objects.values("at").distinct().count() == 1
+    from_row, read = Delivery.from_db, list[Delivery]()
+
+    def noted(model: type[Delivery], *row: Any) -> Delivery:
+        read.append(from_row(*row))
+        return read[-1]
+
+    monkeypatch.setattr(Delivery, "from_db", classmethod(noted))
+    assert "/account/webhooks/deliveries/" in page(browser, of(order))
+
+    assert [str(order.id) in delivery.event.body for delivery in read] == [True]
 
 
 def test_a_deleted_webhooks_delivery_is_told_without_a_link(

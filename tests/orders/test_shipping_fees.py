@@ -46,6 +46,10 @@ def test_fees_are_set_by_any_spelling_and_read_by_code(api, charlies_api):
     assert data(charlies_api.get(FEES)) == []
 
 
+def test_spaces_around_a_wilaya_do_not_matter(api):
+    assert data(put(api, {"wilaya": f"{' ' * 300}Oran", "home": 600})) == [{"wilaya": "31", "home": 600, "desk": None}]
+
+
 def test_null_removes_one_what_is_not_sent_stays_and_others_are_left_alone(api):
     put(api, {"wilaya": "16", "home": 400, "desk": 250}, {"wilaya": "31", "home": 600}, {"wilaya": "25", "desk": 300})
 

@@ -201,6 +201,13 @@ def test_control_characters_and_broken_unicode_are_refused(api, place):
     assert not Order.objects.exists()
 
 
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in SHORT])
+def test_more_marks_on_a_letter_than_anybody_writes_are_refused(api, place):
+    change, shown = PLACES[place]
+    assert shown(api.post(ORDERS, order_body(**change("e" + "\u0301\u0316" * 40))).json())[0] == "é"
+    assert api.post(ORDERS, order_body(**change("e" + "\u0301\u0316" * 60))).status_code == 422
+
+
 @pytest.mark.parametrize("place", [place for place in PLACES if place not in MAY_BE_EMPTY])
 def test_text_that_nobody_can_see_is_empty(api, place):
     for text in EMPTY:

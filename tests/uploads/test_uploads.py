@@ -131,6 +131,14 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     assert chosen(theirs, send(theirs, csv_of([row()], header))) == {}
 
 
+def test_a_heading_of_marks_on_a_letter_keeps_no_worker_busy(browser: Client) -> None:
+    heading = "e" + "\u0301" * 60_000 + "\u0316" * 60_000
+    began = time.thread_time()
+    upload = send(browser, csv_of([[*row(), "x"]], [*HEADER, heading]))
+    assert time.thread_time() - began < 3, "seconds of a processor that no other thread of the worker gets"
+    assert (upload.status, len(upload.titles[-1])) == (Status.MATCHING, 200)
+
+
 def test_of_columns_with_one_heading_the_same_is_meant_again(browser: Client) -> None:
     header = [*HEADER[:-1], "Prix", "Prix"]
     upload = send(browser, csv_of([[*row("A1"), "1900"]], header))

@@ -137,6 +137,24 @@ def test_what_was_left_over_when_it_was_turned_off_is_not_sent_when_it_is_turned
     assert statuses(webhook) == {"dropped": 5}
 
 
+def test_what_was_left_over_is_dropped_while_nobody_waits_for_the_webhook(
+    alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(alice, 5)
+    monkeypatch.setattr(registry, "DROP_SECONDS", -1)
+    registry.change(alice.id, webhook.id, {"is_active": False})
+    drop, dropped = registry._drop_pending, list[tuple[bool, int]]()
+
+    def noted(webhook_id: UUID, **more: Any) -> int:
+        dropped.append((connection.in_atomic_block, drop(webhook_id, **more)))
+        return dropped[-1][1]
+
+    monkeypatch.setattr(registry, "_drop_pending", noted)
+    registry.change(alice.id, webhook.id, {"is_active": True})
+
+    assert dropped == [(False, 5), (True, 0)]
+
+
 def test_what_is_left_over_of_one_that_is_off_is_dropped_by_beat(
     alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

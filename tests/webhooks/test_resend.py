@@ -90,6 +90,17 @@ def test_a_dropped_one_is_gone(api, webhook, delivery_of):
     assert engine.resend([delivery.id]) == []
 
 
+def test_one_that_was_dropped_with_its_webhook_off_says_how_it_is_sent(api, webhook, delivery_of):
+    delivery = delivery_of(webhook, "dropped")
+
+    answer = api.post(path(delivery))
+
+    assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
+    assert "recover" in answer.json()["errors"]["status"][0]
+    delivery.refresh_from_db()
+    assert delivery.status == "dropped"
+
+
 def closing(call, *args):
     """Calls it in a thread that leaves no connection behind."""
     try:
