@@ -20,7 +20,8 @@ from codservice.accounts.models import Account
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def script(request: HttpRequest, account: Account) -> HttpResponse:
-    """By POST what is written is saved, or with `preview` shown alone."""
+    """The live account's, in test mode too. By POST what is written is saved, or with `preview` shown alone."""
+    account = request.live_account  # type: ignore[attr-defined]
     kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     texts = {"fr": kept.script_fr, "ar": kept.script_ar}
     form = ScriptForm(instance=kept)
