@@ -264,7 +264,7 @@ def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data:
         if deed == ASSIGN:
             done, called = decisions.assign(ids, to=data["to"], seen_at=seen_at, supervisor=supervisor)
         else:
-            done = decisions.requeue(ids, supervisor=supervisor)
+            done = decisions.requeue(ids, supervisor=supervisor, seen_at=seen_at)
         gone = len(ids) - done - called
         said = {"": done, _("Somebody is calling this customer."): called, _CHANGED().message: gone}
         return chain.from_iterable([why] * count for why, count in said.items())

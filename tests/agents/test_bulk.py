@@ -367,3 +367,20 @@ def test_an_order_that_was_called_after_the_look_stays_as_it_is(
     assert (order.status, order.call_state, order.call_due_at, order.callback_agent) == became
     assert any("1 order stays as it is" in each for each in said)
     assert Order.objects.filter(id__in=others).exclude(status="pending_confirmation", callback_agent=None).count() == 3
+
+
+def test_what_an_agent_hands_over_after_the_look_still_waits_for_a_supervisor(
+    orders: list[Order], browser: Client, agent: User
+) -> None:
+    """Nobody who pressed the button had seen it."""
+    Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW)
+    query = {"every": "1", "call": "review"}
+    seen_at = look(browser, "requeue", **query).context["seen_at"]
+    called(orders[1], agent, CallNote.Outcome.HANDED_OVER, note="Asks for somebody in charge")
+
+    said = pressed(browser, seen_at, "requeue", **query)
+
+    assert said[0] == "1 order is back in the queue."
+    assert said[1].startswith("1 order stays as it is: The order has been changed since")
+    states = Order.objects.order_by("id").values_list("call_state", flat=True)
+    assert list(states)[:2] == ["retry", "review"]
