@@ -308,6 +308,17 @@ def test_the_chosen_ones_are_downloaded_with_their_merchants(
     assert len(b"".join(chosen).decode().strip().splitlines()) == 2
 
 
+def test_a_file_is_whole_or_none(orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "MOST", 3)
+    refused = browser.get(BULK, {"deed": "export", "every": "1", "status": "all"})
+    assert refused.url == f"{LIST}?status=all"
+    (said,) = browser.get(refused.url).context["messages"]
+    assert str(said).startswith("A file has 3 orders at most")
+    monkeypatch.setattr(bulk, "MOST", 4)
+    lines = b"".join(browser.get(BULK, {"deed": "export", "every": "1"})).decode().strip().splitlines()
+    assert len(lines) == 5
+
+
 # --- Cost --------------------------------------------------------------------------------------------------------
 
 
