@@ -273,12 +273,22 @@ def test_the_log_names_who_canceled_alone(alice: Account, browser: Client, agent
     assert not SecurityEntry.objects.filter(action="order_canceled").exists()
 
 
+def test_who_comes_too_late_is_told_in_their_language(alice: Account, browser: Client, agent: User) -> None:
+    order = make_order(alice)
+    canceled = lifecycle.cancel(order.id, actor=Actor.of_user(agent))
+    browser.cookies["django_language"] = "fr"
+    cancel(browser, order)
+    when = f"{canceled.canceled_at:%H:%M UTC le %Y-%m-%d}"
+    assert f"par Samira à {when}." in page(browser, of(order))
+
+
 @pytest.mark.parametrize("reason", ["x" * 501, "a\x00b"])
 def test_an_unusable_reason_cancels_nothing(reason: str, alice: Account, browser: Client) -> None:
     order = make_order(alice)
     answer = cancel(browser, order, reason=reason)
     assert answer.status_code == 422
     assert 'class="problem"' in answer.content.decode()
+    assert answer.context["reason"] == reason, "what was typed is there to be mended"
     order.refresh_from_db()
     assert order.status == "pending_confirmation"
 
