@@ -210,20 +210,21 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown = get_object_or_404(Order, id=id, account=account)
     if request.method != "POST":
         return render(request, "orders/cancel.html", {"order": shown}) if _may_cancel(shown) else _back(id)
-    version = request.POST.get("version", "")
+    version, reason = request.POST.get("version", ""), request.POST.get("reason", "")
     try:
         with transaction.atomic():
             lifecycle.cancel(
                 id,
                 account_id=account.id,
                 actor=Actor.of_holder(request.user),
-                reason=read_cancel({"reason": request.POST.get("reason", "")}),
+                reason=read_cancel({"reason": reason}),
                 seen_version=int(version) if version.isdecimal() and len(version) < 10 else 0,
             )
             note_order(Action.ORDER_CANCELED, account, id)
     except Invalid as error:
         sentences = [sentence for each in error.errors.values() for sentence in each]
-        return render(request, "orders/cancel.html", {"order": shown, "errors": sentences}, status=422)
+        context = {"order": shown, "errors": sentences, "reason": reason}
+        return render(request, "orders/cancel.html", context, status=422)
     except Refused as refused:
         messages.error(request, refused.message)
     else:
