@@ -17,7 +17,7 @@ from django.utils import translation
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from kombu.exceptions import OperationalError
 
-from codservice.accounts import team
+from codservice.accounts import tasks, team
 from codservice.accounts.models import Account, ApiKey, Invitation, Membership, SecurityEntry, User
 from codservice.accounts.tasks import send_invitation
 from codservice.celery import app
@@ -224,8 +224,27 @@ def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, set
     for _ in range(40):
         holder.post(again)
     assert len(mail.outbox) == 5, "of one address"
+    assert b"new_password1" in Client().get(link()).content, "the last of them works"
     assert invite(holder, "second@example.com").status_code == 429
     assert Invitation.objects.count() == 1
+
+
+def test_an_invitation_that_is_sent_again_while_a_mail_goes_out_is_mailed_a_link_that_works(
+    alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
+    send = tasks.send_mail
+
+    def slowly(*args: Any, **kwargs: Any) -> None:
+        send(*args, **kwargs)
+        team.invite_again(alice.id, invitation.id)  # pressed meanwhile
+
+    monkeypatch.setattr(tasks, "send_mail", slowly)
+    send_invitation(str(invitation.id), host="testserver")
+    monkeypatch.setattr(tasks, "send_mail", send)
+    send_invitation(str(invitation.id), host="testserver")
+    assert len(mail.outbox) == 2
+    assert b"new_password1" in Client().get(link()).content
 
 
 def test_without_a_broker_it_says_so_and_keeps_the_invitation(
