@@ -8,12 +8,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db.models.signals import post_init
 from django.test import Client
 from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry, User
-from orders import amending, editing, lifecycle
+from orders import amending, editing, importing, lifecycle
 from orders.models import CallNote, Order, OrderCount, OrderEdit, StatusChange
 from tests.factories import AgentFactory, UserFactory, make_order, order_body
 from webhooks import registry
@@ -162,6 +163,24 @@ def test_an_order_tells_all_that_happened_to_it(
     happened = [text.index(f"<strong>{what}</strong>") for what in ("Confirmed", "Changed", "No answer", "Arrived")]
     assert happened == sorted(happened), "the newest comes first"
     assert OrderEdit.objects.filter(order=order).count() == 3
+
+
+def test_of_orders_that_came_at_once_a_page_reads_what_was_told_of_its_own(alice: Account, browser: Client) -> None:
+    registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.created"])
+    bodies = [order_body(external_id=f"N{number}", total_amount="4500.50") for number in range(20)]
+    importing.import_orders(alice.id, bodies, actor=Actor(Role.API, "A file"))
+    assert Delivery.objects.values("created_at").distinct().count() == 1
+    read = []
+
+    def note(instance: Delivery, **kwargs: Any) -> None:
+        read.append(instance)
+
+    post_init.connect(note, sender=Delivery)
+    try:
+        page(browser, of(Order.objects.get(external_id="N7")))
+    finally:
+        post_init.disconnect(note, sender=Delivery)
+    assert len(read) == 1
 
 
 def test_an_order_tells_how_it_is_delivered_and_what_its_merchant_changed(alice: Account, browser: Client) -> None:
