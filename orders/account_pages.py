@@ -39,7 +39,7 @@ from orders.export import COLUMNS, batches
 from orders.filters import OrderFilter
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
-from webhooks.models import Delivery
+from webhooks.models import Delivery, Event
 
 
 class SearchForm(forms.Form):
@@ -156,10 +156,13 @@ class Entry:
 
 def timeline(order: Order) -> list[Entry]:
     """All that happened to the order, newest first: five statements, however much it is."""
-    changes = list(order.status_changes.order_by("at", "id"))
+    changes = list(order.status_changes.order_by("-at", "-id"))  # two may have one time: shipped and delivered at once
     told = _deliveries(order, [change.at for change in changes])
-    entries = [Entry(change.at, change=change, deliveries=told[change.at]) for change in changes]
-    entries += [Entry(call.created_at, call=call) for call in order.call_notes.order_by("created_at", "id")]
+    entries = [
+        Entry(change.at, change=change, deliveries=told[change.at, _TOLD[Status(change.to_status)]])
+        for change in changes
+    ]
+    entries += [Entry(call.created_at, call=call) for call in order.call_notes.order_by("-created_at", "-id")]
     edits: dict[datetime, list[OrderEdit]] = defaultdict(list)
     for edit in order.edits.order_by("at", "id"):
         edits[edit.at].append(edit)
@@ -167,20 +170,23 @@ def timeline(order: Order) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.at, reverse=True)
 
 
-def _deliveries(order: Order, times: list[datetime]) -> dict[datetime, list[Delivery]]:
-    """The deliveries that tell of the order's moves, by the moves' times.
+_TOLD = {Status.PENDING: Event.Kind.ORDER_CREATED} | {move.to: move.event for move in Order.MOVES.values()}
+
+
+def _deliveries(order: Order, times: list[datetime]) -> dict[tuple[datetime, str], list[Delivery]]:
+    """The deliveries that tell of the order's moves, by the moves' times and kinds.
 
     An event has the time of its move, to the microsecond, and the log's index finds a webhook's deliveries of that
     time. Orders of one file or batch have moved in that very microsecond, by the hundred: the body says whose it is,
     and those that do not name the order stay in the database.
     """
-    found: dict[datetime, list[Delivery]] = defaultdict(list)
+    found: dict[tuple[datetime, str], list[Delivery]] = defaultdict(list)
     deliveries = Delivery.objects.filter(
         webhook__account_id=order.account_id, created_at__in=times, event__body__contains=str(order.id)
     )
     for delivery in _without_secrets(deliveries).order_by("id"):
         if json.loads(delivery.event.body).get("data", {}).get("id") == str(order.id):
-            found[delivery.created_at].append(delivery)
+            found[delivery.created_at, delivery.event.kind].append(delivery)
     return found
 
 

@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry, User
-from orders import amending, editing, importing, lifecycle
-from orders.models import CallNote, Order, OrderCount, OrderEdit, StatusChange
+from orders import amending, editing, importing, lifecycle, shipments
+from orders.account_pages import timeline
+from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
 from tests.factories import AgentFactory, UserFactory, make_order, order_body
 from webhooks import registry
 from webhooks.models import Delivery, Webhook
@@ -163,6 +164,22 @@ def test_an_order_tells_all_that_happened_to_it(
     happened = [text.index(f"<strong>{what}</strong>") for what in ("Confirmed", "Changed", "No answer", "Arrived")]
     assert happened == sorted(happened), "the newest comes first"
     assert OrderEdit.objects.filter(order=order).count() == 3
+
+
+def test_moves_of_one_moment_stand_in_their_order_each_with_what_was_told_of_it(
+    alice: Account, agent: User, browser: Client
+) -> None:
+    """A courier says that an order is delivered which nobody had noted as shipped."""
+    registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.shipped", "order.delivered"])
+    order = make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    shipments.record([shipments.Shipment(Status.DELIVERED, order_id=order.id)], actor=Actor.of_command("courier"))
+    moves = [entry for entry in timeline(order) if entry.change]
+    assert [entry.change.to_status for entry in moves if entry.change] == [
+        "delivered", "shipped", "confirmed", "pending_confirmation",
+    ]  # fmt: skip
+    told = [[delivery.event.kind for delivery in entry.deliveries] for entry in moves]
+    assert told == [["order.delivered"], ["order.shipped"], [], []]
 
 
 def test_of_orders_that_came_at_once_a_page_reads_what_was_told_of_its_own(alice: Account, browser: Client) -> None:
