@@ -244,6 +244,7 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
             able.append(row)
     done, supervisor = 0, request.user
     if deed == ASSIGN:
+        able.sort(key=lambda row: row.call_state == CallState.CALLBACK)  # or a second press took what the first gave
         left[_("More than %(most)d at once.") % {"most": MOST_ASSIGNED}] += len(able[MOST_ASSIGNED:])
         able = able[:MOST_ASSIGNED]
     for start in range(0, len(able), STEP):

@@ -268,6 +268,16 @@ def test_nobody_is_given_more_than_a_days_work(
     ]  # fmt: skip
 
 
+def test_another_press_gives_another_agent_the_next_orders(
+    orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST_ASSIGNED", 2)
+    for to in (agent, colleague):
+        press(browser, "assign", {"to": str(to.id)}, every="1")
+    given = Order.objects.order_by("id").values_list("callback_agent", flat=True)
+    assert list(given) == [agent.id, agent.id, colleague.id, colleague.id]
+
+
 def test_orders_go_only_to_who_calls(orders: list[Order], alice: Account, agent: User, browser: Client) -> None:
     seen_at = look(browser, "assign", every="1").context["seen_at"]
     agent.is_active = False
