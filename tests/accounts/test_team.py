@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from django.core import mail
 from django.core.management import CommandError, call_command
-from django.db import connections
+from django.db import connections, transaction
 from django.db.models.functions import Now
 from django.test import Client
 from django.utils import translation
@@ -23,6 +24,7 @@ from codservice.accounts.tasks import send_invitation
 from codservice.celery import app
 from tests import factories
 from tests.harness.background import PATIENCE
+from tests.harness.database import wait_for_lock
 from webhooks.models import Webhook
 
 TEAM, PASSWORD, NEW = "/account/team", "correct horse", "battery staple 9"
@@ -149,6 +151,29 @@ def test_what_is_kept_opens_nothing(alice: Account, holder: Client, django_asser
     for guess in ("x", digest.hex(), token[:-1] + "!", token.partition(":")[0], "a" * 43 + ":b"):
         with django_assert_num_queries(0):
             assert b"does not work any more" in Client().get(f"/account/invitation/{guess}").content
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("deed", ["again", "withdraw"])
+def test_an_invitation_that_somebody_else_is_just_withdrawing_is_not_found(
+    deed: str, alice: Account, holder: Client
+) -> None:
+    """Or the same person, who has pressed twice."""
+    invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
+
+    def press() -> int:
+        try:
+            return holder.post(f"/account/invitations/{invitation.id}/{deed}").status_code
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            team.withdraw(alice.id, invitation.id)
+            second = pool.submit(press)
+            wait_for_lock()
+        assert second.result(PATIENCE) == 404
+    assert mail.outbox == []
 
 
 def test_a_closed_account_lets_nobody_in(alice: Account, holder: Client) -> None:
