@@ -5,7 +5,6 @@ from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -32,7 +31,7 @@ from codservice.days import ALGIERS
 from codservice.errors import Invalid, Refused
 from codservice.files.downloads import table_answer
 from codservice.long_lists import NewestFirst
-from codservice.searches import one_at_a_time
+from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
 from orders import lifecycle, phones
 from orders.export import COLUMNS, batches
@@ -107,7 +106,7 @@ def _given(request: HttpRequest) -> dict[str, str]:
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
     """The orders that the list's filters leave, all of them, oldest first, as CSV or XLSX in constant memory."""
     given = _given(request)
-    around = partial(one_at_a_time, account.id) if "q" in given else nullcontext
+    around = batch_by_batch(account.id) if "q" in given else nullcontext
     try:
         mine = Order.objects.filter(account=account)
         with around():
