@@ -1,6 +1,7 @@
 """The account's page of its calling rules: when and how often its customers are called, within the bounds of the
 settings, and in words what comes of it."""
 
+from copy import copy
 from datetime import time
 from typing import Any
 
@@ -59,14 +60,16 @@ class MerchantsRulesForm(HoursForm):
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
+    """The live account's, in test mode too: calls of test orders are planned by them (`agents.rehearsal`)."""
+    account = request.live_account  # type: ignore[attr-defined]
     kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     said = {"rules": kept, "days_off": [name for day, name in DAYS if day in kept.days_off]}
     form: Any
     if request.method == "POST":
-        form = MerchantsRulesForm(request.POST, instance=CallingRules(account=account))
+        form = MerchantsRulesForm(request.POST, instance=copy(kept))  # whose own words say what holds now
         if form.is_valid():
             with transaction.atomic():
-                CallingRules.objects.update_or_create(account=account, defaults=form.cleaned_data)
+                CallingRules.objects.update_or_create(account=account, defaults=form.changes)
                 security_log.note(security_log.Action.RULES, target=account.name, account_id=account.id)
             messages.success(request, _("Your calling rules are saved."))
             return redirect("account-calling")

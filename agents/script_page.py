@@ -20,17 +20,18 @@ from codservice.accounts.models import Account
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def script(request: HttpRequest, account: Account) -> HttpResponse:
-    """By POST what is written is saved, or with `preview` shown alone."""
+    """The live account's, in test mode too. By POST what is written is saved, or with `preview` shown alone."""
+    account = request.live_account  # type: ignore[attr-defined]
     kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     texts = {"fr": kept.script_fr, "ar": kept.script_ar}
     form = ScriptForm(instance=kept)
     if request.method == "POST":
-        form = ScriptForm(request.POST, instance=CallingRules(account=account))
+        form = ScriptForm(request.POST, instance=kept)
         if form.is_valid():
             said = form.cleaned_data
             if "preview" not in request.POST:
                 with transaction.atomic():
-                    CallingRules.objects.update_or_create(account=account, defaults=said)
+                    CallingRules.objects.update_or_create(account=account, defaults=form.changes)
                     security_log.note(security_log.Action.SCRIPT, target=account.name, account_id=account.id)
                 messages.success(request, _("Agents read it from the next call on."))
                 return redirect("account-script")

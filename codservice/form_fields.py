@@ -1,12 +1,13 @@
 """Fields of Django's forms over `codservice.values`: those of the API's filters, then those in which people write."""
 
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
 from django import forms
 from django.core.signing import BadSignature, Signer
+from django.db.models import Model
 from django.forms.utils import flatatt
 from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
@@ -127,15 +128,39 @@ class SinceShown(forms.Form):
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
 
-    def __init__(self, data: Any = None, *, initial: dict[str, Any]) -> None:
+    def __init__(self, data: Any = None, *args: Any, initial: dict[str, Any], **kwargs: Any) -> None:
         if data is not None:
             with suppress(BadSignature):
                 initial = _SEEN.unsign_object(data.get("seen", ""))
-        super().__init__(data, initial=initial | {"seen": _SEEN.sign_object(initial, compress=True)})
+        seen = {"seen": _SEEN.sign_object(initial, compress=True)}
+        super().__init__(data, *args, initial=initial | seen, **kwargs)
 
     @cached_property
     def changed_data(self) -> list[str]:
         return [name for name in super().changed_data if name != "seen"]
+
+
+class RowSinceShown(SinceShown, forms.ModelForm):
+    """The same of a row, which is `kept` so by now: what the person left alone is judged and written as it is kept."""
+
+    def __init__(self, data: Any = None, *args: Any, instance: Model, **kwargs: Any) -> None:
+        self.kept = forms.model_to_dict(instance, self._meta.fields)
+        shown = {name: self.base_fields[name].prepare_value(value) for name, value in self.kept.items()}
+        shown |= {name: value.isoformat() for name, value in shown.items() if isinstance(value, time)}
+        super().__init__(data, *args, initial=shown, instance=instance, **kwargs)
+        for name in self.initial.keys() & self.fields.keys():
+            if isinstance(field := self.fields[name], forms.TimeField):
+                self.initial[name] = field.to_python(self.initial[name])
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        data.update({name: self.kept[name] for name in data.keys() & self.kept.keys() - set(self.changed_data)})
+        return data
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What the person changed, of a form that is valid."""
+        return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
 class LongSelect(forms.Select):

@@ -1,8 +1,10 @@
 """Searches for a part of a text may look at every row of an account: how much of them it gets at a time."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, repeat
 from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
@@ -12,6 +14,7 @@ from psycopg.errors import QueryCanceled
 from codservice.errors import Invalid, Refused
 
 SEARCH_SECONDS = 2  # of a statement; all others have 30 and more
+PATIENCE = 5.0  # seconds for which a file that is being sent waits for another search to be over
 
 
 class StillSearching(Refused):
@@ -24,27 +27,40 @@ class StillSearching(Refused):
 
 
 @contextmanager
-def one_at_a_time(account_id: UUID) -> Iterator[None]:
+def one_at_a_time(account_id: UUID, *, patience: float = 0) -> Iterator[None]:
     """A search of the account by `q`, in a transaction, whose statements take SEARCH_SECONDS at most.
 
-    Raises StillSearching while there is another one, in whatever process, and Invalid when it takes too long.
+    Raises StillSearching while there is another one, in whatever process, for more than `patience` seconds, and Invalid
+    when it takes too long.
     """
     number = int.from_bytes(hashlib.sha256(f"search {account_id}".encode()).digest()[:8], signed=True)
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
-                cursor.execute(
-                    "SELECT pg_try_advisory_xact_lock(%s), set_config('statement_timeout', %s, true),"
-                    # How many rows a text is in decides the way to them: a plan for any text is one for none.
-                    " set_config('plan_cache_mode', 'force_custom_plan', true)",
-                    [number, f"{SEARCH_SECONDS}s"],
-                )
-                (is_ours, *_settings) = cursor.fetchone()
-            if not is_ours:
-                raise StillSearching
+                deadline = time.monotonic() + patience
+                while True:
+                    cursor.execute(
+                        "SELECT pg_try_advisory_xact_lock(%s), set_config('statement_timeout', %s, true),"
+                        # How many rows a text is in decides the way to them: a plan for any text is one for none.
+                        " set_config('plan_cache_mode', 'force_custom_plan', true)",
+                        [number, f"{SEARCH_SECONDS}s"],
+                    )
+                    (is_ours, *_settings) = cursor.fetchone()
+                    if is_ours:
+                        break
+                    if time.monotonic() >= deadline:
+                        raise StillSearching
+                    time.sleep(0.05)
             yield
     except OperationalError as error:
         if not isinstance(error.__cause__, QueryCanceled):
             raise
         said = _("The search takes too long: search for a longer part, or in fewer days or statuses.")
         raise Invalid({"q": [said]}) from None
+
+
+def batch_by_batch(account_id: UUID) -> Callable[[], AbstractContextManager[None]]:
+    """`one_at_a_time` for each batch of a file: the first is refused while there is another search, and those after it,
+    when half of the file is sent, wait for its end."""
+    patience = chain([0.0], repeat(PATIENCE))
+    return lambda: one_at_a_time(account_id, patience=next(patience))

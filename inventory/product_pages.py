@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from decimal import Decimal
-from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -29,7 +28,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import AmountField, FreeText, Words
-from codservice.searches import one_at_a_time
+from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
 from inventory import catalog, product_files, stock
 from inventory.filters import ProductFilter
@@ -202,7 +201,7 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
     """The products that the list's filters leave, all of them, as CSV or XLSX in constant memory: a file that the page
     of uploads takes again."""
     given, mine = _given(request), _mine(request, account)[0]
-    around = partial(one_at_a_time, account.id) if "q" in given else nullcontext
+    around = batch_by_batch(account.id) if "q" in given else nullcontext
     try:
         found = product_files.rows(ProductFilter(given, mine).read(), around=around)
         first = next(found)

@@ -5,7 +5,6 @@ from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -31,14 +30,14 @@ from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
 from codservice.files.downloads import table_answer
 from codservice.long_lists import NewestFirst
-from codservice.searches import one_at_a_time
+from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
 from orders import lifecycle, phones
 from orders.export import COLUMNS, batches, shown
 from orders.filters import OrderFilter
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
-from webhooks.models import Delivery
+from webhooks.models import Delivery, Event
 
 
 class SearchForm(forms.Form):
@@ -106,7 +105,7 @@ def _given(request: HttpRequest) -> dict[str, str]:
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
     """The orders that the list's filters leave, all of them, oldest first, as CSV or XLSX in constant memory."""
     given = _given(request)
-    around = partial(one_at_a_time, account.id) if "q" in given else nullcontext
+    around = batch_by_batch(account.id) if "q" in given else nullcontext
     try:
         mine = Order.objects.filter(account=account)
         with around():
@@ -150,10 +149,13 @@ class Entry:
 
 def timeline(order: Order) -> list[Entry]:
     """All that happened to the order, newest first: five statements, however much it is."""
-    changes = list(order.status_changes.order_by("at", "id"))
+    changes = list(order.status_changes.order_by("-at", "-id"))  # two may have one time: shipped and delivered at once
     told = _deliveries(order, [change.at for change in changes])
-    entries = [Entry(change.at, change=change, deliveries=told[change.at]) for change in changes]
-    entries += [Entry(call.created_at, call=call) for call in order.call_notes.order_by("created_at", "id")]
+    entries = [
+        Entry(change.at, change=change, deliveries=told[change.at, _TOLD[Status(change.to_status)]])
+        for change in changes
+    ]
+    entries += [Entry(call.created_at, call=call) for call in order.call_notes.order_by("-created_at", "-id")]
     edits: dict[datetime, list[OrderEdit]] = defaultdict(list)
     for edit in order.edits.order_by("at", "id"):
         edits[edit.at].append(edit)
@@ -161,19 +163,23 @@ def timeline(order: Order) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.at, reverse=True)
 
 
-def _deliveries(order: Order, times: list[datetime]) -> dict[datetime, list[Delivery]]:
-    """The deliveries that tell of the order's moves, by the moves' times.
+_TOLD = {Status.PENDING: Event.Kind.ORDER_CREATED} | {move.to: move.event for move in Order.MOVES.values()}
+
+
+def _deliveries(order: Order, times: list[datetime]) -> dict[tuple[datetime, str], list[Delivery]]:
+    """The deliveries that tell of the order's moves, by the moves' times and kinds.
 
     An event has the time of its move, to the microsecond, and the log's index finds a webhook's deliveries of that
-    time. Other orders may have moved in that very microsecond, such as all of a batch: the body says whose it is.
+    time. Orders of one file or batch have moved in that very microsecond, by the hundred: the body says whose it is,
+    and those that do not name the order stay in the database.
     """
-    found: dict[datetime, list[Delivery]] = defaultdict(list)
+    found: dict[tuple[datetime, str], list[Delivery]] = defaultdict(list)
     deliveries = Delivery.objects.filter(
         webhook__account_id=order.account_id, created_at__in=times, event__body__contains=str(order.id)
     )
     for delivery in _without_secrets(deliveries).order_by("id"):
         if json.loads(delivery.event.body).get("data", {}).get("id") == str(order.id):
-            found[delivery.created_at].append(delivery)
+            found[delivery.created_at, delivery.event.kind].append(delivery)
     return found
 
 
@@ -206,20 +212,21 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown = get_object_or_404(Order, id=id, account=account)
     if request.method != "POST":
         return render(request, "orders/cancel.html", {"order": shown}) if _may_cancel(shown) else _back(id)
-    version = request.POST.get("version", "")
+    version, reason = request.POST.get("version", ""), request.POST.get("reason", "")
     try:
         with transaction.atomic():
             lifecycle.cancel(
                 id,
                 account_id=account.id,
                 actor=Actor.of_holder(request.user),
-                reason=read_cancel({"reason": request.POST.get("reason", "")}),
+                reason=read_cancel({"reason": reason}),
                 seen_version=int(version) if version.isdecimal() and len(version) < 10 else 0,
             )
             note_order(Action.ORDER_CANCELED, account, id)
     except Invalid as error:
         sentences = [sentence for each in error.errors.values() for sentence in each]
-        return render(request, "orders/cancel.html", {"order": shown, "errors": sentences}, status=422)
+        context = {"order": shown, "errors": sentences, "reason": reason}
+        return render(request, "orders/cancel.html", context, status=422)
     except Refused as refused:
         messages.error(request, refused.message)
     else:

@@ -393,7 +393,8 @@ def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> Alr
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
         return refusal(_("This cannot be done to an order that is %(status)s.") % said(order))
-    who = {**said(order), "who": last.actor, "when": f"{last.at:%H:%M UTC on %Y-%m-%d}"}
+    when = _("%(time)s on %(date)s") % {"time": f"{last.at:%H:%M} UTC", "date": f"{last.at:%Y-%m-%d}"}
+    who = {**said(order), "who": last.actor, "when": when}
     return refusal(_("Already %(status)s by %(who)s at %(when)s.") % who)
 
 

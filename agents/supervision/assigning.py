@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from agents.console import show
 from agents.desk import assignment
 from agents.models import Assignment, Language
-from agents.supervision import for_supervisors, minding
+from agents.supervision import for_supervisors, minding, moves
 from codservice.accounts.models import Account
 
 MOST = 200  # merchants of one agent; whoever serves more serves all
@@ -59,7 +59,9 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
         assignment.assign(agent, merchants=data["merchants"], languages=data["languages"])
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": agent.display_name})
         return redirect("admin:person", user_id)
-    chosen = form.cleaned_data.get("merchants", set()) if form.is_bound else rule.merchants
+    # As they were sent: of a choice that is refused the rest stays chosen, since none means all.
+    sent = {id_ for text in request.POST.getlist("merchants") if (id_ := moves.as_uuid(text))}
+    chosen = sent if form.is_bound else rule.merchants
     typed = request.POST.get("q", "").strip()[:100].replace("\0", "")
     known = form.fields["merchants"].queryset.order_by("name", "id")
     return show(

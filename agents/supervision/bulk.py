@@ -27,6 +27,7 @@ from agents.console import show
 from agents.desk import decisions, telling
 from agents.desk.forms import MAX_DETAILS
 from agents.supervision import for_supervisors, moves
+from agents.templatetags.console_tags import counted
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.errors import Refused
@@ -147,15 +148,22 @@ def page(request: HttpRequest) -> HttpResponseBase:
         messages.warning(request, _("Choose at least one order."))
         return redirect(_list(query))
     is_more = len(rows) > MOST
-    rows = rows[:MOST]
     if deed == EXPORT:
-        return _download(request, rows)
+        return _too_many(request, query) if is_more else _download(request, rows)
+    rows = rows[:MOST]
     form = FORMS.get(deed, NoForm)(request.POST or None)
     if request.method == "POST" and (seen_at := _moment(request.POST.get("seen_at", ""))) and form.is_valid():
         rows = [row for row in rows if row.created_at <= seen_at]
         _do(request, deed, rows, seen_at, form.cleaned_data)
         return redirect(_list(query))
     return _show(request, deed, rows, form, is_more=is_more, back=_list(query))
+
+
+def _too_many(request: HttpRequest, query: QueryDict) -> HttpResponse:
+    """Of a file nobody sees that there is more, and who comes again is given the same orders."""
+    text = _("A file has %(most)s orders at most, and the filter finds more: choose fewer days, or one merchant.")
+    messages.warning(request, text % {"most": counted(MOST)})
+    return redirect(_list(query))
 
 
 def _filter(request: HttpRequest) -> QueryDict:
@@ -235,6 +243,7 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
             able.append(row)
     done, supervisor = 0, request.user
     if deed == ASSIGN:
+        able.sort(key=lambda row: row.call_state == CallState.CALLBACK)  # or a second press took what the first gave
         left[_("More than %(most)d at once.") % {"most": MOST_ASSIGNED}] += len(able[MOST_ASSIGNED:])
         able = able[:MOST_ASSIGNED]
     for start in range(0, len(able), STEP):
@@ -263,7 +272,7 @@ def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data:
         if deed == ASSIGN:
             done, called = decisions.assign(ids, to=data["to"], seen_at=seen_at, supervisor=supervisor)
         else:
-            done = decisions.requeue(ids, supervisor=supervisor)
+            done = decisions.requeue(ids, supervisor=supervisor, seen_at=seen_at)
         gone = len(ids) - done - called
         said = {"": done, _("Somebody is calling this customer."): called, _CHANGED().message: gone}
         return chain.from_iterable([why] * count for why, count in said.items())

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.dates import WEEKDAYS
+from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -17,16 +18,17 @@ from agents.desk import scripts
 from agents.models import CallingRules
 from agents.supervision import for_supervisors
 from codservice.accounts.models import Account
-from codservice.form_fields import FreeText
+from codservice.form_fields import FreeText, RowSinceShown
 from codservice.long_lists import BoundedPaginator
 
 PER_PAGE = 50
+HOURS = {"opens_at", "closes_at"}
 MAX_SCRIPT = CallingRules._meta.get_field("script_fr").max_length
 # ISO weekdays as Algeria's calendars show them, from Sunday on. Django counts from Monday, which is 0.
 DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
 
 
-class HoursForm(forms.ModelForm):
+class HoursForm(RowSinceShown):
     """When and how often: what merchants may set too (`agents.calling_page`)."""
 
     days_off = forms.TypedMultipleChoiceField(
@@ -48,6 +50,12 @@ class HoursForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, label_suffix="", **kwargs)
 
+    @cached_property
+    def changed_data(self) -> list[str]:
+        """The hours are one thing: who changes when they begin means them to end as the page said."""
+        changed = set(super().changed_data)
+        return list(changed | HOURS if changed & HOURS else changed)
+
     def clean_days_off(self) -> list[int]:
         days = sorted(self.cleaned_data["days_off"])
         if len(days) == len(DAYS):
@@ -65,7 +73,7 @@ class HoursForm(forms.ModelForm):
         """Said above, field by field; the database holds them still."""
 
 
-class ScriptForm(forms.ModelForm):
+class ScriptForm(RowSinceShown):
     """What agents say on the phone: merchants write it too (`agents.script_page`)."""
 
     script_fr = FreeText(label=gettext_lazy("What agents say, in French"), required=False, max_length=MAX_SCRIPT)
@@ -105,7 +113,7 @@ def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
     rules = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     form = RulesForm(request.POST or None, instance=rules)
     if request.method == "POST" and form.is_valid():
-        form.save()
+        CallingRules.objects.update_or_create(account=account, defaults=form.changes)
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": account.name})
         return redirect("admin:rules")
     title = _("Calling rules of %(name)s") % {"name": account.name}

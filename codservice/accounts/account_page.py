@@ -6,8 +6,8 @@ from typing import Any, Concatenate, overload
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext as _
@@ -34,7 +34,8 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
     It takes the right `look` to look at it and `change` for any other method; others get 403, and strangers are sent to
     the login. A page whose `change` is READ is about the person alone, and changes nothing of the account. In test mode
     the account is its twin; what is of the live account alone finds that in `request.live_account`. People of a closed
-    account may look, and change nothing. No answer is kept by a browser or proxy.
+    account may look, and change nothing. What somebody else deletes while it is being changed is not found, as in the
+    API. No answer is kept by a browser or proxy.
     """
     if view is None:
         return partial(account_page, look=look, change=change)
@@ -57,7 +58,12 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
             messages.error(request, _("Another page has switched test mode on or off; nothing was changed here."))
             return redirect(request.path)
         request.live_account, request.account = live, account  # type: ignore[attr-defined]
-        return view(request, account, *args, **kwargs)
+        try:
+            return view(request, account, *args, **kwargs)
+        except ObjectDoesNotExist as gone:
+            if request.method != "POST":
+                raise
+            raise Http404 from gone
 
     return never_cache(login_required(of_team))
 

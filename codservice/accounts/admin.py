@@ -238,7 +238,7 @@ class PersonAdmin(OperatorsList, UserAdmin):
                 obj.deactivate()
         for name in ("username", "email"):
             if name in form.changed_data:
-                change = f"{form.initial[name] or '–'} → {getattr(obj, name) or '–'}"
+                change = f"{form.kept[name] or '–'} → {getattr(obj, name) or '–'}"
                 security_log.note_person(Action.PERSON, obj, target=f"{obj.username}: {change}")
         for name in ("is_staff", "is_superuser"):  # changes of groups are heard of wherever they are made
             if name in form.changed_data:

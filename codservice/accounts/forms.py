@@ -19,6 +19,7 @@ from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import send_password_link
+from codservice.form_fields import Words
 
 # Tries to sign in: of one person from one address since they last signed in; of one person from anywhere in browsers in
 # which they never did; and of anybody from one address, be it a call center's where a shift begins. The last is counted
@@ -204,7 +205,7 @@ class PasswordForgottenForm(forms.Form):
 class ApiKeyForm(forms.Form):
     """A key to make: its name, what it may do, in which mode it works, and the last day on which it does."""
 
-    name = forms.CharField(
+    name = Words(
         label=_("Name"),
         max_length=ApiKey._meta.get_field("name").max_length,
         help_text=_("Where it will be used, such as “WooCommerce shop”."),

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from codservice.accounts import merchants, security_log, sessions
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.security_log import Action
-from codservice.form_fields import Words
+from codservice.form_fields import RowSinceShown, Words
 
 
 class MerchantForm(forms.Form):
@@ -45,7 +45,7 @@ class RolesField(forms.ModelMultipleChoiceField):
         return _(role.name)
 
 
-class PersonForm(auth_forms.UserChangeForm):
+class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
     """Who somebody is, and what they may do here."""
 
     password = None
@@ -90,7 +90,7 @@ class PersonForm(auth_forms.UserChangeForm):
 
     def _has_worked_here(self) -> bool:
         """What somebody decides is counted as the call center's for as long as they are one of its people."""
-        return bool(self.initial.get("is_staff")) and self.instance.last_login is not None
+        return self.kept["is_staff"] and self.instance.last_login is not None
 
     def _works_for_a_merchant(self) -> bool:
         is_holder = Account.objects.filter(holder=self.instance).exists()

@@ -4,7 +4,7 @@ import secrets
 
 from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import validate_password
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from codservice.accounts import security_log
 from codservice.accounts.models import User
@@ -25,10 +25,14 @@ def make(username: str, *, group: str, password: str | None = None, **names: str
     else:
         validate_password(password, user)
         user.set_password(password)
-    with transaction.atomic():
-        user.save()
-        security_log.note_person(Action.PERSON_MADE, user)
-        user.groups.add(Group.objects.get(name=group))
+    try:
+        with transaction.atomic():
+            user.save()
+            security_log.note_person(Action.PERSON_MADE, user)
+            user.groups.add(Group.objects.get(name=group))
+    except IntegrityError:
+        user.validate_unique()  # somebody else has made them since we looked
+        raise
     return user, password
 
 

@@ -59,7 +59,8 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
     }
     subject, text = mails.subject_and_text("accounts/mail_invitation", context)
     send_mail(subject, text, from_email=None, recipient_list=[invitation.email])
-    Invitation.objects.filter(id=invitation.id).update(sent_at=Now())
+    # Unless it is to be mailed again meanwhile: the link of this mail works no more then.
+    Invitation.objects.filter(id=invitation.id, digest=invitation.digest).update(sent_at=Now())
 
 
 def _is_ours(host: str) -> bool:

@@ -146,7 +146,8 @@ def new_link(invitation: Invitation) -> str:
     if _is_taken(invitation.email):
         return ""
     token = secrets.token_urlsafe(32)
-    Invitation.objects.filter(id=invitation.id).update(digest=_digest(token))
+    invitation.digest = _digest(token)
+    Invitation.objects.filter(id=invitation.id).update(digest=invitation.digest)
     return signing.Signer(salt=_SALT).sign(token)
 
 

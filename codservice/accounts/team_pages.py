@@ -2,6 +2,7 @@
 which an invitation's link leads."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -88,7 +89,7 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
                 except Refused as refused:
                     form.add_error("email", refused.message)
                 else:
-                    _send(request, invitation)
+                    _send(request, invitation.email, lambda: invitation)
                     return redirect("team")
     members = list(live.memberships.select_related("user").order_by("user__first_name", "user__username"))
     people = [live.holder, *(member.user for member in members)]
@@ -107,29 +108,32 @@ def _limited(request: HttpRequest, account: Account) -> int:
     return ratelimit.limited_for(request, "invitation", str(account.id), INVITATION_RATE)
 
 
-def _send(request: HttpRequest, invitation: Invitation) -> None:
-    """Have the worker mail it, and say so: in the same words whoever the address belongs to."""
-    if not ratelimit.limited_for(request, "invitation-mail", invitation.email, MAIL_RATE):
+def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> None:
+    """Have the worker mail the invitation, and say so: in the same words whoever the address belongs to.
+
+    To an address that has had its mails nothing goes, and nothing is renewed: the link of the last one works on.
+    """
+    if not ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE):
         try:
-            send_invitation.apply_async([str(invitation.id)], {"host": request.get_host()}, expires=60 * 60)
+            send_invitation.apply_async([str(renew().id)], {"host": request.get_host()}, expires=60 * 60)
         except OperationalError as error:  # the broker is away
             logger.warning("no invitation could be sent: %s", error)
             text = _("No mail can be sent just now. Send the invitation again in a few minutes.")
             messages.error(request, text)
             return
     text = _("An invitation is on its way to %(email)s.")
-    messages.success(request, text % {"email": invitation.email})
+    messages.success(request, text % {"email": email})
 
 
 @account_page(look=Right.OWN, change=Right.OWN)
 @require_POST
 def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     live: Account = request.live_account  # type: ignore[attr-defined]
-    get_object_or_404(Invitation, id=id, account=live)
+    invitation = get_object_or_404(Invitation, id=id, account=live)
     if wait := _limited(request, live):
         messages.error(request, TooManyTries(wait).messages[0])
     else:
-        _send(request, team.invite_again(live.id, id))
+        _send(request, invitation.email, lambda: team.invite_again(live.id, id))
     return redirect("team")
 
 

@@ -56,6 +56,7 @@ def test_a_key_may_do_what_was_ticked_until_the_end_of_its_last_day(alice: Accou
         {"name": ""},
         {"name": "x" * 101},
         {"name": "a\x00"},
+        {"name": "a\x1b[2J"},
         {"scopes": []},
         {"scopes": ["orders:all"]},
         {"last_day": "2020-01-01"},

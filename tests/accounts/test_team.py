@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -10,19 +11,20 @@ from typing import Any
 import pytest
 from django.core import mail
 from django.core.management import CommandError, call_command
-from django.db import connections
+from django.db import connections, transaction
 from django.db.models.functions import Now
 from django.test import Client
 from django.utils import translation
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from kombu.exceptions import OperationalError
 
-from codservice.accounts import team
+from codservice.accounts import tasks, team
 from codservice.accounts.models import Account, ApiKey, Invitation, Membership, SecurityEntry, User
 from codservice.accounts.tasks import send_invitation
 from codservice.celery import app
 from tests import factories
 from tests.harness.background import PATIENCE
+from tests.harness.database import wait_for_lock
 from webhooks.models import Webhook
 
 TEAM, PASSWORD, NEW = "/account/team", "correct horse", "battery staple 9"
@@ -151,6 +153,29 @@ def test_what_is_kept_opens_nothing(alice: Account, holder: Client, django_asser
             assert b"does not work any more" in Client().get(f"/account/invitation/{guess}").content
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("deed", ["again", "withdraw"])
+def test_an_invitation_that_somebody_else_is_just_withdrawing_is_not_found(
+    deed: str, alice: Account, holder: Client
+) -> None:
+    """Or the same person, who has pressed twice."""
+    invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
+
+    def press() -> int:
+        try:
+            return holder.post(f"/account/invitations/{invitation.id}/{deed}").status_code
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            team.withdraw(alice.id, invitation.id)
+            second = pool.submit(press)
+            wait_for_lock()
+        assert second.result(PATIENCE) == 404
+    assert mail.outbox == []
+
+
 def test_a_closed_account_lets_nobody_in(alice: Account, holder: Client) -> None:
     invite(holder)
     path = link()
@@ -224,8 +249,27 @@ def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, set
     for _ in range(40):
         holder.post(again)
     assert len(mail.outbox) == 5, "of one address"
+    assert b"new_password1" in Client().get(link()).content, "the last of them works"
     assert invite(holder, "second@example.com").status_code == 429
     assert Invitation.objects.count() == 1
+
+
+def test_an_invitation_that_is_sent_again_while_a_mail_goes_out_is_mailed_a_link_that_works(
+    alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
+    send = tasks.send_mail
+
+    def slowly(*args: Any, **kwargs: Any) -> None:
+        send(*args, **kwargs)
+        team.invite_again(alice.id, invitation.id)  # pressed meanwhile
+
+    monkeypatch.setattr(tasks, "send_mail", slowly)
+    send_invitation(str(invitation.id), host="testserver")
+    monkeypatch.setattr(tasks, "send_mail", send)
+    send_invitation(str(invitation.id), host="testserver")
+    assert len(mail.outbox) == 2
+    assert b"new_password1" in Client().get(link()).content
 
 
 def test_without_a_broker_it_says_so_and_keeps_the_invitation(

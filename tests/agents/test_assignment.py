@@ -1,5 +1,6 @@
 """Which agents serve whom: who is served, what is counted, who may be given what, and who is told of it."""
 
+import re
 from datetime import time, timedelta
 from typing import Any
 
@@ -328,6 +329,18 @@ def test_what_there_is_not_is_not_chosen(data: dict[str, str], agent: User, brow
     assert answer.status_code == 422
     assert b"errornote" in answer.content
     assert not Assignment.objects.exists()
+
+
+def test_of_a_refused_choice_the_rest_stays_chosen(
+    alice: Account, charlie: Account, agent: User, browser: Client
+) -> None:
+    """Or else the next press would let the agent serve all."""
+    Account.objects.filter(id=charlie.id).update(is_active=False)  # since the page was opened
+    answer = browser.post(page_of(agent), {"merchants": [str(alice.id), str(charlie.id)]})
+    assert (answer.status_code, Assignment.objects.exists()) == (422, False)
+    page = answer.content.decode()
+    assert f'value="{alice.id}" checked' in page
+    assert str(charlie.id) not in re.findall(r'name="merchants" value="([^"]+)"', page)
 
 
 def test_a_twin_is_offered_to_nobody(alice: Account, agent: User, browser: Client) -> None:

@@ -268,6 +268,16 @@ def test_nobody_is_given_more_than_a_days_work(
     ]  # fmt: skip
 
 
+def test_another_press_gives_another_agent_the_next_orders(
+    orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST_ASSIGNED", 2)
+    for to in (agent, colleague):
+        press(browser, "assign", {"to": str(to.id)}, every="1")
+    given = Order.objects.order_by("id").values_list("callback_agent", flat=True)
+    assert list(given) == [agent.id, agent.id, colleague.id, colleague.id]
+
+
 def test_orders_go_only_to_who_calls(orders: list[Order], alice: Account, agent: User, browser: Client) -> None:
     seen_at = look(browser, "assign", every="1").context["seen_at"]
     agent.is_active = False
@@ -306,6 +316,17 @@ def test_the_chosen_ones_are_downloaded_with_their_merchants(
     assert "=1+1" not in rows[-1]
     chosen = browser.get(BULK, {"deed": "export", "chosen": str(orders[2].id)})
     assert len(b"".join(chosen).decode().strip().splitlines()) == 2
+
+
+def test_a_file_is_whole_or_none(orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "MOST", 3)
+    refused = browser.get(BULK, {"deed": "export", "every": "1", "status": "all"})
+    assert refused.url == f"{LIST}?status=all"
+    (said,) = browser.get(refused.url).context["messages"]
+    assert str(said).startswith("A file has 3 orders at most")
+    monkeypatch.setattr(bulk, "MOST", 4)
+    lines = b"".join(browser.get(BULK, {"deed": "export", "every": "1"})).decode().strip().splitlines()
+    assert len(lines) == 5
 
 
 # --- Cost --------------------------------------------------------------------------------------------------------
@@ -367,3 +388,20 @@ def test_an_order_that_was_called_after_the_look_stays_as_it_is(
     assert (order.status, order.call_state, order.call_due_at, order.callback_agent) == became
     assert any("1 order stays as it is" in each for each in said)
     assert Order.objects.filter(id__in=others).exclude(status="pending_confirmation", callback_agent=None).count() == 3
+
+
+def test_what_an_agent_hands_over_after_the_look_still_waits_for_a_supervisor(
+    orders: list[Order], browser: Client, agent: User
+) -> None:
+    """Nobody who pressed the button had seen it."""
+    Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW)
+    query = {"every": "1", "call": "review"}
+    seen_at = look(browser, "requeue", **query).context["seen_at"]
+    called(orders[1], agent, CallNote.Outcome.HANDED_OVER, note="Asks for somebody in charge")
+
+    said = pressed(browser, seen_at, "requeue", **query)
+
+    assert said[0] == "1 order is back in the queue."
+    assert said[1].startswith("1 order stays as it is: The order has been changed since")
+    states = Order.objects.order_by("id").values_list("call_state", flat=True)
+    assert list(states)[:2] == ["retry", "review"]

@@ -65,6 +65,16 @@ def test_operators_bounds_hold(browser: Client, field: str, value: Any, says: st
     assert not CallingRules.objects.exists()
 
 
+def test_in_test_mode_too_they_are_the_rules_by_which_calls_are_planned(
+    browser: Client, alice: Account, twin: Account
+) -> None:
+    CallingRules.objects.create(account=alice, opens_at=time(11))
+    browser.post("/account/mode", {"to": "test"})
+    assert "called from 11:00 to 20:00" in browser.get(PAGE).content.decode()
+    assert browser.post(PAGE, GOOD | {"mode": "test"}).url == PAGE
+    assert [(rules.account, rules.opens_at) for rules in CallingRules.objects.all()] == [(alice, time(10))]
+
+
 def test_another_merchants_rules_stay(browser: Client, charlie: Account) -> None:
     CallingRules.objects.create(account=charlie, opens_at=time(11))
     assert "11:00" not in browser.get(PAGE).content.decode()

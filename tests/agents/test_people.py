@@ -1,10 +1,12 @@
 """Agents' accounts in a supervisor's hands: what they can do, for whom, and that nobody gains more than they have."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connections, transaction
 from django.test import Client
 
 from agents.desk import claims
@@ -14,6 +16,8 @@ from orders import lifecycle
 from orders.models import CallNote, CallState, Order
 from tests import factories
 from tests.agents.screens import take
+from tests.harness.background import PATIENCE
+from tests.harness.database import wait_for_lock
 
 PEOPLE, NEW = "/console/people/", "/console/people/new/"
 
@@ -74,6 +78,26 @@ def test_who_cannot_be_made_is_explained(changes: dict[str, str], browser: Clien
     assert response.status_code == 422
     assert b"errornote" in response.content
     assert User.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_is_being_made_by_somebody_else_is_explained_too(browser: Client) -> None:
+    """The button was pressed twice, or by two supervisors: the name was free when either looked."""
+
+    def press() -> Any:
+        try:
+            return browser.post(NEW, {"username": "lynda", "first_name": "Lynda"})
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            factories.AgentFactory(username="lynda")
+            second = pool.submit(press)
+            wait_for_lock()
+        response = second.result(PATIENCE)
+    assert response.status_code == 422
+    assert "already exists" in response.content.decode()
 
 
 def test_nobody_is_made_more_than_an_agent(browser: Client) -> None:

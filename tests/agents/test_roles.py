@@ -198,6 +198,24 @@ def test_who_has_worked_here_stays_one_of_the_people_whose_work_figures_count(
     assert mine.post(page, change_of(agent, is_staff=None, groups=[])).status_code == 302
 
 
+def test_a_page_from_before_gives_nobody_back_what_was_taken_from_them_since(
+    agent: User, operator: User, browser_of: Any
+) -> None:
+    """The page was opened, and then a supervisor deactivated the agent and another operator took the role."""
+    page, mine = f"/console/accounts/user/{agent.id}/change/", browser_of(operator)
+    seen = mine.get(page).context["adminform"].form.initial["seen"]
+    assert seen in mine.get(page).content.decode()
+    shown = change_of(agent, seen=seen)
+    agent.deactivate()
+    agent.groups.clear()
+    assert mine.post(page, shown | {"email": "samira@example.dz"}).status_code == 302
+    agent.refresh_from_db()
+    assert (agent.email, agent.is_active, agent.groups.count()) == ("samira@example.dz", False, 0)
+    assert mine.post(page, change_of(agent, is_active="on")).status_code == 302
+    agent.refresh_from_db()
+    assert agent.is_active
+
+
 def test_whom_an_operator_deactivates_leaves_their_customer_to_others(
     agent: User, colleague: User, operator: User, order: Order, browser_of: Any
 ) -> None:

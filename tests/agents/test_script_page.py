@@ -34,6 +34,14 @@ def test_what_is_saved_is_what_agents_read(browser: Client, alice: Account) -> N
     assert "السلام عليكم نادية شريف، 2 × قفطان بـ 4\u202f500 دج إلى الجزائر" in text
 
 
+def test_in_test_mode_too_it_is_what_agents_read(browser: Client, alice: Account, twin: Account) -> None:
+    CallingRules.objects.create(account=alice, script_fr="Bonjour")
+    browser.post("/account/mode", {"to": "test"})
+    assert "<p>Bonjour</p>" in browser.get(PAGE).content.decode()
+    browser.post(PAGE, {"script_fr": "Bonsoir", "mode": "test"})
+    assert list(CallingRules.objects.values_list("account", "script_fr")) == [(alice.id, "Bonsoir")]
+
+
 def test_how_it_reads_is_shown_and_not_saved(browser: Client) -> None:
     answer = browser.post(PAGE, {"script_fr": "Bonjour {nom}", "preview": "1"})
     assert (answer.status_code, CallingRules.objects.exists()) == (200, False)

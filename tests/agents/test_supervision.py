@@ -280,6 +280,22 @@ def test_rules_are_set_for_one_merchant(alice: Account, charlie: Account, browse
     assert "08:30" in found
 
 
+def test_a_script_that_the_merchant_has_written_since_the_page_was_opened_stays(alice: Account, browser: Any) -> None:
+    CallingRules.objects.create(account=alice, script_fr="Bonjour", closes_at=time(19))
+    page = f"/console/rules/{alice.id}/"
+    seen = browser.get(page).context["form"].initial["seen"]
+    assert seen in browser.get(page).content.decode()
+    shown = {**RULES, "opens_at": "09:00", "days_off": ["5"], "script_fr": "Bonjour", "seen": seen}
+    CallingRules.objects.update(script_fr="Bonjour {nom}", closes_at=time(12), days_off=[5, 6])
+    assert browser.post(page, {**shown, "most_attempts": "3", "script_ar": "مرحبا"}).status_code == 302
+    rules = CallingRules.objects.get()
+    assert (rules.script_fr, rules.script_ar, rules.most_attempts) == ("Bonjour {nom}", "مرحبا", 3)
+    assert (rules.opens_at, rules.closes_at, rules.days_off) == (time(9), time(12), [5, 6])
+    browser.post(page, {**shown, "opens_at": "13:00"})
+    rules.refresh_from_db()
+    assert (rules.opens_at, rules.closes_at, rules.script_fr) == (time(13), time(19), "Bonjour {nom}")
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"closes_at": "08:00"}, {"days_off": list("1234567")}, {"days_off": ["8"]}, {"retry_minutes": "1"},

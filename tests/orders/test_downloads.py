@@ -1,20 +1,25 @@
 """The list of orders as a file: what its filters leave, all of it, safe to open, in constant memory."""
 
 import csv
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from io import BytesIO, StringIO
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from python_calamine import CalamineWorkbook
 
 from codservice.accounts.models import Account
 from codservice.files import workbooks
+from codservice.searches import one_at_a_time
 from orders import export
 from orders.models import Order
 from tests.factories import make_order, order_line
+from tests.harness.background import PATIENCE
 
 FORMS = ["csv", "xlsx"]
 
@@ -59,6 +64,32 @@ def test_a_list_is_downloaded_as_its_filters_leave_it(
     assert numbers(browser, form, "?created_from=2026-03-06&before=x&sort=nothing") == ["N5", "N6"]
     assert numbers(browser, form, "?phone=0699999999") == []
     assert browser.get(f"/account/orders/download.{form}?phone=12&q=a").url == "/account/orders?phone=12&q=a"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_file_that_is_being_sent_waits_for_another_search_of_the_account(
+    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "BATCH", 1)
+    for number in range(3):
+        make_order(alice, external_id=f"N{number}")
+    answer = browser.get("/account/orders/download.csv?q=Amine")
+    searching = threading.Event()
+
+    def search() -> None:
+        try:
+            with one_at_a_time(alice.id):
+                searching.set()
+                time.sleep(0.5)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(search)
+        assert searching.wait(PATIENCE)
+        text = b"".join(answer.streaming_content).decode()
+        other.result(PATIENCE)
+    assert [f"N{number}" in text for number in range(3)] == [True] * 3
 
 
 @pytest.mark.parametrize("form", FORMS)

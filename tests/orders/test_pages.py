@@ -8,14 +8,16 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db.models.signals import post_init
 from django.test import Client
 from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry, User
-from orders import amending, editing, lifecycle
-from orders.models import CallNote, Order, OrderCount, OrderEdit, StatusChange
-from tests.factories import AgentFactory, UserFactory, make_order, make_orders, order_body
+from orders import amending, editing, importing, lifecycle, shipments
+from orders.account_pages import timeline
+from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
+from tests.factories import AgentFactory, UserFactory, make_order, order_body
 from webhooks import registry
 from webhooks.models import Delivery, Webhook
 
@@ -164,6 +166,40 @@ def test_an_order_tells_all_that_happened_to_it(
     assert OrderEdit.objects.filter(order=order).count() == 3
 
 
+def test_moves_of_one_moment_stand_in_their_order_each_with_what_was_told_of_it(
+    alice: Account, agent: User, browser: Client
+) -> None:
+    """A courier says that an order is delivered which nobody had noted as shipped."""
+    registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.shipped", "order.delivered"])
+    order = make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    shipments.record([shipments.Shipment(Status.DELIVERED, order_id=order.id)], actor=Actor.of_command("courier"))
+    moves = [entry for entry in timeline(order) if entry.change]
+    assert [entry.change.to_status for entry in moves if entry.change] == [
+        "delivered", "shipped", "confirmed", "pending_confirmation",
+    ]  # fmt: skip
+    told = [[delivery.event.kind for delivery in entry.deliveries] for entry in moves]
+    assert told == [["order.delivered"], ["order.shipped"], [], []]
+
+
+def test_of_orders_that_came_at_once_a_page_reads_what_was_told_of_its_own(alice: Account, browser: Client) -> None:
+    registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.created"])
+    bodies = [order_body(external_id=f"N{number}", total_amount="4500.50") for number in range(20)]
+    importing.import_orders(alice.id, bodies, actor=Actor(Role.API, "A file"))
+    assert Delivery.objects.values("created_at").distinct().count() == 1
+    read = []
+
+    def note(instance: Delivery, **kwargs: Any) -> None:
+        read.append(instance)
+
+    post_init.connect(note, sender=Delivery)
+    try:
+        page(browser, of(Order.objects.get(external_id="N7")))
+    finally:
+        post_init.disconnect(note, sender=Delivery)
+    assert len(read) == 1
+
+
 def test_an_order_tells_how_it_is_delivered_and_what_its_merchant_changed(alice: Account, browser: Client) -> None:
     order = make_order(alice, customer_phone_2="0661112233", delivery_type="desk", source="facebook")
     lines = [{"product_name": "Sac", "quantity": 3, "unit_price": 900}, {**order_body()["items"][0], "quantity": 1}]
@@ -193,24 +229,6 @@ def test_places_stand_in_the_readers_script_first(language: str, first: str, ali
     text = browser.get(f"/account/orders/{order.id}", headers={"Accept-Language": language}).content.decode()
     both = sorted(("Bab El Oued", "باب الوادي"), key=text.index)
     assert both[0] == first
-
-
-def test_of_a_batch_the_orders_own_deliveries_are_read_alone(
-    alice: Account, browser: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.created"])
-    order = make_orders(alice, [{}] * 50)[7]
-    assert StatusChange.objects.values("at").distinct().count() == 1
-    from_row, read = Delivery.from_db, list[Delivery]()
-
-    def noted(model: type[Delivery], *row: Any) -> Delivery:
-        read.append(from_row(*row))
-        return read[-1]
-
-    monkeypatch.setattr(Delivery, "from_db", classmethod(noted))
-    assert "/account/webhooks/deliveries/" in page(browser, of(order))
-
-    assert [str(order.id) in delivery.event.body for delivery in read] == [True]
 
 
 def test_a_deleted_webhooks_delivery_is_told_without_a_link(
@@ -291,12 +309,22 @@ def test_the_log_names_who_canceled_alone(alice: Account, browser: Client, agent
     assert not SecurityEntry.objects.filter(action="order_canceled").exists()
 
 
+def test_who_comes_too_late_is_told_in_their_language(alice: Account, browser: Client, agent: User) -> None:
+    order = make_order(alice)
+    canceled = lifecycle.cancel(order.id, actor=Actor.of_user(agent))
+    browser.cookies["django_language"] = "fr"
+    cancel(browser, order)
+    when = f"{canceled.canceled_at:%H:%M UTC le %Y-%m-%d}"
+    assert f"par Samira à {when}." in page(browser, of(order))
+
+
 @pytest.mark.parametrize("reason", ["x" * 501, "a\x00b"])
 def test_an_unusable_reason_cancels_nothing(reason: str, alice: Account, browser: Client) -> None:
     order = make_order(alice)
     answer = cancel(browser, order, reason=reason)
     assert answer.status_code == 422
     assert 'class="problem"' in answer.content.decode()
+    assert answer.context["reason"] == reason, "what was typed is there to be mended"
     order.refresh_from_db()
     assert order.status == "pending_confirmation"
 
