@@ -33,6 +33,7 @@ HARMLESS = {
     "whsec_": "beginning of a secret that a test makes up",
     "whsec_mine": "what a client may not choose",
     "cod_live_0123456789abcdefghij": "what the log must not show, made up",
+    "cod_test_AbCdEfGhIjKlMnOpQrSt": "what the log must not show, made up",
     "whsec_QUJD/+MTIz=": "what the log must not show, made up",
 }
 
