@@ -101,6 +101,10 @@ try:
             "WEBHOOK_ALLOW_PRIVATE lets merchants reach this network through webhooks: it is for development, not for"
             " what is served by HTTPS."
         )
+    # A receiver's name that takes longer to look up than an attempt may take is of no use; glibc would try for ten
+    # seconds and more. Set here because there are no threads yet: one that reads the environment, as libraries in C
+    # do, while another writes to it ends the process.
+    os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:2")
     # Authorities that are trusted beside the system's when receivers are checked: a PEM file.
     WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", "") or None
     if WEBHOOK_CA_FILE and not os.access(WEBHOOK_CA_FILE, os.R_OK):

@@ -1,9 +1,11 @@
 """JSON on the wire: strict where it comes in, exact where it goes out."""
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -42,6 +44,17 @@ class PayloadTooLarge(Refused):
 
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+def converter(struct: type[_Struct]) -> Callable[..., _Struct]:
+    """`msgspec.convert` to `struct`; to be made where the module is imported.
+
+    msgspec finds out what a class's fields are when it first needs to know, and a second thread that converts to the
+    class meanwhile ends the process (SIGSEGV). Here it needs to know at once, before there are threads.
+    """
+    msgspec.json.Decoder(struct)
+    return partial(msgspec.convert, type=struct)
 
 
 def dump_json(data: Any) -> bytes:

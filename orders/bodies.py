@@ -6,10 +6,10 @@ A body is filled from an order's row by the names of its fields, so that a field
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, convert
+from msgspec import Meta, Struct
 
 from codservice.api.paging import ListMeta
-from codservice.wire import Amount, Id, Moment
+from codservice.wire import Amount, Id, Moment, converter
 from orders import regions
 from orders.models import CallNote, DeliveryType, Status
 
@@ -140,9 +140,12 @@ LISTED = [
 ]
 
 
+_imported, _detail, _listed = converter(OrderBody), converter(OrderDetailBody), converter(ListedOrderBody)
+
+
 def imported(row: Mapping[str, Any]) -> OrderBody:
     """The answer to an import, from the row that was written, with its lines as `items`."""
-    return convert({**row, "customer": _customer(row)}, OrderBody)
+    return _imported({**row, "customer": _customer(row)})
 
 
 def detail(row: Mapping[str, Any]) -> OrderDetailBody:
@@ -152,7 +155,7 @@ def detail(row: Mapping[str, Any]) -> OrderDetailBody:
         "wilaya_name": regions.wilaya(row["wilaya_code"]).name,
         "commune_name": regions.commune(commune).name if commune else None,
     }
-    return convert(
+    return _detail(
         {
             **row,
             "customer": _customer(row) | names,
@@ -162,14 +165,13 @@ def detail(row: Mapping[str, Any]) -> OrderDetailBody:
                 {"from": change["from_status"], "to": change["to_status"], **change} for change in row["detail_history"]
             ],
             "edits": row["detail_edits"],
-        },
-        OrderDetailBody,
+        }
     )
 
 
 def listed(row: Mapping[str, Any]) -> ListedOrderBody:
     """An order of the list, from its columns LISTED."""
-    return convert({**row, "customer": _customer(row)}, ListedOrderBody)
+    return _listed({**row, "customer": _customer(row)})
 
 
 def _customer(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,14 +15,14 @@ from django.core.exceptions import EmptyResultSet
 from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.utils.translation import gettext as _
-from msgspec import Meta, Struct, convert
+from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.errors import Refused
-from codservice.wire import Amount, Id, Moment
+from codservice.wire import Amount, Id, Moment, converter
 from orders import movement
 from orders.models import CallNote, CallState, Order, Status
 from orders.reading import COLUMNS
@@ -96,10 +96,13 @@ class CallEvent(NumberedOrderEvent):
     next_call_at: Annotated[Moment | None, Meta(description="Null when a supervisor looks at it first.")]
 
 
+_as_given, _numbered = converter(OrderEvent), converter(NumberedOrderEvent)
+
+
 def told(order: Order, kind: Event.Kind, **changes: Any) -> Told:
     """The event of a change of an order; with `changes` of its fields where it was another at that moment."""
-    as_given = kind in (Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED)
-    data = convert(order, OrderEvent if as_given else NumberedOrderEvent, from_attributes=True)
+    to_event = _as_given if kind in (Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED) else _numbered
+    data = to_event(order, from_attributes=True)
     return Told(order.account_id, kind, replace(data, **changes), order.now)
 
 
@@ -176,7 +179,7 @@ def _tell_of_call(orders: Sequence[Order], call: Call) -> None:
                 order.account_id,
                 Event.Kind.ORDER_CALL_ATTEMPTED,
                 CallEvent(
-                    **asdict(convert(order, NumberedOrderEvent, from_attributes=True)),
+                    **asdict(_numbered(order, from_attributes=True)),
                     outcome=call.outcome,
                     attempt_count=counts[order.id],
                     next_call_at=None if order.call_state == CallState.REVIEW else order.call_due_at,

@@ -4,7 +4,6 @@ libcurl looks up in threads too, twenty at most; lookups that hang would make al
 as well. Here each name has a thread of its own, however many posts wait for it, and there may be many.
 """
 
-import os
 import re
 import socket
 import threading
@@ -33,8 +32,6 @@ class Names:
     """
 
     def __init__(self, ring: Callable[[], None], *, local_names: bool) -> None:
-        # A lookup that takes longer than an attempt may is of no use; glibc would try for ten seconds and more.
-        os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:2")
         self._ring = ring
         self._local_names = local_names
         self._known: dict[str, tuple[float, list[str]]] = {}

@@ -118,12 +118,6 @@ def main() -> int:
 
     # Root is the only user of many a container, and nothing here unpickles what comes from the broker.
     warnings.simplefilter("ignore", SecurityWarning)
-    if settings.METRICS_PORT:
-        host = os.environ.get("HOST") or "127.0.0.1"
-        try:
-            metrics.serve(host, settings.METRICS_PORT)
-        except OSError as error:
-            sys.exit(f"codservice: METRICS_PORT {settings.METRICS_PORT} on {host} cannot be used: {error.strerror}.")
     worker = app.Worker(
         pool_cls="threads",
         consumer_cls=PatientConsumer,
@@ -136,6 +130,14 @@ def main() -> int:
         without_heartbeat=True,
     )
     take_no_orders()
+    # From here on there are threads, and the environment stays as it is: to write to it beside a thread that reads it,
+    # as libraries in C do, ends the process. Celery has written what it wants there.
+    if settings.METRICS_PORT:
+        host = os.environ.get("HOST") or "127.0.0.1"
+        try:
+            metrics.serve(host, settings.METRICS_PORT)
+        except OSError as error:
+            sys.exit(f"codservice: METRICS_PORT {settings.METRICS_PORT} on {host} cannot be used: {error.strerror}.")
     return_memory_soon()
     with own_clock():
         worker.start()
