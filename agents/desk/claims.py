@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import OperationalError, connection
-from django.db.models import F
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 from uuid_utils.compat import uuid7
@@ -168,12 +167,6 @@ def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:
 def at_now(held: ClaimQuerySet) -> tuple[str, datetime] | None:
     """The customer's phone and the database's time, by one statement."""
     return held.annotate(at=Now()).values_list("phone_e164", "at").first()
-
-
-def time_left(claim_id: UUID, *, agent: User) -> timedelta | None:
-    """Until the claim runs out, by the database's clock; None when it is no longer the agent's."""
-    left = held(claim_id, agent=agent).annotate(left=F("expires_at") - Now())
-    return left.values_list("left", flat=True).first()
 
 
 def holder(phone_e164: str) -> Claim | None:

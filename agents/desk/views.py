@@ -188,17 +188,16 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
         seen = SeenField(required=False).clean(request.GET.getlist("seen"))
     except ValidationError:
         seen = {}
-    left = claims.time_left(claim_id, agent=request.user)
-    now = customer.versions(claim_id, agent=request.user)
-    if left is None or now is None:
+    now = customer.glance(claim_id, agent=request.user)
+    if now is None:
         says = [telling.why_gone(claim_id, request.user, seen)]
         return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says})
-    changes = telling.changes(seen, now)
+    changes = telling.changes(seen, now.versions)
     says = [sentence for _order_id, sentence in changes]
-    if now.keys() - seen.keys():
+    if now.versions.keys() - seen.keys():
         says.append(_("This customer has another order that is not on this page yet."))
     changed = [order_id for order_id, _sentence in changes]
-    return JsonResponse({"held": True, "lease": int(left.total_seconds()), "changed": changed, "says": says})
+    return JsonResponse({"held": True, "lease": int(now.left.total_seconds()), "changed": changed, "says": says})
 
 
 def keep(request: HttpRequest, claim_id: UUID) -> HttpResponse:
@@ -307,8 +306,8 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
 
 
 def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: User) -> list[str]:
-    now = customer.versions(claim_id, agent=agent)
-    changed = [] if now is None else [sentence for _id, sentence in telling.changes(form.seen_versions, now)]
+    now = customer.glance(claim_id, agent=agent)
+    changed = [] if now is None else [sentence for _id, sentence in telling.changes(form.seen_versions, now.versions)]
     return [*(changed or [refused.message]), _("Nothing was written now.")]
 
 

@@ -375,7 +375,7 @@ def test_a_fault_of_the_database_sends_nobody_to_review(order: Order, agent: Use
         transaction.set_rollback(True)
     order.refresh_from_db()
     assert (order.call_state, CallNote.objects.count()) == ("new", 0)
-    assert claims.time_left(claim, agent=agent)
+    assert claims.held(claim, agent=agent).exists()
 
 
 # --- What changes under the agent's hands ------------------------------------------------------------------------
@@ -638,6 +638,13 @@ def test_next_and_the_screen_take_fifteen_statements(
     assert len(response.context["customer"].pending) == orders
     statements = [query["sql"] for query in queries]
     assert len(statements) <= 15, "\n".join(statements)
+
+
+def test_the_look_of_an_open_screen_is_one_statement(screen: Screen) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        assert screen.state()["held"]
+    ours = [query["sql"] for query in queries if re.search("agents_|orders_", query["sql"])]
+    assert (len(ours), len(queries)) == (1, 4), ours  # and those of the session, its person and their rights
 
 
 def test_pages_of_the_desk_cost_the_same_whatever_waits(

@@ -294,10 +294,10 @@ def test_the_review_list_gives_orders_back(alice: Account, agent: User, supervis
 def test_what_the_merchant_canceled_is_refused_in_words(alice: Account, agent: User, api: ApiClient) -> None:
     order, other = make_order(alice), make_order(alice)
     claim_id = claims.next_customer(agent)
-    assert customer.versions(claim_id, agent=agent) == {order.id: 1, other.id: 1}
+    assert customer.glance(claim_id, agent=agent).versions == {order.id: 1, other.id: 1}
     api.post(f"/api/v1/orders/{order.id}/cancel")
 
-    assert customer.versions(claim_id, agent=agent) == {other.id: 1}
+    assert customer.glance(claim_id, agent=agent).versions == {other.id: 1}
     with pytest.raises(lifecycle.AlreadyDecided, match="Already canceled by API key Test"):
         decisions.confirm(claim_id, decision(order, note_id=uuid4()), agent=agent)
     with pytest.raises(lifecycle.Changed):
