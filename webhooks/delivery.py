@@ -17,7 +17,6 @@ import time
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -41,21 +40,11 @@ MOST_ATTEMPTS = 100  # of one delivery, resends included
 
 CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 
-# What is due of the webhook {webhook} and claimed by nobody: first attempts, and retries.
-_UNCLAIMED = """
-SELECT {lane} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
-WHERE d.webhook_id = {webhook} AND d.status = 'pending' AND d.attempt_count {attempts} AND d.next_attempt_at <= now()
-    AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
-ORDER BY d.next_attempt_at
-"""
-_FIRST = partial(_UNCLAIMED.format, lane=1, attempts="= 0")
-_RETRIES = partial(_UNCLAIMED.format, lane=2, attempts="> 0")
-
 # Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for. Of many
 # webhooks less of each is looked at, some four times what the worker has room for of all: who has little due is then
 # not behind all that others have had for longer, and a claim does not cost what it leaves.
 _CLAIM = f"""{queue.HEADS}, busy AS (
-    SELECT webhook_id, count(*) AS n FROM webhooks_claim WHERE until > now() GROUP BY webhook_id
+    SELECT webhook_id, count(*) AS n FROM {queue.UNDER_WAY} GROUP BY webhook_id
 ), room AS MATERIALIZED (
     SELECT w.id, w.is_failing,
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
@@ -65,11 +54,11 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     SELECT room.id, is_failing,
         LEAST(free, GREATEST(4 * %(limit)s / count(*) OVER (PARTITION BY is_failing), 1)) AS share
     FROM room CROSS JOIN LATERAL (
-        ({_FIRST(webhook="room.id")} LIMIT 1) UNION ALL ({_RETRIES(webhook="room.id")} LIMIT 1) LIMIT 1
+        ({queue.FIRST(webhook="room.id")} LIMIT 1) UNION ALL ({queue.RETRIES(webhook="room.id")} LIMIT 1) LIMIT 1
     ) AS d WHERE free > 0
 ), candidates AS (
     SELECT d.*, s.id AS webhook_id, s.is_failing, s.share FROM shares s CROSS JOIN LATERAL (
-        ({_FIRST(webhook="s.id")} LIMIT s.share) UNION ALL ({_RETRIES(webhook="s.id")} LIMIT s.share)
+        ({queue.FIRST(webhook="s.id")} LIMIT s.share) UNION ALL ({queue.RETRIES(webhook="s.id")} LIMIT s.share)
     ) AS d
 ), chosen AS (
     SELECT id FROM (
@@ -275,12 +264,12 @@ WITH result AS (
 )
 DELETE FROM webhooks_claim WHERE delivery_id IN (SELECT id FROM moved) AND token = %(token)s
 """
-# For a delivery that cannot be written at all: an hour's claim, so that it is not sent again and again.
-_PUT_OFF = """
-UPDATE webhooks_claim SET until = clock_timestamp() + interval '1 hour'
+# For a delivery that cannot be written at all: an hour's claim of nobody's, so that it is not sent again and again.
+_PUT_OFF = f"""
+UPDATE webhooks_claim SET until = clock_timestamp() + interval '1 hour', token = '{queue.NOBODY}'
 WHERE token = %(token)s
   AND delivery_id IN (SELECT delivery_id FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid))
-"""
+"""  # noqa: S608  (of our own text)
 
 
 def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
