@@ -36,6 +36,7 @@ class Command(commands.Command):
                 "event__kind",
                 "webhook__url",
                 "webhook__deleted_at",
+                "webhook__is_active",
             )
             .annotate(
                 last_failure=Subquery(last.values("failure")[:1]), last_code=Subquery(last.values("status_code")[:1])
