@@ -300,6 +300,8 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         .prefetch_related(Prefetch("attempts", last_attempts, to_attr="last_attempts")),
         before=request.GET.get("before", ""),
     )
+    for row in page.rows:
+        row.webhook = shown
     filters = {name: request.GET[name] for name in form.fields if request.GET.get(name)}
     kinds = [(kind, KINDS[kind]) for kind in Event.Kind]
     context = {"webhook": shown, "form": form, "page": page, "filters": filters, "kinds": kinds}

@@ -148,7 +148,7 @@ class DeliveryAdmin(OfLiveAccounts):
         return {
             "title": row.event.kind,
             "attempts": row.attempts.order_by("number")[:MOST_ON_PAGE],
-            "may_resend": row.status != Delivery.Status.DROPPED and row.attempt_count < delivery.MOST_ATTEMPTS,
+            "may_resend": row.shown_status() != Delivery.Status.DROPPED and row.attempt_count < delivery.MOST_ATTEMPTS,
         }
 
     @admin.action(description=gettext_lazy("Send the chosen deliveries again"), permissions=["view"])

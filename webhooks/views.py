@@ -149,7 +149,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
     @schema.describe("List deliveries", answers={200: serializers.DeliveryListBody}, errors=(404, 422))
     def list(self, request: Request, id: UUID) -> Response:
         """The webhook's log, newest first, with the newest 8 attempts of each delivery."""
-        webhook = _webhooks(request).only("id").get(id=id)
+        webhook = _webhooks(request).only("is_active", "deleted_at").get(id=id)
         newest = Attempt.objects.filter(number__gt=F("delivery__attempt_count") - serializers.SHOWN_ATTEMPTS)
         log = (
             Delivery.objects.filter(webhook=webhook)
@@ -159,7 +159,9 @@ class DeliveryViewSet(viewsets.GenericViewSet):
             .prefetch_related(Prefetch("attempts", newest.order_by("number"), to_attr="log_attempts"))
         )
         page = self.paginate_queryset(self.filter_queryset(log))
-        entries = [serializers.delivery_body(delivery) for delivery in page]
+        for entry in page:
+            entry.webhook = webhook
+        entries = [serializers.delivery_body(entry) for entry in page]
         return Response(serializers.DeliveryListBody(entries, self.paginator.meta()))
 
     @schema.describe("Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422))
