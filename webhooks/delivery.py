@@ -23,7 +23,9 @@ from uuid import UUID
 from cryptography.fernet import InvalidToken
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 
-from webhooks import queue, retries, secrets, wakeup
+from codservice.errors import Invalid, Refused
+from webhooks import events, queue, retries, secrets, wakeup
+from webhooks.models import Delivery
 from webhooks.posts import UNRECORDED, Outcome, Post
 
 logger = logging.getLogger(__name__)
@@ -362,3 +364,33 @@ def resend(ids: Sequence[UUID]) -> list[UUID]:
     if resent:
         wakeup.after_commit()
     return resent
+
+
+class TooManyAttempts(Refused):
+    code = "too_many_attempts"
+
+    def __init__(self) -> None:
+        super().__init__(f"This delivery has had {MOST_ATTEMPTS} attempts, which is the most.")
+
+
+class Dropped(Invalid):
+    """It waited when its webhook was turned off; what comes of that is for a recovery to say."""
+
+    def __init__(self) -> None:
+        super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
+
+
+def resend_one(delivery: Delivery) -> None:
+    """The same of one that was read with its webhook.
+
+    Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist when its webhook is deleted.
+    """
+    if resend([delivery.id]):
+        return
+    if delivery.attempt_count >= MOST_ATTEMPTS:
+        raise TooManyAttempts
+    if not delivery.webhook.is_active:
+        raise events.WebhookOff
+    if delivery.status == Delivery.Status.DROPPED:
+        raise Dropped
+    raise Delivery.DoesNotExist

@@ -18,25 +18,11 @@ from codservice.api import schema
 from codservice.api.error_answers import read_all
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
-from codservice.errors import Invalid, Refused
+from codservice.errors import Invalid
 from webhooks import delivery, events, feed, recovery, registry, serializers
 from webhooks.filters import DeliveryFilter, KindsField
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.openapi import example_of
-
-
-class TooManyAttempts(Refused):
-    def __init__(self) -> None:
-        super().__init__(f"This delivery has had {delivery.MOST_ATTEMPTS} attempts, which is the most.")
-
-    code = "too_many_attempts"
-
-
-class Dropped(Invalid):
-    """It waited when its webhook was turned off; what comes of that is for a recovery to say."""
-
-    def __init__(self) -> None:
-        super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
 
 
 class WebhookViewSet(viewsets.GenericViewSet):
@@ -169,14 +155,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
         """One more attempt, now, with the same id and body; for a pending one its next attempt, now."""
         asked = ("status", "attempt_count", "webhook__is_active")
         found = self.get_queryset().select_related("webhook").only(*asked).get(id=id)
-        if not delivery.resend([found.id]):
-            if found.attempt_count >= delivery.MOST_ATTEMPTS:
-                raise TooManyAttempts
-            if not found.webhook.is_active:
-                raise events.WebhookOff
-            if found.status == Delivery.Status.DROPPED:
-                raise Dropped
-            raise Delivery.DoesNotExist  # its webhook was deleted meanwhile
+        delivery.resend_one(found)
         return Response(serializers.DeliveryIdBody(found.id), status.HTTP_202_ACCEPTED)
 
 
