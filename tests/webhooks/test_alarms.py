@@ -1,5 +1,6 @@
 """Mails to account holders whose webhooks have stopped answering: one, and another when they are well again."""
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -155,6 +156,28 @@ def test_what_could_not_be_sent_is_sent_later(
 
     monkeypatch.setattr(alarms, "send_mail", send_some)
     assert (tasks.tell_of_failing(), tasks.tell_of_failing(), len(mail.outbox)) == (1, 1, 2)
+
+
+def test_a_mail_server_that_is_silent_holds_a_worker_no_longer_than_a_round(
+    alice: Account, charlie: Account, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for account in (alice, charlie):
+        register(account)
+        attempt(account, "status")
+    let_pass(hours=2)
+    asked = []
+
+    def silent(*args: Any, **kwargs: Any) -> int:
+        asked.append(kwargs["recipient_list"])
+        time.sleep(0.2)
+        raise TimeoutError
+
+    with monkeypatch.context() as server:
+        server.setattr(alarms, "SECONDS", 0.1)
+        server.setattr(alarms, "send_mail", silent)
+        assert tasks.tell_of_failing() == 0
+    assert len(asked) == 1
+    assert tasks.tell_of_failing() == 2
 
 
 def test_who_is_killed_after_the_mail_tells_it_once_more_and_who_is_killed_before_it_too(
