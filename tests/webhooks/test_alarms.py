@@ -139,6 +139,26 @@ def test_one_that_was_turned_off_while_it_hung_does_not_fail_when_it_is_turned_o
     assert not Webhook.objects.get().is_failing
 
 
+def test_an_address_that_nothing_was_sent_to_yet_neither_fails_nor_is_well_again(
+    alice: Account, webhook: Webhook
+) -> None:
+    attempt(alice, "status")
+    let_pass(minutes=50)
+    registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
+    let_pass(minutes=20)
+    assert tasks.tell_of_failing() == 0
+    assert not Webhook.objects.get().is_failing
+
+    attempt(alice, "status")
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 1
+    registry.change(alice.id, webhook.id, {"url": "https://shop.example/newer"})
+    assert tasks.tell_of_failing() == 0
+    attempt(alice, "")
+    assert tasks.tell_of_failing() == 1
+    assert "https://shop.example/newer" in mail.outbox[1].body
+
+
 def test_what_could_not_be_sent_is_sent_later(
     alice: Account, charlie: Account, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
