@@ -42,9 +42,10 @@ MOST_ATTEMPTS = 100  # of one delivery, resends included
 
 CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 
-# Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for. Of many
-# webhooks less of each is looked at, some four times what the worker has room for of all: who has little due is then
-# not behind all that others have had for longer, and a claim does not cost what it leaves.
+# Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for, beginning
+# with webhooks that have least under way: receivers that take long, and have much to take, leave room for others.
+# Of many webhooks less of each is looked at, some four times what the worker has room for of all: who has little due is
+# then not behind all that others have had for longer, and a claim does not cost what it leaves.
 _CLAIM = f"""{queue.HEADS}, busy AS (
     SELECT webhook_id, count(*) AS n FROM {queue.UNDER_WAY} GROUP BY webhook_id
 ), room AS MATERIALIZED (
@@ -53,23 +54,23 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     FROM webhooks_webhook w LEFT JOIN busy ON busy.webhook_id = w.id
     WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL AND w.is_active
 ), shares AS (
-    SELECT room.id, is_failing,
+    SELECT room.id, is_failing, free,
         LEAST(free, GREATEST(4 * %(limit)s / count(*) OVER (PARTITION BY is_failing), 1)) AS share
     FROM room CROSS JOIN LATERAL (
         ({queue.FIRST(webhook="room.id")} LIMIT 1) UNION ALL ({queue.RETRIES(webhook="room.id")} LIMIT 1) LIMIT 1
     ) AS d WHERE free > 0
 ), candidates AS (
-    SELECT d.*, s.id AS webhook_id, s.is_failing, s.share FROM shares s CROSS JOIN LATERAL (
+    SELECT d.*, s.id AS webhook_id, s.is_failing, s.free, s.share FROM shares s CROSS JOIN LATERAL (
         ({queue.FIRST(webhook="s.id")} LIMIT s.share) UNION ALL ({queue.RETRIES(webhook="s.id")} LIMIT s.share)
     ) AS d
+), of_webhook AS (
+    SELECT *, row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS n FROM candidates
+), in_turn AS (
+    SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY lane, n - free, next_attempt_at) AS turn
+    FROM of_webhook WHERE n <= share
 ), chosen AS (
-    SELECT id FROM (
-        SELECT *,
-            row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS of_webhook,
-            row_number() OVER (PARTITION BY is_failing ORDER BY lane, next_attempt_at) AS of_failing
-        FROM candidates) AS c
-    WHERE of_webhook <= share AND (of_failing <= %(limit_failing)s OR NOT is_failing)
-    ORDER BY lane, is_failing, next_attempt_at LIMIT %(limit)s
+    SELECT id FROM in_turn WHERE turn <= %(limit_failing)s OR NOT is_failing
+    ORDER BY lane, is_failing, turn LIMIT %(limit)s
 ), due AS (
     -- Locked and looked at again: a worker whose claim has run out may be settling it after all.
     SELECT d.id, d.webhook_id FROM webhooks_delivery d
@@ -93,7 +94,8 @@ ORDER BY d.next_attempt_at
 
 
 def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Post]:
-    """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries, by age.
+    """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries; of each
+    webhook by age, of all in turn.
 
     Those to webhooks whose last attempt failed come after the others and are at most `limit_failing`. One claims at a
     time: a snapshot that does not show the claims of another would let both fill the same webhook. Lock and claim
