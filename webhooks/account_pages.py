@@ -300,6 +300,8 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         .prefetch_related(Prefetch("attempts", last_attempts, to_attr="last_attempts")),
         before=request.GET.get("before", ""),
     )
+    for row in page.rows:
+        row.webhook = shown
     filters = {name: request.GET[name] for name in form.fields if request.GET.get(name)}
     kinds = [(kind, KINDS[kind]) for kind in Event.Kind]
     context = {"webhook": shown, "form": form, "page": page, "filters": filters, "kinds": kinds}
@@ -324,25 +326,21 @@ def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
 def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One more attempt, now, with the same id and body."""
     deliveries = Delivery.objects.filter(webhook__account=account, webhook__deleted_at=None)
-    found = get_object_or_404(
-        deliveries.select_related("webhook").only("webhook__is_active", "webhook__url", "webhook__account_id"), id=id
-    )
-    if _resend(found.webhook, [found.id]):
+    asked = ("status", "attempt_count", "webhook__is_active", "webhook__url", "webhook__account_id")
+    found = get_object_or_404(deliveries.select_related("webhook").only(*asked), id=id)
+    try:
+        with transaction.atomic():
+            delivery.resend_one(found)
+            registry.note(Action.RESENT, found.webhook)
         messages.success(request, _("It is sent again."))
-    elif not found.webhook.is_active:
-        messages.error(request, _("This webhook is off. Turn it on first."))
-    else:
+    except delivery.TooManyAttempts:
         text = _("It was not sent again: %(most)d attempts are the most.") % {"most": delivery.MOST_ATTEMPTS}
         messages.error(request, text)
+    except events.WebhookOff:
+        messages.error(request, _("This webhook is off. Turn it on first."))
+    except delivery.Dropped:
+        messages.error(request, _("It was dropped when its webhook was turned off: press “Recover” on its page."))
     return redirect("account-delivery", id=id)
-
-
-def _resend(webhook: Webhook, ids: list[UUID]) -> int:
-    with transaction.atomic():
-        count = len(delivery.resend(ids))
-        if count:
-            registry.note(Action.RESENT, webhook)
-    return count
 
 
 @account_page(look=Right.WRITE)
@@ -354,6 +352,9 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     """
     shown, back = _webhook(account, id), reverse("account-webhook", args=[id])
     params = request.POST if request.method == "POST" else request.GET
+    if not shown.is_active:
+        messages.error(request, _("This webhook is off. Turn it on first."))
+        return redirect(back)
     try:
         chosen = _chosen(params, shown, status="failed").filter(attempt_count__lt=delivery.MOST_ATTEMPTS)
     except Invalid:
@@ -361,7 +362,10 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         return redirect(back)
     if request.method == "POST":
         ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:MOST_RESENT])
-        count = _resend(shown, ids)
+        with transaction.atomic():
+            count = len(delivery.resend(ids))
+            if count:
+                registry.note(Action.RESENT, shown)
         text = ngettext("%(count)d delivery is sent again.", "%(count)d deliveries are sent again.", count)
         messages.success(request, text % {"count": count})
         return redirect(back)

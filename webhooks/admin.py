@@ -148,7 +148,10 @@ class DeliveryAdmin(OfLiveAccounts):
         return {
             "title": row.event.kind,
             "attempts": row.attempts.order_by("number")[:MOST_ON_PAGE],
-            "may_resend": row.status != Delivery.Status.DROPPED and row.attempt_count < delivery.MOST_ATTEMPTS,
+            "may_resend": row.webhook.is_active
+            and row.webhook.deleted_at is None
+            and row.status != Delivery.Status.DROPPED
+            and row.attempt_count < delivery.MOST_ATTEMPTS,
         }
 
     @admin.action(description=gettext_lazy("Send the chosen deliveries again"), permissions=["view"])
@@ -156,12 +159,13 @@ class DeliveryAdmin(OfLiveAccounts):
         ids = list(deliveries.values_list("id", flat=True)[: MOST_RESENT + 1])
         resent = delivery.resend(ids[:MOST_RESENT])
         text = ngettext("%(count)d delivery is sent again.", "%(count)d deliveries are sent again.", len(resent))
-        messages.success(request, text % {"count": len(resent)})
+        if resent:
+            messages.success(request, text % {"count": len(resent)})
         if len(resent) < len(ids):
             messages.warning(
                 request,
-                _("The others were left alone: dropped, tried too often, or more than a click sends. The command "
-                  "resend_deliveries sends any number."),
+                _("The others were left alone: dropped, tried too often, of a webhook that is deleted or off, or more "
+                  "than a click sends. The command resend_deliveries sends any number."),
             )  # fmt: skip
 
     def deed(self, request: HttpRequest, row: Delivery) -> HttpResponse:

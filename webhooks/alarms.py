@@ -5,6 +5,7 @@ once more, when its lease is over, and nobody is told nothing.
 """
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
@@ -25,6 +26,7 @@ DUTY = "webhook-alarms"
 AFTER = timedelta(hours=1)  # without an answer that is well
 AT_MOST_EVERY = timedelta(days=1)  # mails that a webhook has failed
 LEASE = timedelta(minutes=5)
+SECONDS = 20.0  # of a round, which holds one of a worker's few threads; what slow mails leave is the next one's
 MOST = 500  # webhooks of a round
 
 
@@ -32,11 +34,12 @@ def tell() -> int:
     """Mail to account holders what they are to know; how many mails. One worker at a time does it."""
     if not duties.take(DUTY, every=timedelta(0), lease=LEASE):
         return 0
+    until = time.monotonic() + SECONDS
     try:
         webhooks = Webhook.objects.filter(deleted_at=None, is_active=True)
         # Code of before, which runs beside a migration, notes no time.
         webhooks.filter(is_failing=True, failing_since=None).update(failing_since=Now())
-        return _tell_all(_failing(webhooks), "failing") + _tell_all(_well(webhooks), "well")
+        return _tell_all(_failing(webhooks), "failing", until) + _tell_all(_well(webhooks), "well", until)
     finally:
         duties.leave(DUTY, is_done=True)
 
@@ -50,11 +53,11 @@ def _well(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
     return webhooks.filter(is_failing=False, is_alarmed=True)
 
 
-def _tell_all(webhooks: QuerySet[Webhook], what: str) -> int:
+def _tell_all(webhooks: QuerySet[Webhook], what: str, until: float) -> int:
     of_account = defaultdict(list)
     for webhook in webhooks.defer("secret", "previous_secret").select_related("account__holder").order_by("id")[:MOST]:
         of_account[webhook.account_id].append(webhook)
-    return sum(_tell(account, what) for account in of_account.values())
+    return sum(_tell(account, what) for account in of_account.values() if time.monotonic() < until)
 
 
 def _tell(webhooks: Sequence[Webhook], what: str) -> bool:

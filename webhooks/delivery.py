@@ -17,14 +17,15 @@ import time
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from cryptography.fernet import InvalidToken
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 
-from webhooks import queue, retries, secrets, wakeup
+from codservice.errors import Invalid, Refused
+from webhooks import events, queue, retries, secrets, wakeup
+from webhooks.models import Delivery
 from webhooks.posts import UNRECORDED, Outcome, Post
 
 logger = logging.getLogger(__name__)
@@ -41,44 +42,35 @@ MOST_ATTEMPTS = 100  # of one delivery, resends included
 
 CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 
-# What is due of the webhook {webhook} and claimed by nobody: first attempts, and retries.
-_UNCLAIMED = """
-SELECT {lane} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
-WHERE d.webhook_id = {webhook} AND d.status = 'pending' AND d.attempt_count {attempts} AND d.next_attempt_at <= now()
-    AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
-ORDER BY d.next_attempt_at
-"""
-_FIRST = partial(_UNCLAIMED.format, lane=1, attempts="= 0")
-_RETRIES = partial(_UNCLAIMED.format, lane=2, attempts="> 0")
-
-# Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for. Of many
-# webhooks less of each is looked at, some four times what the worker has room for of all: who has little due is then
-# not behind all that others have had for longer, and a claim does not cost what it leaves.
+# Of each webhook as much as it has room for, from either lane; of these as much as the worker has room for, beginning
+# with webhooks that have least under way: receivers that take long, and have much to take, leave room for others.
+# Of many webhooks less of each is looked at, some four times what the worker has room for of all: who has little due is
+# then not behind all that others have had for longer, and a claim does not cost what it leaves.
 _CLAIM = f"""{queue.HEADS}, busy AS (
-    SELECT webhook_id, count(*) AS n FROM webhooks_claim WHERE until > now() GROUP BY webhook_id
+    SELECT webhook_id, count(*) AS n FROM {queue.UNDER_WAY} GROUP BY webhook_id
 ), room AS MATERIALIZED (
     SELECT w.id, w.is_failing,
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
     FROM webhooks_webhook w LEFT JOIN busy ON busy.webhook_id = w.id
     WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL AND w.is_active
 ), shares AS (
-    SELECT room.id, is_failing,
+    SELECT room.id, is_failing, free,
         LEAST(free, GREATEST(4 * %(limit)s / count(*) OVER (PARTITION BY is_failing), 1)) AS share
     FROM room CROSS JOIN LATERAL (
-        ({_FIRST(webhook="room.id")} LIMIT 1) UNION ALL ({_RETRIES(webhook="room.id")} LIMIT 1) LIMIT 1
+        ({queue.FIRST(webhook="room.id")} LIMIT 1) UNION ALL ({queue.RETRIES(webhook="room.id")} LIMIT 1) LIMIT 1
     ) AS d WHERE free > 0
 ), candidates AS (
-    SELECT d.*, s.id AS webhook_id, s.is_failing, s.share FROM shares s CROSS JOIN LATERAL (
-        ({_FIRST(webhook="s.id")} LIMIT s.share) UNION ALL ({_RETRIES(webhook="s.id")} LIMIT s.share)
+    SELECT d.*, s.id AS webhook_id, s.is_failing, s.free, s.share FROM shares s CROSS JOIN LATERAL (
+        ({queue.FIRST(webhook="s.id")} LIMIT s.share) UNION ALL ({queue.RETRIES(webhook="s.id")} LIMIT s.share)
     ) AS d
+), of_webhook AS (
+    SELECT *, row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS n FROM candidates
+), in_turn AS (
+    SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY lane, n - free, next_attempt_at) AS turn
+    FROM of_webhook WHERE n <= share
 ), chosen AS (
-    SELECT id FROM (
-        SELECT *,
-            row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS of_webhook,
-            row_number() OVER (PARTITION BY is_failing ORDER BY lane, next_attempt_at) AS of_failing
-        FROM candidates) AS c
-    WHERE of_webhook <= share AND (of_failing <= %(limit_failing)s OR NOT is_failing)
-    ORDER BY lane, is_failing, next_attempt_at LIMIT %(limit)s
+    SELECT id FROM in_turn WHERE turn <= %(limit_failing)s OR NOT is_failing
+    ORDER BY lane, is_failing, turn LIMIT %(limit)s
 ), due AS (
     -- Locked and looked at again: a worker whose claim has run out may be settling it after all.
     SELECT d.id, d.webhook_id FROM webhooks_delivery d
@@ -102,7 +94,8 @@ ORDER BY d.next_attempt_at
 
 
 def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Post]:
-    """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries, by age.
+    """Take up to `limit` due deliveries for the worker that `token` names: first attempts, then retries; of each
+    webhook by age, of all in turn.
 
     Those to webhooks whose last attempt failed come after the others and are at most `limit_failing`. One claims at a
     time: a snapshot that does not show the claims of another would let both fill the same webhook. Lock and claim
@@ -275,12 +268,12 @@ WITH result AS (
 )
 DELETE FROM webhooks_claim WHERE delivery_id IN (SELECT id FROM moved) AND token = %(token)s
 """
-# For a delivery that cannot be written at all: an hour's claim, so that it is not sent again and again.
-_PUT_OFF = """
-UPDATE webhooks_claim SET until = clock_timestamp() + interval '1 hour'
+# For a delivery that cannot be written at all: an hour's claim of nobody's, so that it is not sent again and again.
+_PUT_OFF = f"""
+UPDATE webhooks_claim SET until = clock_timestamp() + interval '1 hour', token = '{queue.NOBODY}'
 WHERE token = %(token)s
   AND delivery_id IN (SELECT delivery_id FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid))
-"""
+"""  # noqa: S608  (of our own text)
 
 
 def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
@@ -373,3 +366,33 @@ def resend(ids: Sequence[UUID]) -> list[UUID]:
     if resent:
         wakeup.after_commit()
     return resent
+
+
+class TooManyAttempts(Refused):
+    code = "too_many_attempts"
+
+    def __init__(self) -> None:
+        super().__init__(f"This delivery has had {MOST_ATTEMPTS} attempts, which is the most.")
+
+
+class Dropped(Invalid):
+    """It waited when its webhook was turned off; what comes of that is for a recovery to say."""
+
+    def __init__(self) -> None:
+        super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
+
+
+def resend_one(delivery: Delivery) -> None:
+    """The same of one that was read with its webhook.
+
+    Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist when its webhook is deleted.
+    """
+    if resend([delivery.id]):
+        return
+    if delivery.attempt_count >= MOST_ATTEMPTS:
+        raise TooManyAttempts
+    if not delivery.webhook.is_active:
+        raise events.WebhookOff
+    if delivery.status == Delivery.Status.DROPPED:
+        raise Dropped
+    raise Delivery.DoesNotExist

@@ -4,6 +4,7 @@ from typing import Any
 
 import django_filters
 from django import forms
+from django.db.models import QuerySet
 
 from codservice.api.filters import Filters, MomentFilter
 from webhooks.models import Delivery, Event
@@ -54,7 +55,7 @@ class WordsFilter(django_filters.Filter):
 
 class DeliveryFilter(Filters):
     status = WordsFilter(
-        lookup_expr="in", words=tuple(Delivery.Status.values), label="One or several statuses, comma separated."
+        method="shown_as", words=tuple(Delivery.Status.values), label="One or several statuses, comma separated."
     )
     event = WordsFilter(
         field_name="event__kind", lookup_expr="in", words=EVENTS, label="One or several kinds, comma separated."
@@ -67,3 +68,6 @@ class DeliveryFilter(Filters):
     class Meta:
         model = Delivery
         fields: list[str] = []
+
+    def shown_as(self, deliveries: QuerySet[Delivery], name: str, statuses: list[str]) -> QuerySet[Delivery]:
+        return deliveries.filter(Delivery.shown_as(statuses))

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from codservice import commands
 from codservice.accounts.account_argument import find_account
@@ -28,9 +28,8 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
     """What the options of `add_filter_arguments` choose. CommandError for values that cannot be used."""
     deliveries = Delivery.objects.all()
     if options["status"]:
-        deliveries = deliveries.filter(
-            _shown_as(commands.read_words(options["status"], "status", Delivery.Status.values))
-        )
+        statuses = commands.read_words(options["status"], "status", Delivery.Status.values)
+        deliveries = deliveries.filter(Delivery.shown_as(statuses))
     if options["event"]:
         deliveries = deliveries.filter(event__kind__in=commands.read_words(options["event"], "event", EVENTS))
     if options["webhook"]:
@@ -42,22 +41,3 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
     if options["until"]:
         deliveries = deliveries.filter(created_at__lt=commands.read_moment(options["until"], "to", ends=True))
     return deliveries
-
-
-def shown_status(delivery: Delivery) -> str:
-    """Its status as people see it: what a webhook that is deleted or off has waiting is dropped, also before its row
-    says so.
-    """
-    is_ended = delivery.webhook.deleted_at is not None or not delivery.webhook.is_active
-    if delivery.status == Delivery.Status.PENDING and is_ended:
-        return Delivery.Status.DROPPED
-    return delivery.status
-
-
-def _shown_as(statuses: list[str]) -> Q:
-    is_ended = Q(webhook__deleted_at__isnull=False) | Q(webhook__is_active=False)
-    being_dropped = Q(is_ended, status=Delivery.Status.PENDING)
-    chosen = Q(status__in=statuses)
-    if Delivery.Status.DROPPED in statuses:
-        return chosen | being_dropped
-    return chosen & ~being_dropped if Delivery.Status.PENDING in statuses else chosen

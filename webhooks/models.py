@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Func, Q
@@ -164,6 +166,24 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} {self.id}"
+
+    def shown_status(self) -> str:
+        """Its status as people and programs see it: what a webhook that is deleted or off has waiting is dropped, also
+        before its row says so.
+        """
+        if self.status != self.Status.PENDING or (self.webhook.deleted_at is None and self.webhook.is_active):
+            return self.status
+        return self.Status.DROPPED
+
+    @classmethod
+    def shown_as(cls, statuses: Sequence[str]) -> Q:
+        """Those whose `shown_status` is one of `statuses`."""
+        is_ended = Q(webhook__deleted_at__isnull=False) | Q(webhook__is_active=False)
+        being_dropped = Q(is_ended, status=cls.Status.PENDING)
+        chosen = Q(status__in=statuses)
+        if cls.Status.DROPPED in statuses:
+            return chosen | being_dropped
+        return chosen & ~being_dropped if cls.Status.PENDING in statuses else chosen
 
 
 class Claim(models.Model):

@@ -1,6 +1,8 @@
 """How the queue of deliveries stands: what is waiting, for statements; figures for `/readyz` and operators."""
 
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import DatabaseError, connection
 
@@ -33,12 +35,29 @@ WITH RECURSIVE first_attempts (webhook_id, due_at) AS (
     SELECT * FROM first_attempts UNION ALL SELECT * FROM retries
 )"""
 
+# What is due of the webhook {webhook} and claimed by nobody: first attempts, and retries.
+_UNCLAIMED = """
+SELECT {lane} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
+WHERE d.webhook_id = {webhook} AND d.status = 'pending' AND d.attempt_count {attempts} AND d.next_attempt_at <= now()
+    AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
+ORDER BY d.next_attempt_at
+"""
+FIRST = partial(_UNCLAIMED.format, lane=1, attempts="= 0")
+RETRIES = partial(_UNCLAIMED.format, lane=2, attempts="> 0")
+
+NOBODY = UUID(int=0)  # has the claims of what is put off: it waits, and no attempt of it is under way
+UNDER_WAY = f"(SELECT * FROM webhooks_claim WHERE until > now() AND token <> '{NOBODY}') AS under_way"  # noqa: S608
+
 # A webhook with an attempt under way is being served, and one that fails waits for itself, while a worker lives.
-_OLDEST_DUE = f"""{HEADS}
-SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(due_at)), 0)::float
-FROM heads JOIN webhooks_webhook w ON w.id = heads.webhook_id AND w.deleted_at IS NULL AND w.is_active
-WHERE due_at <= now() AND (%(with_failing)s OR NOT w.is_failing)
-  AND w.id NOT IN (SELECT webhook_id FROM webhooks_claim WHERE until > now())
+_OLDEST_DUE = f"""{HEADS}, unserved AS MATERIALIZED (
+    SELECT id FROM webhooks_webhook
+    WHERE id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND deleted_at IS NULL AND is_active
+      AND (%(with_failing)s OR NOT is_failing) AND id NOT IN (SELECT webhook_id FROM {UNDER_WAY})
+)
+SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(next_attempt_at)), 0)::float
+FROM unserved u CROSS JOIN LATERAL (
+    ({FIRST(webhook="u.id")} LIMIT 1) UNION ALL ({RETRIES(webhook="u.id")} LIMIT 1)
+) AS oldest
 """  # noqa: S608  (of our own text)
 
 _DUE = f"""{HEADS}
@@ -60,7 +79,7 @@ def due() -> int:
 
 def claims() -> int:
     """How many attempts workers have claimed and not settled."""
-    return _one("SELECT count(*) FROM webhooks_claim WHERE until > now()")
+    return _one(f"SELECT count(*) FROM {UNDER_WAY}")  # noqa: S608  (of our own text)
 
 
 def oldest_due() -> float:

@@ -7,7 +7,7 @@ leaves undone, because there is much, or because an older transaction is still o
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -152,15 +152,31 @@ def recover(
 
 
 def go_on() -> int:
-    """Go on with what requests have left, as far as it gets in some seconds; how many deliveries."""
+    """Go on with what requests have left, as far as it gets in some seconds; how many deliveries.
+
+    A batch of each webhook in turn: who has much to recover, or asks for it again and again, holds up nobody else.
+    """
     deadline = time.monotonic() + 10 * SECONDS
-    count = 0
-    for id_ in list(Recovery.objects.order_by("id").values_list("id", flat=True)[:100]):
-        try:
-            count += _go_on(id_, until=deadline).deliveries
-        except DatabaseError as error:
-            logger.warning("recovery %s is gone on with later: %s", id_, error)
+    count, later = 0, list[UUID]()  # webhooks
+    while time.monotonic() < deadline and (turn := _oldest_of_each(later)):
+        for webhook_id, id_ in turn:
+            try:
+                deliveries, is_over, has_more = _step(id_)
+            except DatabaseError as error:
+                logger.warning("recovery %s is gone on with later: %s", id_, error)
+                deliveries = is_over = has_more = 0
+            if deliveries:
+                count += deliveries
+                wakeup.ring()
+            if not (is_over or has_more):
+                later.append(webhook_id)
     return count
+
+
+def _oldest_of_each(later: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
+    """The oldest recovery of each webhook but those in `later`, after the webhook's id."""
+    recoveries = Recovery.objects.exclude(webhook_id__in=later).order_by("webhook_id", "id").distinct("webhook_id")
+    return list(recoveries.values_list("webhook_id", "id")[:100])
 
 
 def _go_on(id_: UUID, *, until: float) -> Recovered:

@@ -66,10 +66,12 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
         webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
         is_turned_off = written.get("is_active") is False
-        if "is_active" in written:
+        if written.get("is_active"):
+            _drop_pending(webhook_id)  # what is left of that
+        # How it did there and then says nothing of how it does now. Whoever was told that it fails is told when a new
+        # address answers.
+        if "is_active" in written or ("url" in written and not webhook.is_alarmed):
             written |= {"is_failing": False, "failing_since": None, "is_alarmed": False}
-            if not is_turned_off:
-                _drop_pending(webhook_id)  # what is left of that
         if written:
             for name, value in written.items():
                 setattr(webhook, name, value)

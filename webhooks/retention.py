@@ -59,12 +59,12 @@ WITH page AS (
 )
 SELECT (SELECT count(*) FROM webhooks), count(*) OVER (), id FROM page ORDER BY id DESC LIMIT 1
 """
+# Of the row that is locked, whose merchant may have rotated since the page was read.
 _PREVIOUS_SECRETS = """
 WITH page AS (
-    SELECT id, previous_secret_until FROM webhooks_webhook WHERE id > %(id)s ORDER BY id LIMIT %(batch)s
+    SELECT id FROM webhooks_webhook WHERE id > %(id)s ORDER BY id LIMIT %(batch)s
 ), old AS (
-    SELECT id FROM webhooks_webhook
-    WHERE id = ANY(ARRAY(SELECT id FROM page WHERE previous_secret_until < now()))
+    SELECT id FROM webhooks_webhook WHERE id = ANY(ARRAY(SELECT id FROM page)) AND previous_secret_until < now()
     {lock}
 ), secrets AS (
     {clear} WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}

@@ -16,7 +16,7 @@ from webhooks.addresses import is_public
 from webhooks.curl_loop import CurlLoop
 from webhooks.lookups import Lookups
 from webhooks.posts import BLOCKED, NO_SECRET, UNREACHABLE, Outcome, Post
-from webhooks.transfer import Transfer, new_handle, trusted_roots
+from webhooks.transfer import LOST, Transfer, new_handle, trusted_roots
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ class Sender:
     """Posts under way. `start` adds one, `finished` waits for some to end. For one thread, apart from `wake_up`.
 
     One that has not begun by its `begin_by` is among the `unsure` until `resume` or `forget` says what becomes of it.
+    One whose kept connection was LOST begins anew, once, on a connection of its own, and may be among them then.
     """
 
     def __init__(self, *, width: int, allow_private: bool = False, ca_file: str | None = None) -> None:
@@ -143,9 +144,14 @@ class Sender:
 
     def _end(self, curl: Any, error: int) -> None:
         transfer = self._running.pop(curl)
-        self._tell(transfer, transfer.outcome(curl, error))
+        outcome = transfer.outcome(curl, error)
         self._loop.remove(curl)
         self._free.append(curl)
+        if error == LOST and not transfer.is_repeat:
+            transfer.is_repeat = True
+            self._begin(transfer)
+        else:
+            self._tell(transfer, outcome)
 
     def _end_unsent(self, transfer: Transfer, failure: str) -> None:
         self._tell(transfer, transfer.unsent(failure))

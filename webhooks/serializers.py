@@ -226,13 +226,14 @@ def webhook_body(webhook: Webhook) -> WebhookBody:
 
 
 def delivery_body(delivery: Delivery) -> DeliveryBody:
-    """An entry of the log; `delivery` comes with its event, and with its attempts as `log_attempts`."""
+    """An entry of the log; `delivery` comes with event and webhook, and with its attempts as `log_attempts`."""
+    status = delivery.shown_status()
     return DeliveryBody(
         id=delivery.id,
         event=delivery.event.kind,
-        status=delivery.status,
+        status=status,
         attempt_count=delivery.attempt_count,
-        next_attempt_at=delivery.next_attempt_at,
+        next_attempt_at=delivery.next_attempt_at if status == Delivery.Status.PENDING else None,
         created_at=delivery.created_at,
         attempts=[_attempt_body(attempt) for attempt in delivery.log_attempts],  # type: ignore[attr-defined]
     )

@@ -6,6 +6,7 @@ import ssl
 import tempfile
 import time
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ from webhooks.posts import BAD_ANSWER, BLOCKED, STATUS, TIMEOUT, TLS, UNREACHABL
 DEADLINE = 3000  # milliseconds for an attempt, all in all (contract, section 9)
 MAX_READ = 16 * 1024  # bytes of an answer, its head included
 KEPT = 2048  # bytes of its body for the log
+
+# A kept connection was closed before anything came back: by a receiver that was about to rest it and has not read the
+# post, as is common, or by one that has read it.
+LOST = pycurl.E_SEND_FAIL_REWIND
 
 _FAILURES = {
     pycurl.E_OPERATION_TIMEDOUT: TIMEOUT,
@@ -35,6 +40,7 @@ _FAILURES = {
     pycurl.E_SEND_ERROR: BAD_ANSWER,
     pycurl.E_RECV_ERROR: BAD_ANSWER,
     pycurl.E_PARTIAL_FILE: BAD_ANSWER,
+    LOST: BAD_ANSWER,
 }
 _STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl takes 2000 for 200
 
@@ -47,6 +53,7 @@ class Transfer:
     started: float  # by time.monotonic
     is_blocked: bool = False
     is_no_http: bool = False
+    is_repeat: bool = False  # begun anew, on a connection of its own
     read: int = 0
     response: bytearray = field(default_factory=bytearray)
 
@@ -62,7 +69,11 @@ class Transfer:
         curl.setopt(pycurl.TIMEOUT_MS, max(round((self.deadline - time.monotonic()) * 1000), 1))
         curl.setopt(pycurl.URL, post.url)
         curl.setopt(pycurl.HTTPHEADER, headers(post, time.time()))
-        curl.setopt(pycurl.POSTFIELDS, post.body)
+        # A body that libcurl cannot rewind: one that it has whole it sends up to six times, when one kept connection
+        # after the other breaks off.
+        curl.setopt(pycurl.READFUNCTION, BytesIO(post.body).read)
+        curl.setopt(pycurl.POSTFIELDSIZE, len(post.body))
+        curl.setopt(pycurl.FRESH_CONNECT, self.is_repeat)
         curl.setopt(pycurl.HEADERFUNCTION, self.on_header)
         curl.setopt(pycurl.WRITEFUNCTION, self.on_body)
         if not allow_private:

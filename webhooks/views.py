@@ -18,25 +18,11 @@ from codservice.api import schema
 from codservice.api.error_answers import read_all
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
-from codservice.errors import Invalid, Refused
+from codservice.errors import Invalid
 from webhooks import delivery, events, feed, recovery, registry, serializers
 from webhooks.filters import DeliveryFilter, KindsField
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.openapi import example_of
-
-
-class TooManyAttempts(Refused):
-    def __init__(self) -> None:
-        super().__init__(f"This delivery has had {delivery.MOST_ATTEMPTS} attempts, which is the most.")
-
-    code = "too_many_attempts"
-
-
-class Dropped(Invalid):
-    """It waited when its webhook was turned off; what comes of that is for a recovery to say."""
-
-    def __init__(self) -> None:
-        super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
 
 
 class WebhookViewSet(viewsets.GenericViewSet):
@@ -149,7 +135,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
     @schema.describe("List deliveries", answers={200: serializers.DeliveryListBody}, errors=(404, 422))
     def list(self, request: Request, id: UUID) -> Response:
         """The webhook's log, newest first, with the newest 8 attempts of each delivery."""
-        webhook = _webhooks(request).only("id").get(id=id)
+        webhook = _webhooks(request).only("is_active", "deleted_at").get(id=id)
         newest = Attempt.objects.filter(number__gt=F("delivery__attempt_count") - serializers.SHOWN_ATTEMPTS)
         log = (
             Delivery.objects.filter(webhook=webhook)
@@ -159,7 +145,9 @@ class DeliveryViewSet(viewsets.GenericViewSet):
             .prefetch_related(Prefetch("attempts", newest.order_by("number"), to_attr="log_attempts"))
         )
         page = self.paginate_queryset(self.filter_queryset(log))
-        entries = [serializers.delivery_body(delivery) for delivery in page]
+        for entry in page:
+            entry.webhook = webhook
+        entries = [serializers.delivery_body(entry) for entry in page]
         return Response(serializers.DeliveryListBody(entries, self.paginator.meta()))
 
     @schema.describe("Resend a delivery", answers={202: serializers.DeliveryIdBody}, errors=(404, 422))
@@ -167,14 +155,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
         """One more attempt, now, with the same id and body; for a pending one its next attempt, now."""
         asked = ("status", "attempt_count", "webhook__is_active")
         found = self.get_queryset().select_related("webhook").only(*asked).get(id=id)
-        if not delivery.resend([found.id]):
-            if found.attempt_count >= delivery.MOST_ATTEMPTS:
-                raise TooManyAttempts
-            if not found.webhook.is_active:
-                raise events.WebhookOff
-            if found.status == Delivery.Status.DROPPED:
-                raise Dropped
-            raise Delivery.DoesNotExist  # its webhook was deleted meanwhile
+        delivery.resend_one(found)
         return Response(serializers.DeliveryIdBody(found.id), status.HTTP_202_ACCEPTED)
 
 

@@ -18,7 +18,8 @@ from codservice.operations import duties, tasks
 from codservice.retention import SWEEPS, SweepsFailed, sweep
 from inventory.models import StockMovement
 from tests import factories
-from tests.harness.background import PATIENCE, at_once
+from tests.harness.background import PATIENCE, Background, at_once
+from tests.harness.database import wait_for_lock
 from webhooks import delivery, registry, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
@@ -161,6 +162,26 @@ def test_secrets_that_have_stopped_signing_are_forgotten(alice, webhook):
 
     webhook.refresh_from_db()
     assert webhook.previous_secret is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_secret_that_is_rotated_meanwhile_signs_for_its_day(alice, webhook, monkeypatch):
+    """The sweep pauses when it has begun to look, the merchant rotates, and it goes on."""
+    registry.rotate_secret(alice.id, webhook.id)
+    Webhook.objects.update(previous_secret_until=timezone.now() - timedelta(hours=1))
+    looked_at = "FROM webhooks_webhook WHERE id > %(id)s"
+    pausing = retention._PREVIOUS_SECRETS.replace(
+        looked_at, f"{looked_at} AND (SELECT pg_advisory_xact_lock_shared(77))::text = ''"
+    )
+    monkeypatch.setattr(retention, "_PREVIOUS_SECRETS", pausing)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(77)")
+        sweeping = Background(lambda: list(retention.previous_secrets(timezone.now(), dry_run=False)))
+        wait_for_lock()
+        Background(lambda: registry.rotate_secret(alice.id, webhook.id)).result()
+
+    assert sweeping.result() == [{"previous_secrets": 0}]
+    assert Webhook.objects.get().previous_secret is not None
 
 
 @pytest.mark.parametrize("days", ["0", "10001", "20800"])

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.factories import AgentFactory, UserFactory
 from webhooks import registry, secrets
@@ -95,6 +96,19 @@ def test_chosen_deliveries_are_resent(operator, rows, delivery_of):
     assert "1 delivery is sent again." in text
     assert "left alone" in text
     assert dict(Delivery.objects.values_list("id", "status")) == {rows["delivery"].pk: "pending", dropped.pk: "dropped"}
+
+
+@pytest.mark.parametrize("state", [{"is_active": False}, {"deleted_at": timezone.now()}])
+def test_what_cannot_be_resent_is_not_offered_nor_said_to_be_sent(operator, rows, state):
+    Webhook.objects.update(**state)
+    url = address("delivery", "change", rows["delivery"].pk)
+    assert 'value="resend"' not in operator.get(url).content.decode()
+
+    text = operator.post(url, {"action": "resend"}, follow=True).content.decode()
+
+    assert "of a webhook that is deleted or off" in text
+    assert "sent again" not in text
+    assert Delivery.objects.get().status == "failed"
 
 
 def test_a_get_resends_nothing(operator, rows):

@@ -1,5 +1,6 @@
 """Mails to account holders whose webhooks have stopped answering: one, and another when they are well again."""
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -138,6 +139,26 @@ def test_one_that_was_turned_off_while_it_hung_does_not_fail_when_it_is_turned_o
     assert not Webhook.objects.get().is_failing
 
 
+def test_an_address_that_nothing_was_sent_to_yet_neither_fails_nor_is_well_again(
+    alice: Account, webhook: Webhook
+) -> None:
+    attempt(alice, "status")
+    let_pass(minutes=50)
+    registry.change(alice.id, webhook.id, {"url": "https://shop.example/new"})
+    let_pass(minutes=20)
+    assert tasks.tell_of_failing() == 0
+    assert not Webhook.objects.get().is_failing
+
+    attempt(alice, "status")
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 1
+    registry.change(alice.id, webhook.id, {"url": "https://shop.example/newer"})
+    assert tasks.tell_of_failing() == 0
+    attempt(alice, "")
+    assert tasks.tell_of_failing() == 1
+    assert "https://shop.example/newer" in mail.outbox[1].body
+
+
 def test_what_could_not_be_sent_is_sent_later(
     alice: Account, charlie: Account, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +176,28 @@ def test_what_could_not_be_sent_is_sent_later(
 
     monkeypatch.setattr(alarms, "send_mail", send_some)
     assert (tasks.tell_of_failing(), tasks.tell_of_failing(), len(mail.outbox)) == (1, 1, 2)
+
+
+def test_a_mail_server_that_is_silent_holds_a_worker_no_longer_than_a_round(
+    alice: Account, charlie: Account, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for account in (alice, charlie):
+        register(account)
+        attempt(account, "status")
+    let_pass(hours=2)
+    asked = []
+
+    def silent(*args: Any, **kwargs: Any) -> int:
+        asked.append(kwargs["recipient_list"])
+        time.sleep(0.2)
+        raise TimeoutError
+
+    with monkeypatch.context() as server:
+        server.setattr(alarms, "SECONDS", 0.1)
+        server.setattr(alarms, "send_mail", silent)
+        assert tasks.tell_of_failing() == 0
+    assert len(asked) == 1
+    assert tasks.tell_of_failing() == 2
 
 
 def test_who_is_killed_after_the_mail_tells_it_once_more_and_who_is_killed_before_it_too(

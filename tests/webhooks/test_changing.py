@@ -393,6 +393,39 @@ def test_what_an_answer_leaves_is_gone_on_with(
     assert not Recovery.objects.exists()
 
 
+def test_who_recovers_much_and_often_holds_up_nobody_else(
+    alice: Account,
+    charlie: Account,
+    webhook: Webhook,
+    register: Callable[..., Webhook],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recovery, "BATCH", 10)
+    others = register(charlie, "https://other.example/")
+    for account, count in ((alice, 100), (charlie, 1)):
+        Webhook.objects.update(events=["order.created"])
+        publish(account, count)
+    Webhook.objects.update(events=[KIND])
+    monkeypatch.setattr(recovery, "SECONDS", -1)
+    since = timezone.now() - timedelta(hours=1)
+    for account, one in ((alice, webhook), (alice, webhook), (alice, webhook), (charlie, others)):
+        recovery.recover(account.id, one.id, since=since)
+    step, steps = recovery._step, list[UUID]()
+
+    def noted(id_: UUID) -> tuple[int, bool, bool]:
+        steps.append(Recovery.objects.get(id=id_).webhook_id)
+        return step(id_)
+
+    monkeypatch.setattr(recovery, "SECONDS", 5)
+    with monkeypatch.context() as watched:
+        watched.setattr(recovery, "_step", noted)
+        recovery.go_on()
+
+    assert steps.index(others.id) == 1
+    rest()
+    assert (statuses(webhook), statuses(others)) == ({"pending": 100}, {"pending": 1})
+
+
 def test_recoveries_at_once_send_nothing_twice(alice: Account, webhook: Webhook) -> None:
     Webhook.objects.update(events=["order.created"])
     publish(alice, 40)

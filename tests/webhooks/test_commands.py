@@ -52,6 +52,14 @@ def test_deliveries_are_shown_newest_first_with_their_last_attempt(webhook, deli
     assert webhook.url in lines[0]
 
 
+def test_any_number_is_shown_by_one_statement(webhook, delivery_of, django_assert_num_queries):
+    for _ in range(3):
+        delivery_of(webhook)
+
+    with django_assert_num_queries(1):
+        assert len(json.loads(run("deliveries", "--json"))) == 3
+
+
 def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, delivery_of):
     other = register(charlie)
     failed = delivery_of(webhook, "failed", attempts=4)

@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from webhooks.models import Attempt
+from webhooks.models import Attempt, Webhook
 
 
 @pytest.fixture
@@ -103,6 +104,27 @@ def test_filters(api, alice, webhook, register, delivery_of):
     assert ids(event="ping,order.confirmed") == {str(failed.id), str(ping.id)}
     assert ids(event="order.cancelled") == set()
     assert ids(status="pending", event="ping", unknown="x") == {str(ping.id)}
+
+
+def test_what_is_left_over_of_one_that_is_off_is_dropped_to_whoever_looks(api, alice, webhook, delivery_of):
+    waiting, failed = delivery_of(webhook), delivery_of(webhook, "failed", attempts=4)
+    Webhook.objects.update(is_active=False)
+
+    def told(**query):
+        entries = api.get(path(webhook), query).json()["data"]
+        return {entry["id"]: (entry["status"], entry["next_attempt_at"]) for entry in entries}
+
+    dropped = {str(waiting.id): ("dropped", None)}
+    assert told() == {str(failed.id): ("failed", None), **dropped}
+    assert told(status="dropped") == dropped
+    assert told(status="pending") == {}
+    browser = Client()
+    browser.force_login(alice.holder)
+    for url in (f"/account/webhooks/{webhook.id}?status=dropped", f"/account/webhooks/deliveries/{waiting.id}"):
+        page = browser.get(url).content.decode()
+        assert '<span class="status dropped">Dropped</span>' in page
+        assert "Next attempt" not in page
+        assert "under way" not in page
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,32 @@ def test_a_delivery_with_the_most_attempts_stays(browser: Client, webhook: Webho
     assert "100 attempts are the most" in page(browser, page_of(row))
 
 
+@pytest.mark.parametrize(
+    ("status", "is_active", "reason"),
+    [("dropped", True, "press “Recover” on its page"), ("failed", False, "This webhook is off. Turn it on first.")],
+)
+def test_one_that_is_not_sent_again_says_why(
+    browser: Client, webhook: Webhook, status: str, is_active: bool, reason: str
+) -> None:
+    row = write_delivery(webhook, status)
+    Webhook.objects.update(is_active=is_active)
+    browser.post(f"{page_of(row)}/resend")
+    row.refresh_from_db()
+    assert row.status == status
+    assert reason in page(browser, page_of(row))
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_nothing_is_said_to_be_sent_again_to_a_webhook_that_is_off(
+    browser: Client, webhook: Webhook, method: str
+) -> None:
+    write_delivery(webhook, "failed", attempts=4)
+    Webhook.objects.update(is_active=False)
+    text = getattr(browser, method)(at(webhook, "/resend"), follow=True).content.decode()
+    assert "This webhook is off. Turn it on first." in text
+    assert "sent again" not in text
+
+
 def test_all_failed_ones_of_some_days_are_counted_then_sent(
     browser: Client, webhook: Webhook, alice: Account, register: Callable[..., Webhook]
 ) -> None:

@@ -3,7 +3,6 @@
 from django import template
 from django.utils.translation import gettext_lazy as _
 
-from webhooks import log
 from webhooks.models import Attempt, Delivery, Event
 
 register = template.Library()
@@ -42,7 +41,7 @@ REASONS = {
 
 @register.filter
 def shown_status(delivery: Delivery) -> str:
-    return log.shown_status(delivery)
+    return delivery.shown_status()
 
 
 @register.filter

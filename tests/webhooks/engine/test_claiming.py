@@ -184,6 +184,19 @@ def test_first_attempts_come_before_retries_and_the_oldest_first(webhook_to):
     assert order == [old, young, *retries]
 
 
+@pytest.mark.parametrize("is_failing", [False, True])
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_what_is_young_does_not_wait_for_all_that_is_older_of_receivers_that_take_long(
+    webhook_to, is_failing, attempts
+):
+    """A merchant may have twenty that answer after two seconds, and a file of thousands of orders to tell them of."""
+    for _ in range(20):
+        write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), 60, attempts=attempts, age=3600)
+    delivery.claim(uuid4(), 400 if not is_failing else 50)
+    (young,) = write(webhook_to("http://127.0.0.1:9/", is_failing=is_failing), attempts=attempts)
+    assert young in ids(delivery.claim(uuid4(), 20))
+
+
 def test_webhooks_that_fail_come_after_those_that_work(webhook_to):
     for _ in range(10):
         write(webhook_to("http://127.0.0.1:9/", is_failing=True), 10, age=3600)

@@ -202,6 +202,33 @@ def test_silence_on_a_connection_that_was_kept_is_told_from_no_connection():
     assert failures == ["", "timeout"]
 
 
+@pytest.mark.parametrize(("then", "expected"), [("close", ("bad_answer", None)), ("answer", ("", 200))])
+def test_a_post_whose_kept_connection_is_closed_is_sent_once_more_whatever_other_connections_are_kept(then, expected):
+    posts = [Post(uuid4(), "", "order.confirmed", b"{}", ["whsec_AAAA"], 1) for _ in range(9)]
+
+    async def close(connection: Connection) -> None:
+        if len(connection.receiver.of("/close")) > 1 and then == "answer":
+            await answer()(connection)
+        connection.writer.close()
+
+    with Receiver(default=answer(after=0.2), behaviours={"/close": close}) as receiver:
+        sender = Sender(width=10, allow_private=True)
+        outcomes = []
+        for path, some in (("/", posts[:8]), ("/close", posts[8:])):
+            for post in some:
+                post.url = receiver.url(path)
+                sender.start(post)
+            while not sender.is_idle:
+                outcomes += sender.finished(10)
+        sender.close()
+        assert receiver.connections == 9
+        first, second = receiver.of("/close")
+    assert (outcomes[-1].failure, outcomes[-1].status_code) == expected
+    assert first.delivery == second.delivery
+    assert first.headers["x-service-attempt"] == second.headers["x-service-attempt"] == "1"
+    assert first.body == second.body
+
+
 @pytest.mark.parametrize("status", OK_STATUSES)
 def test_every_2xx_acknowledges(went, status):
     assert (went["outcomes"][str(status)]["failure"], went["outcomes"][str(status)]["status"]) == ("", status)

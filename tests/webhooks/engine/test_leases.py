@@ -1,5 +1,6 @@
 """Nobody sends what is no longer theirs to send: after a pause, a slow look-up of a name, or a deletion meanwhile."""
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -175,6 +176,29 @@ def test_what_waited_for_its_name_while_the_database_went_away_is_left_to_the_ne
     engine.drain()
     assert len(receiver.requests) == 3
     assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
+
+
+def test_what_its_kept_connection_lost_is_not_sent_again_after_a_deletion(engine, receiver, webhook_to):
+    is_deleted = threading.Event()
+
+    async def close_then(connection):
+        while not is_deleted.is_set():
+            await asyncio.sleep(0.01)
+        connection.writer.close()
+
+    webhook = webhook_to(receiver.url())
+    write(webhook)
+    assert engine.drain() == 1
+    receiver.default = close_then
+    write(webhook)
+    draining = Background(engine.drain)
+    receiver.wait_for(2)
+    registry.delete(webhook.account_id, webhook.id)
+    is_deleted.set()
+    draining.result()
+    assert (len(receiver.requests), receiver.connections) == (2, 1)
+    assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered", "dropped"}
+    assert Claim.objects.count() == 0
 
 
 # --- Who is dead -----------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from django.db import connection
 
 from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer
-from webhooks import delivery
-from webhooks.models import Attempt, Claim, Delivery
+from webhooks import delivery, queue
+from webhooks.models import Attempt, Claim, Delivery, Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -87,6 +87,24 @@ def test_a_delivery_that_cannot_be_written_is_tried_once_an_hour(engine, receive
     assert len(receiver.of("/good")) == 20
     assert len(receiver.of("/bad")) == 2
     assert statuses() == {"delivered": 20, "pending": 1}
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_those_that_cannot_be_written_keep_no_other_of_their_webhook_from_being_sent_or_missed(
+    engine, receiver, webhook_to, refuse, is_failing
+):
+    webhook = webhook_to(receiver.url())
+    Webhook.objects.update(is_failing=is_failing)
+    receiver.default = answer("500 No" if is_failing else "200 OK")
+    count = delivery.AT_ONCE_FAILING if is_failing else delivery.AT_ONCE
+    write(webhook, count, age=100)
+    refuse("webhooks_delivery", "TG_OP = 'UPDATE'")
+    assert engine.drain() == count
+    assert queue.oldest_due() == queue.claims() == 0
+    write(webhook, age=90)
+    assert queue.oldest_due() > 80
+    assert engine.drain() == 1
+    assert len(receiver.requests) == count + 1
 
 
 def test_while_nothing_can_be_written_everything_is_kept_and_tried_again(engine, receiver, webhook_to, refuse):

@@ -36,6 +36,7 @@ class Command(commands.Command):
                 "event__kind",
                 "webhook__url",
                 "webhook__deleted_at",
+                "webhook__is_active",
             )
             .annotate(
                 last_failure=Subquery(last.values("failure")[:1]), last_code=Subquery(last.values("status_code")[:1])
@@ -56,7 +57,7 @@ def _row(delivery: Delivery) -> dict[str, Any]:
         "webhook": delivery.webhook_id,
         "url": delivery.webhook.url,
         "event": delivery.event.kind,
-        "status": log.shown_status(delivery),
+        "status": delivery.shown_status(),
         "attempt_count": delivery.attempt_count,
         "last_attempt": delivery.last_code if delivery.last_failure in ("", "status") else delivery.last_failure,  # type: ignore[attr-defined]
         "next_attempt_at": delivery.next_attempt_at and delivery.next_attempt_at.isoformat(timespec="seconds"),
