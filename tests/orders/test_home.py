@@ -175,6 +175,17 @@ def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Clien
     assert "Needs you" not in page(browser)
 
 
+def test_a_number_at_which_somebody_was_reached_since_is_wrong_no_more(
+    browser: Client, alice: Account, agent: User
+) -> None:
+    order = make_order(alice)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK)
+    assert "Needs you" not in page(browser)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+    assert "1 order has a wrong phone number" in page(browser)
+
+
 def test_stock_that_will_not_last_needs_the_merchant(browser: Client, alice: Account, charlie: Account) -> None:
     short = factories.ProductFactory(account=alice, name=HOSTILE, stock_quantity=3)
     plenty = factories.ProductFactory(account=alice, stock_quantity=30)
