@@ -210,8 +210,10 @@ def test_a_line_is_changed_taken_out_and_added_and_keeps_its_product_and_attribu
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client, order: Order, alice: Account) -> None:
     seen = fields(browser, order)
     amending.amend(alice.id, order.id, {"notes": "Call at five"}, actor=Actor(Role.API, "shop"))
-    answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "Call at six"}, follow=True)
+    answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "Call at six"})
+    assert answer.status_code == 409
     assert "The order has been changed since you opened it." in answer.content.decode()
+    assert "Call at six</textarea>" in answer.content.decode(), "what was written is not lost"
     order.refresh_from_db()
     assert order.notes == "Call at five"
 
