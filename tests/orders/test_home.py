@@ -55,7 +55,7 @@ def page(browser: Client, query: str = "", status: int = 200) -> str:
 def tiles(browser: Client, query: str = "") -> list[tuple[str, str, str]]:
     found = re.findall(
         r'<dt><span class="status \w+">([^<]*)</span></dt><dd><strong><bdi dir="ltr">(\d+)</bdi></strong>'
-        r' <bdi dir="ltr" class="whole">([^<]*)</bdi>',
+        r' <bdi class="whole">([^<]*)</bdi>',
         page(browser, query),
     )
     return [(label, count, amount.replace("\N{NARROW NO-BREAK SPACE}", " ")) for label, count, amount in found]
