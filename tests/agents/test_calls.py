@@ -21,10 +21,10 @@ from uuid_utils.compat import uuid7
 from agents.desk import claims, forms, overview
 from agents.models import CallingPeriod, CallingRules, Claim
 from codservice import days
-from codservice.accounts.actor import Actor
+from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
-from orders import editing, lifecycle
+from orders import amending, editing, lifecycle
 from orders.models import CallNote, CallState, Order, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
@@ -203,6 +203,27 @@ def test_silence_comes_back_later(outcome: str, order: Order, screen: Screen) ->
 
 def test_a_wrong_number_waits_for_review(order: Order, screen: Screen) -> None:
     screen.press("wrong_number")
+    order.refresh_from_db()
+    assert order.call_state == "review"
+
+
+def test_a_wrong_number_that_its_merchant_corrects_is_called_again(order: Order, screen: Screen) -> None:
+    shop = Actor(Role.API, "shop")
+    screen.press("wrong_number")
+    amending.amend(order.account_id, order.id, {"notes": "Try once more"}, actor=shop)
+    order.refresh_from_db()
+    assert order.call_state == "review", "nobody has a number to call"
+    amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=shop)
+    order.refresh_from_db()
+    assert (order.call_state, order.call_attempts) == ("retry", 0)
+    assert next_order(screen.browser).pending == [order]
+
+
+def test_what_was_handed_to_a_supervisor_stays_theirs_when_its_number_is_corrected(
+    order: Order, screen: Screen
+) -> None:
+    screen.press("handed_over:rude")
+    amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=Actor(Role.API, "shop"))
     order.refresh_from_db()
     assert order.call_state == "review"
 
