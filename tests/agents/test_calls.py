@@ -117,13 +117,18 @@ def test_the_desk_tells_what_was_done_today_and_renews_itself(
     next_order(browser).press("confirm", pause="on")
     next_order(browser).press("cancel", pause="on")
     next_order(browser).press("busy", pause="on")
-    next_order(browser_of(colleague)).press("confirm", pause="on")
+    others = browser_of(colleague)
+    next_order(others).press("confirm", pause="on")
     text = browser.get(DESK).content.decode()
     parts = browser.get(f"{DESK}now/").content.decode()
     assert "<html" not in parts
     for page in (text, parts):
         said = " ".join(re.sub(r"<[^>]*>", "", page).split())
         assert "Today: 3 calls · 1 confirmed · 50 % of my decisions · the team: 2 · 67 %" in said
+    one_of_each = {"en": "1 call · 1 confirmed", "fr": "1 appel · 1 confirmée", "ar-dz": "1 مكالمة · 1 مؤكدة"}
+    for language, one in one_of_each.items():
+        others.cookies["django_language"] = language
+        assert one in " ".join(re.sub(r"<[^>]*>", "", others.get(DESK).content.decode()).split())
 
 
 # --- The call screen ---------------------------------------------------------------------------------------------
