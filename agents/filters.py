@@ -167,7 +167,9 @@ _WHY = Func("reason", template="btrim(split_part(%(expressions)s, ':', 1))", out
 
 
 class HappenedForm(forms.Form):
-    """What happened to the orders, from when to when, and of which part of a figure they are; `-` is an empty one."""
+    """What happened to the orders, from when to when, and of which part of a figure they are. A source or a reason that
+    is sent empty is none.
+    """
 
     did = forms.ChoiceField(
         choices=[
@@ -206,15 +208,15 @@ class HappenedForm(forms.Form):
             changes = changes.filter(from_status=Status.PENDING, to_status__in=to, user__is_staff=True)
             if data["agent"]:
                 changes = changes.filter(user=data["agent"])
-        if data["reason"]:
-            changes = changes.alias(why=_WHY).filter(why=_given(data["reason"]))
+        if "reason" in self.data:
+            changes = changes.alias(why=_WHY).filter(why=data["reason"])
         if data["hour"] != "":
             changes = changes.alias(hour=ExtractHour("at", tzinfo=days.ALGIERS)).filter(hour=data["hour"])
         orders = orders.filter(pk__in=changes.values("order_id"))
         if data["shop"]:
             orders = orders.filter(account=data["shop"])
-        if data["source"]:
-            orders = orders.filter(source=_given(data["source"]) or None)
+        if "source" in self.data:
+            orders = orders.filter(source=data["source"] or None)
         lines = OrderItem.objects.filter(order=OuterRef("pk"))
         if data["product"]:
             orders = orders.filter(Exists(lines.filter(product=data["product"])))
@@ -231,14 +233,10 @@ class HappenedForm(forms.Form):
             first if first == last else f"{first} – {last}",
             *filter(None, (data["agent"] and data["agent"].display_name, data["shop"] and data["shop"].name)),
             *filter(None, (data["product"] and data["product"].name, data["line"])),
-            *(_given(data[name]) or _("Not told") for name in ("source",) if data[name]),
-            *(in_words(_given(data[name])) or _("Not told") for name in ("reason",) if data[name]),
+            *([data["source"] or _("Not told")] if "source" in self.data else []),
+            *([in_words(data["reason"]) or _("Not told")] if "reason" in self.data else []),
             *([f"{data['hour']:02}:00"] if data["hour"] != "" else []),
         ]
-
-
-def _given(text: str) -> str:
-    return "" if text == "-" else text
 
 
 class HappenedFilter(admin.ListFilter):

@@ -140,6 +140,11 @@ class SinceShown(forms.Form):
     def changed_data(self) -> list[str]:
         return [name for name in super().changed_data if name != "seen"]
 
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What the person changed, of a form that is valid."""
+        return {name: self.cleaned_data[name] for name in self.changed_data}
+
 
 class RowSinceShown(SinceShown, forms.ModelForm):
     """The same of a row, which is `kept` so by now: what the person left alone is judged and written as it is kept."""
@@ -157,11 +162,6 @@ class RowSinceShown(SinceShown, forms.ModelForm):
         data = super().clean() or self.cleaned_data
         data.update({name: self.kept[name] for name in data.keys() & self.kept.keys() - set(self.changed_data)})
         return data
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """What the person changed, of a form that is valid."""
-        return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
 class LongSelect(forms.Select):

@@ -17,7 +17,7 @@ from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.values import MAX_AMOUNT
 from orders.lifecycle import AlreadyDecided, Changed, decided, lock_one, told
-from orders.models import Order, OrderEdit, OrderItem, Status
+from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem, Status
 from webhooks import events
 from webhooks.models import Event
 
@@ -110,7 +110,8 @@ def edit(
         if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
             raise NotEditable(_("Of this order no more changes can be written down. Cancel it and send a new one."))
         order.updated_at, order.version = order.now, order.version + 1
-        order.save(update_fields=[*(name for name, _old, _new in written), "updated_at", "version"])
+        planned = _call_again(order) if any(name == "phone_e164" and old != new for name, old, new in written) else []
+        order.save(update_fields=[*(name for name, _old, _new in written), *planned, "updated_at", "version"])
         OrderEdit.objects.bulk_create(
             OrderEdit(
                 account_id=order.account_id,
@@ -127,6 +128,17 @@ def edit(
         )
         events.publish_changes([told(order, Event.Kind.ORDER_UPDATED)])
     return order
+
+
+def _call_again(order: Order) -> list[str]:
+    """The order has a new number. If the one before was wrong, agents call it now, with all its tries, before any
+    supervisor has looked at it. The columns that are to be written.
+    """
+    last = order.call_notes.order_by("-created_at", "-id").first()
+    if order.call_state != CallState.REVIEW or last is None or last.outcome != CallNote.Outcome.WRONG_NUMBER:
+        return []
+    order.call_state, order.call_due_at, order.call_attempts = CallState.RETRY, order.now, 0
+    return ["call_state", "call_due_at", "call_attempts"]
 
 
 def _written_down(value: Any) -> str:

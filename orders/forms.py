@@ -162,7 +162,9 @@ class OrderForm(forms.Form):
 
 
 class CorrectionForm(OrderForm):
-    """The same of an order that is there: its number and where it came from stay."""
+    """The same of an order that is there: its number and where it came from stay. A total that is left as it is follows
+    the lines and the fee, as in an agent's hands: a discount in it stays.
+    """
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     external_id = None
@@ -171,6 +173,18 @@ class CorrectionForm(OrderForm):
     def __init__(self, data: Any = None, *, order: Order, items: Sequence[OrderItem] = (), **kwargs: Any) -> None:
         written = kwargs.pop("written", None) or _written(order, items)
         super().__init__(data, account=order.account, written=written, **kwargs)
+        self.order = order
+        self.fields["total_amount"].help_text = _(
+            "Left as it is it follows the lines and the shipping fee. Left empty it is their sum."
+        )
+
+    def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
+        body = super().body(items)
+        if body is not None and self.cleaned_data["total_amount"] == self.order.total_amount:
+            lines = sum((line["quantity"] * line["unit_price"] for line in body["items"]), Decimal())
+            before = sum((item.quantity * item.unit_price for item in items), self.order.shipping_fee)
+            body["total_amount"] += lines + body["shipping_fee"] - before
+        return body
 
 
 def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def failing_webhooks(account: Account, today: date) -> Need | None:
     return Need(title % {"count": len(rows)}, lines)
 
 
-# Along `call_note_wrong_number`. What was corrected since is not asked for again.
+# Along `call_note_wrong_number`. What was corrected, called or put back into the queue since is not asked for again.
 _WRONG = """
 SELECT id, customer_name, phone_e164, count(*) OVER () FROM (
     SELECT DISTINCT ON (o.id) o.id, o.customer_name, o.phone_e164, n.created_at
@@ -103,7 +103,8 @@ SELECT id, customer_name, phone_e164, count(*) OVER () FROM (
     WHERE n.account_id = %(account)s AND n.outcome = 'wrong_number' AND n.created_at >= %(since)s
         AND o.account_id = %(account)s AND o.status = 'pending_confirmation' AND NOT EXISTS (
             SELECT FROM orders_orderedit e
-            WHERE e.order_id = o.id AND e.at > n.created_at AND e.field LIKE 'customer_phone%%')
+            WHERE e.order_id = o.id AND e.at > n.created_at AND e.field LIKE 'customer_phone%%'
+        ) AND NOT EXISTS (SELECT FROM orders_callnote s WHERE s.order_id = o.id AND s.created_at > n.created_at)
     ORDER BY o.id DESC, n.created_at DESC LIMIT %(most)s
 ) AS wrong ORDER BY created_at DESC LIMIT %(shown)s
 """

@@ -99,11 +99,16 @@ COLUMNS = (
 _DELIVERIES = {
     key(word): kind.value
     for kind, words in {
-        DeliveryType.HOME: ("home", "domicile", "a domicile", "maison", "المنزل", "إلى المنزل", "للمنزل"),
-        DeliveryType.DESK: ("desk", "stop desk", "stopdesk", "stop-desk", "bureau", "agence", "point relais", "المكتب"),
+        DeliveryType.HOME: (
+            "home", "to the door", "domicile", "a domicile", "maison", "المنزل", "إلى المنزل", "للمنزل", "إلى الباب",
+        ),
+        DeliveryType.DESK: (
+            "desk", "stop desk", "stopdesk", "stop-desk", "bureau", "agence", "point relais", "point de retrait",
+            "المكتب", "مكتب الاستلام",
+        ),
     }.items()
     for word in words
-}
+}  # fmt: skip
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
 
 

@@ -62,7 +62,8 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """The same form with what the order says. An agent who has the order open is told."""
+    """The same form with what the order says. An agent who has the order open is told. What was written on a page that
+    is no longer true stands there still, to be copied into one that is."""
     order = get_object_or_404(Order.objects.select_related("account"), id=id, account=account)
     if order.status != Status.PENDING:
         messages.error(request, _("The order is decided: nothing in it can be changed any more."))
@@ -97,6 +98,9 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     except Invalid as invalid:
         _blame(form, invalid)
         return _page(request, form, order, status=422)
+    except lifecycle.Changed as changed:
+        form.add_error(None, changed.message)
+        return _page(request, form, order, status=changed.status)
     except Refused as refused:
         messages.error(request, refused.message)
     else:

@@ -121,13 +121,16 @@ def of(agent: User) -> Assignment:
     return Assignment.objects.filter(agent=agent).first() or Assignment(agent=agent)
 
 
-def assign(agent: User, *, merchants: Collection[UUID], languages: Collection[str]) -> None:
-    """From now on the agent serves these merchants, and in these languages; none of either means all.
+def assign(agent: User, *, merchants: Collection[UUID] | None = None, languages: Collection[str] | None = None) -> None:
+    """From now on the agent serves these merchants, and in these languages; none of either means all, and what is not
+    given stays.
 
     What changes stands in the security log. Who is being called stays in their hands.
     """
     with transaction.atomic():
         row, _is_new = Assignment.objects.select_for_update().get_or_create(agent=agent)
+        merchants = row.merchants if merchants is None else merchants
+        languages = row.languages if languages is None else languages
         changed = set(row.merchants) ^ set(merchants)
         names = dict(Account.objects.filter(id__in=changed).values_list("id", "name"))
         changes = [f"{'+' if id_ in merchants else '-'}{names.get(id_, id_)}" for id_ in sorted(changed)]

@@ -27,7 +27,7 @@ from codservice import days
 from codservice.accounts.models import User
 from codservice.accounts.sessions import by_itself
 from codservice.errors import Invalid, Refused
-from orders import regions
+from orders import lifecycle, regions
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order, Status
 
@@ -233,6 +233,9 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
         decisions.edit(claim_id, order_id, form.changes(), agent=request.user, seen_version=seen)
     except Invalid as invalid:
         form.blame(invalid.errors)
+        return _edit_page(request, claim_id, form)
+    except lifecycle.Changed as changed:  # what was written stands there still, to be copied into a page that is true
+        form.add_error(None, changed.message)
         return _edit_page(request, claim_id, form)
     except Refused as refused:
         messages.error(request, refused.message)

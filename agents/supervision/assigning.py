@@ -17,12 +17,13 @@ from agents.desk import assignment
 from agents.models import Assignment, Language
 from agents.supervision import for_supervisors, minding, moves
 from codservice.accounts.models import Account
+from codservice.form_fields import SinceShown
 
 MOST = 200  # merchants of one agent; whoever serves more serves all
 MOST_FOUND = 50  # that are offered beside them
 
 
-class AssignForm(forms.Form):
+class AssignForm(SinceShown):
     """Those who are chosen already may be chosen again, though they have closed their account."""
 
     merchants = forms.ModelMultipleChoiceField(None, required=False)
@@ -37,8 +38,10 @@ class AssignForm(forms.Form):
     )
 
     def __init__(self, *args: Any, rule: Assignment, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", initial={"languages": rule.languages}, **kwargs)
-        offered = Account.objects.filter(live=None).filter(Q(is_active=True) | Q(id__in=rule.merchants))
+        initial = {"merchants": [str(id_) for id_ in rule.merchants], "languages": rule.languages}
+        super().__init__(*args, label_suffix="", initial=initial, **kwargs)
+        chosen = {*rule.merchants, *self.initial["merchants"]}
+        offered = Account.objects.filter(live=None).filter(Q(is_active=True) | Q(id__in=chosen))
         self.fields["merchants"].queryset = offered
 
     def clean_merchants(self) -> set[UUID]:
@@ -55,8 +58,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
     rule = assignment.of(agent)
     form = AssignForm(request.POST if request.method == "POST" else None, rule=rule)
     if form.is_valid() and "search" not in request.POST:
-        data = form.cleaned_data
-        assignment.assign(agent, merchants=data["merchants"], languages=data["languages"])
+        assignment.assign(agent, **form.changes)
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": agent.display_name})
         return redirect("admin:person", user_id)
     # As they were sent: of a choice that is refused the rest stays chosen, since none means all.

@@ -202,7 +202,7 @@ def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
         case "hour":
             return {key: Name(f"{key}:00", {"hour": key}) for key in keys}
         case "source":
-            return {key: Name(key or _("Not told"), {"source": key or "-"}) for key in keys}
+            return {key: Name(key or _("Not told"), {"source": key}) for key in keys}
         case "product":
             ids = [id_ for key in keys if (id_ := _id(key))]
             products = Product.objects.filter(id__in=ids).values_list("id", "name", "account__name")
@@ -305,7 +305,7 @@ def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[Bar]:
             row.canceled,
             most,
             f"{_number(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
-            f"{_orders(chosen, reason=row.key or '-')}canceled",
+            f"{_orders(chosen, reason=row.key)}canceled",
         )
         for row in summary.reasons[:MOST_REASONS]
         if row.canceled

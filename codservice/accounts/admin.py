@@ -20,7 +20,7 @@ from django.views.decorators.debug import sensitive_variables
 from codservice.accounts import merchants, one_time_codes, security_log, staff
 from codservice.accounts.models import LOG_WORDS, Account, ApiKey, SecurityEntry, User
 from codservice.accounts.operator_forms import (
-    MerchantForm,
+    MerchantChangeForm,
     NewMerchantForm,
     NewPasswordForm,
     NewPersonForm,
@@ -83,7 +83,7 @@ class AccountAdmin(ReadOnly):
     def page_of(self, row: Account) -> dict[str, Any]:
         keys = ApiKey.objects.filter(Q(account=row) | Q(account__live=row)).select_related("account").defer("digest")
         return {
-            "form": MerchantForm(initial={"name": row.name, "rate_limit": row.rate_limit}),
+            "form": self._form(row),
             "members": row.memberships.select_related("user").order_by("created_at")[:MOST_ON_PAGE],
             "keys": keys.annotate(now=Now()).order_by("-created_at")[:MOST_ON_PAGE],
             "entries": row.security_entries.order_by("-created_at", "-id")[:NEWEST],
@@ -92,10 +92,10 @@ class AccountAdmin(ReadOnly):
     def deed(self, request: HttpRequest, row: Account) -> HttpResponse:
         match request.POST.get("action"):
             case "change":
-                form = MerchantForm(request.POST)
+                form = self._form(row, request.POST)
                 if not form.is_valid():
                     return self.show(request, row, form=form, status=422)
-                merchants.change(row.pk, **form.cleaned_data)
+                merchants.change(row.pk, **form.changes)
                 messages.success(request, _("The changes are saved."))
             case "deactivate":
                 merchants.deactivate(row.pk)
@@ -106,6 +106,9 @@ class AccountAdmin(ReadOnly):
             case _other:
                 raise PermissionDenied
         return redirect("admin:accounts_account_change", row.pk)
+
+    def _form(self, row: Account, data: Any = None) -> MerchantChangeForm:
+        return MerchantChangeForm(data, initial={"name": row.name, "rate_limit": row.rate_limit})
 
 
 # --- Keys ------------------------------------------------------------------------------------------------------------

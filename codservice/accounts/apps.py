@@ -13,12 +13,13 @@ class AccountsConfig(AppConfig):
     verbose_name = _("Merchants and people")
 
     def ready(self) -> None:
-        from codservice.accounts import security_log, sessions
+        from codservice.accounts import security_log, sessions, team
         from codservice.accounts.models import User
 
         user_logged_in.connect(_begin)
         SWEEPS["sessions"] = sessions.forget_expired
         SWEEPS["security-log"] = security_log.forget_old
+        SWEEPS["invitations"] = team.forget_old
         security_log.connect(User)
 
 

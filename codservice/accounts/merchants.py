@@ -3,6 +3,7 @@
 The console and the command `create_account` call this.
 """
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.password_validation import validate_password
@@ -73,15 +74,19 @@ def _problems_of_limit(rate_limit: int | None) -> dict[str, list[str]]:
     return {"rate_limit": [_("Must be from 1 to %(most)d.") % {"most": MOST_REQUESTS}]}
 
 
-def change(account_id: UUID, *, name: str, rate_limit: int | None) -> Account:
-    """Its name, which its twin for tests has too, and its requests per minute. Raises Account.DoesNotExist."""
+def change(account_id: UUID, **changes: Any) -> Account:
+    """Its `name`, which its twin for tests has too, and its `rate_limit`, requests per minute; what is not given stays.
+    Raises Account.DoesNotExist.
+    """
     with transaction.atomic():
         account = _lock(account_id)
-        if (account.name, account.rate_limit) != (name, rate_limit):
-            account.name, account.rate_limit = name, rate_limit
-            account.save(update_fields=["name", "rate_limit"])
-            Account.objects.filter(live=account).update(name=name)
-            security_log.note(Action.ACCOUNT, target=name, target_id=account.pk, account_id=account.pk)
+        changed = {name: value for name, value in changes.items() if getattr(account, name) != value}
+        if changed:
+            for name, value in changed.items():
+                setattr(account, name, value)
+            account.save(update_fields=changed)
+            Account.objects.filter(live=account).update(name=account.name)
+            security_log.note(Action.ACCOUNT, target=account.name, target_id=account.pk, account_id=account.pk)
     return account
 
 

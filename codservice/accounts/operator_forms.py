@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from codservice.accounts import merchants, security_log, sessions
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.security_log import Action
-from codservice.form_fields import RowSinceShown, Words
+from codservice.form_fields import RowSinceShown, SinceShown, Words
 
 
 class MerchantForm(forms.Form):
@@ -28,6 +28,10 @@ class MerchantForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, label_suffix="", **kwargs)
         self.fields["name"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
+
+
+class MerchantChangeForm(SinceShown, MerchantForm):
+    """The same of one that is there."""
 
 
 class NewMerchantForm(MerchantForm):

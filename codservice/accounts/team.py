@@ -7,7 +7,8 @@ Keys and webhooks are the account's, and go on when the colleague who made them 
 
 import hashlib
 import secrets
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -26,6 +27,7 @@ from codservice.errors import Refused
 Role = Membership.Role
 MOST_PEOPLE = 50  # colleagues and invitations of an account
 WORKS_FOR = timedelta(days=7)  # a link
+KEPT = timedelta(days=30)  # an invitation whose link is over
 _SALT = "codservice.accounts.team"
 
 
@@ -198,6 +200,13 @@ def accept(link: str, *, name: str, password: str) -> User:
     except IntegrityError:
         raise AddressTaken(_("Somebody signs in with this address already.")) from None
     return user
+
+
+def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
+    """Delete invitations that nobody accepted, nor sent again while they were KEPT. A sweep of `codservice.retention`,
+    whose `before` is not asked."""
+    old = Invitation.objects.filter(expires_at__lt=Now() - KEPT)
+    yield {"invitations": old.count() if dry_run else old.delete()[0]}
 
 
 # --- Minding colleagues ----------------------------------------------------------------------------------------------

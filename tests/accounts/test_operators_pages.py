@@ -102,6 +102,15 @@ def test_a_merchant_is_renamed_with_its_twin(operator: Client, alice: Account, t
     assert operator.post(of_merchant(alice), form | {"name": ""}).status_code == 422
 
 
+def test_what_another_operator_has_changed_since_the_page_was_opened_stays(operator: Client, alice: Account) -> None:
+    form = operator.get(of_merchant(alice)).context["form"]
+    shown = {"action": "change", "name": alice.name, "rate_limit": "", "seen": form.initial["seen"]}
+    assert operator.post(of_merchant(alice), shown | {"rate_limit": "600"}).status_code == 302
+    assert operator.post(of_merchant(alice), shown | {"name": "New name"}).status_code == 302
+    alice.refresh_from_db()
+    assert (alice.name, alice.rate_limit) == ("New name", 600)
+
+
 def test_a_merchant_is_deactivated_and_activated_again(operator: Client, alice: Account) -> None:
     key = new_key(alice)
     for action, status, noted in (("deactivate", 401, "deactivated"), ("reactivate", 200, "reactivated")):

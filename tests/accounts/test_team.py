@@ -243,6 +243,15 @@ def test_a_team_has_a_most(alice: Account, holder: Client, monkeypatch: pytest.M
     assert "1 people and invitations at most" in invite(holder, "second@example.com").content.decode()
 
 
+def test_invitations_that_nobody_accepts_are_forgotten(alice: Account, holder: Client) -> None:
+    for email in ("old@example.com", "over@example.com", "fresh@example.com"):
+        invite(holder, email)
+    Invitation.objects.filter(email="old@example.com").update(expires_at=Now() - timedelta(days=31))
+    Invitation.objects.filter(email="over@example.com").update(expires_at=Now() - timedelta(days=29))
+    call_command("prune", stdout=StringIO(), stderr=StringIO())
+    assert set(Invitation.objects.values_list("email", flat=True)) == {"over@example.com", "fresh@example.com"}
+
+
 def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, settings: Any) -> None:
     invite(holder)
     again = f"/account/invitations/{Invitation.objects.get().id}/again"

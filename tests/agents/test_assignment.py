@@ -307,6 +307,16 @@ def test_a_supervisor_sets_what_an_agent_serves(
     ]
 
 
+def test_what_another_supervisor_has_set_since_the_page_was_opened_stays(
+    alice: Account, agent: User, browser: Client
+) -> None:
+    seen = browser.get(page_of(agent)).context["form"].initial["seen"]
+    rule(agent, alice)
+    assert browser.post(page_of(agent), {"languages": ["ar"], "seen": seen}).status_code == 302
+    found = Assignment.objects.get()
+    assert (found.merchants, found.languages) == ([alice.id], ["ar"])
+
+
 def test_a_search_keeps_what_is_chosen_and_saves_nothing(
     alice: Account, charlie: Account, agent: User, browser: Client
 ) -> None:

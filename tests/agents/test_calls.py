@@ -21,10 +21,10 @@ from uuid_utils.compat import uuid7
 from agents.desk import claims, forms, overview
 from agents.models import CallingPeriod, CallingRules, Claim
 from codservice import days
-from codservice.accounts.actor import Actor
+from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
-from orders import editing, lifecycle
+from orders import amending, editing, lifecycle
 from orders.models import CallNote, CallState, Order, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
@@ -117,13 +117,18 @@ def test_the_desk_tells_what_was_done_today_and_renews_itself(
     next_order(browser).press("confirm", pause="on")
     next_order(browser).press("cancel", pause="on")
     next_order(browser).press("busy", pause="on")
-    next_order(browser_of(colleague)).press("confirm", pause="on")
+    others = browser_of(colleague)
+    next_order(others).press("confirm", pause="on")
     text = browser.get(DESK).content.decode()
     parts = browser.get(f"{DESK}now/").content.decode()
     assert "<html" not in parts
     for page in (text, parts):
         said = " ".join(re.sub(r"<[^>]*>", "", page).split())
         assert "Today: 3 calls · 1 confirmed · 50 % of my decisions · the team: 2 · 67 %" in said
+    one_of_each = {"en": "1 call · 1 confirmed", "fr": "1 appel · 1 confirmée", "ar-dz": "1 مكالمة · 1 مؤكدة"}
+    for language, one in one_of_each.items():
+        others.cookies["django_language"] = language
+        assert one in " ".join(re.sub(r"<[^>]*>", "", others.get(DESK).content.decode()).split())
 
 
 # --- The call screen ---------------------------------------------------------------------------------------------
@@ -203,6 +208,27 @@ def test_silence_comes_back_later(outcome: str, order: Order, screen: Screen) ->
 
 def test_a_wrong_number_waits_for_review(order: Order, screen: Screen) -> None:
     screen.press("wrong_number")
+    order.refresh_from_db()
+    assert order.call_state == "review"
+
+
+def test_a_wrong_number_that_its_merchant_corrects_is_called_again(order: Order, screen: Screen) -> None:
+    shop = Actor(Role.API, "shop")
+    screen.press("wrong_number")
+    amending.amend(order.account_id, order.id, {"notes": "Try once more"}, actor=shop)
+    order.refresh_from_db()
+    assert order.call_state == "review", "nobody has a number to call"
+    amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=shop)
+    order.refresh_from_db()
+    assert (order.call_state, order.call_attempts) == ("retry", 0)
+    assert next_order(screen.browser).pending == [order]
+
+
+def test_what_was_handed_to_a_supervisor_stays_theirs_when_its_number_is_corrected(
+    order: Order, screen: Screen
+) -> None:
+    screen.press("handed_over:rude")
+    amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=Actor(Role.API, "shop"))
     order.refresh_from_db()
     assert order.call_state == "review"
 

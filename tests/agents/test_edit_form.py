@@ -10,8 +10,10 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from inventory.models import Product
+from orders import amending
 from orders.models import Order, OrderItem, ShippingFee
 from tests.agents.screens import take
 from tests.factories import ProductFactory, make_order, order_line
@@ -82,6 +84,16 @@ def edits(order: Order) -> dict[str, tuple[str, str]]:
 
 def key(order: Order) -> str:
     return str(order.items.get().id)
+
+
+def test_what_was_written_stays_on_a_page_that_is_no_longer_true(page: Page, alice: Account) -> None:
+    amending.amend(alice.id, page.order.id, {"notes": "Call at five"}, actor=Actor(Role.API, "shop"))
+    assert page.save(customer_address="Cité 8 Mai, Bt 4").status_code == 422
+    assert "The order has been changed since you opened it." in page.text
+    assert "Cité 8 Mai, Bt 4</textarea>" in page.text
+    assert f'name="seen" value="{page.order.id}:1"' in page.text, "which its script compares with what is"
+    assert page.save(customer_address="Cité 8 Mai, Bt 4").status_code == 422
+    assert (page.order.version, page.order.notes) == (2, "Call at five")
 
 
 def test_a_page_that_is_saved_as_it_was_shown_changes_nothing(page: Page) -> None:

@@ -263,7 +263,7 @@ def week(order_at: Any, alice: Account, charlie: Account, agent: User, superviso
         order = order_at(
             at(8, day=number % 3),
             account=alice if number % 2 else charlie,
-            source=[None, "facebook"][number % 2],
+            source=[None, "facebook", "-"][number % 3],
             items=[factories.order_line(quantity=1, unit_price=500, **line)],
             total_amount=1000,
         )

@@ -55,7 +55,7 @@ def page(browser: Client, query: str = "", status: int = 200) -> str:
 def tiles(browser: Client, query: str = "") -> list[tuple[str, str, str]]:
     found = re.findall(
         r'<dt><span class="status \w+">([^<]*)</span></dt><dd><strong><bdi dir="ltr">(\d+)</bdi></strong>'
-        r' <bdi dir="ltr" class="whole">([^<]*)</bdi>',
+        r' <bdi class="whole">([^<]*)</bdi>',
         page(browser, query),
     )
     return [(label, count, amount.replace("\N{NARROW NO-BREAK SPACE}", " ")) for label, count, amount in found]
@@ -173,6 +173,17 @@ def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Clien
     assert f'<a href="/account/orders/{order.id}/correct"><bdi>Nadia</bdi></a>' in shown
     editing.edit(order.id, editing.Edit(customer_phone="0661223344", phone_e164="+213661223344"), actor=SUPERVISOR)
     assert "Needs you" not in page(browser)
+
+
+def test_a_number_at_which_somebody_was_reached_since_is_wrong_no_more(
+    browser: Client, alice: Account, agent: User
+) -> None:
+    order = make_order(alice)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK)
+    assert "Needs you" not in page(browser)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+    assert "1 order has a wrong phone number" in page(browser)
 
 
 def test_stock_that_will_not_last_needs_the_merchant(browser: Client, alice: Account, charlie: Account) -> None:

@@ -231,6 +231,15 @@ def test_places_stand_in_the_readers_script_first(language: str, first: str, ali
     assert both[0] == first
 
 
+def test_amounts_are_dinars_in_the_readers_script(alice: Account, browser: Client) -> None:
+    order = make_order(alice)
+    browser.cookies["django_language"] = "ar-dz"
+    for path in (HOME, of(order), "/account/"):
+        text = page(browser, path)
+        assert " دج</bdi>" in text, path
+        assert " DA<" not in text, path
+
+
 def test_a_deleted_webhooks_delivery_is_told_without_a_link(
     alice: Account, browser: Client, agent: User, webhook: Webhook
 ) -> None:

@@ -207,11 +207,27 @@ def test_a_line_is_changed_taken_out_and_added_and_keeps_its_product_and_attribu
     assert order.total_amount == Decimal("2600")
 
 
+def test_a_total_that_is_left_follows_the_lines_and_the_fee(browser: Client, order: Order) -> None:
+    """2 robes at 1900 and a scarf at 500, with 300 off."""
+    Order.objects.filter(id=order.id).update(total_amount=4400, shipping_fee=400)
+    correct(browser, order, **{"line-0-quantity": "3", "shipping_fee": "600"})
+    order.refresh_from_db()
+    assert order.total_amount == 4400 + 1900 + 200
+    correct(browser, order, total_amount="6000", **{"line-0-quantity": "1"})
+    order.refresh_from_db()
+    assert order.total_amount == 6000, "what was written is what is paid"
+    correct(browser, order, total_amount="", **{"line-0-unit_price": "4900"})
+    order.refresh_from_db()
+    assert order.total_amount == 4900 + 500 + 600, "the sum, which happens to be what it was"
+
+
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client, order: Order, alice: Account) -> None:
     seen = fields(browser, order)
     amending.amend(alice.id, order.id, {"notes": "Call at five"}, actor=Actor(Role.API, "shop"))
-    answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "Call at six"}, follow=True)
+    answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "Call at six"})
+    assert answer.status_code == 409
     assert "The order has been changed since you opened it." in answer.content.decode()
+    assert "Call at six</textarea>" in answer.content.decode(), "what was written is not lost"
     order.refresh_from_db()
     assert order.notes == "Call at five"
 

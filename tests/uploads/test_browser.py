@@ -1,6 +1,7 @@
 """A merchant uploads a shop's invoices in a browser: counts are exact to the line, and no page breaks a rule."""
 
 import csv
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -43,6 +44,24 @@ def invoices(path: Path) -> dict[str, int]:
             counts["lines"] += length if is_good else 0
             counts["orders" if is_good else "refused"] += 1
     return counts
+
+
+def test_a_page_of_before_another_sign_in_is_read_anew(
+    visit: Callable[..., Visit], alice: Account, tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n1;2\n")
+    person = visit()
+    page = person.sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/orders/upload")
+    page.context.clear_cookies(name=re.compile("csrf"))  # which a sign-in in another tab changes
+    page.locator("#file").set_input_files(path)
+    with page.expect_navigation(timeout=5000):  # at once: it asked again and again for more than a minute
+        page.get_by_role("button", name="Send the file").click()
+    person.wrongs.clear()  # the answer 403
+    page.locator("#file").set_input_files(path)
+    page.get_by_role("button", name="Send the file").click()
+    page.wait_for_url("**/account/uploads/*")
 
 
 def test_invoices_are_uploaded_and_counted_to_the_line(

@@ -1,5 +1,6 @@
 """Files of orders that merchants upload: read, matched, taken in by the API's rules, once."""
 
+import re
 import time
 from datetime import timedelta
 from decimal import Decimal
@@ -13,6 +14,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.translation import gettext, override
 from python_calamine import CalamineWorkbook
 
 from codservice.accounts import merchants
@@ -20,7 +22,7 @@ from codservice.accounts.models import Account
 from codservice.retention import SWEEPS
 from codservice.uploads import arrival, work
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
-from orders.models import CallState, Order, OrderItem, StatusChange
+from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChange
 from orders.order_files import OrderRows
 from tests.factories import ProductFactory, make_order
 from tests.uploads.files import (
@@ -101,6 +103,24 @@ def test_headings_are_known_in_three_languages(browser: Client, header: str, mea
     names = [HEADINGS[number] for number in range(8)]
     found = chosen(browser, upload)
     assert "".join(found.get(name, "-") for name in names) == meant
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])
+def test_a_delivery_is_known_by_the_words_of_our_pages_and_of_our_sentences(browser: Client, language: str) -> None:
+    with override(language):
+        shown = [str(label) for label in DeliveryType.labels]
+        said = re.findall(r"[“«]\s?(.+?)\s?[”»]", gettext("Must be “home” or “desk” (a stop desk)."))
+    rows = [[*row(number), word] for number, word in enumerate([*shown, *said])]
+    take_in(browser, send(browser, csv_of(rows, [*HEADER, "delivery_type"])))
+    taken = Order.objects.order_by("external_id").values_list("delivery_type", flat=True)
+    assert list(taken) == ["home", "desk", "home", "desk"]
+
+
+@pytest.mark.parametrize("language", ["fr", "ar-dz"])
+def test_a_sentence_that_asks_for_yes_or_no_says_words_of_its_language(language: str) -> None:
+    with override(language):
+        asked = re.findall(r"«\s?(.+?)\s?»", gettext("Must be yes or no."))
+        assert asked == [gettext("yes"), gettext("no")]
 
 
 HEADINGS = ["external_id", "customer_name", "customer_phone", "customer_wilaya", "customer_address", "product_name",

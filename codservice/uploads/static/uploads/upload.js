@@ -17,6 +17,7 @@ async function post(address, fields) {
       const answer = await fetch(address, { method: "POST", body, redirect: "manual" });
       if (answer.type === "opaqueredirect") return reload();
       if (answer.status < 500 && answer.status !== 429 && answer.status !== 408) {
+        if (!answer.headers.get("Content-Type")?.startsWith("application/json")) return reload();
         const said = await answer.json();
         if (!answer.ok) throw new Refused(said.error);
         return said;
@@ -30,7 +31,7 @@ async function post(address, fields) {
   throw new Refused(form.dataset.failed);
 }
 
-// Somebody has signed out meanwhile, or switched test mode: the page says so.
+// Somebody has signed out meanwhile, or in anew, or switched test mode, or the file is gone: the page as it is now.
 function reload() {
   location.reload();
   return new Promise(() => {});
