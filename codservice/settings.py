@@ -1,7 +1,8 @@
 """Settings, all of them from the environment; docs/operators.md has the table.
 
 A wrong or missing value stops the start with a sentence that names the variable. Any variable can be given
-as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets).
+as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets), with or without a line
+break at its end.
 """
 
 import os
@@ -17,7 +18,7 @@ from codservice.errors import CannotStart
 from codservice.secret_file import secrets
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = FileAwareEnv()
+env = FileAwareEnv(strip_whitespace=True)
 
 try:
     # --- What has to be given ---------------------------------------------------------------------------------
@@ -47,7 +48,8 @@ try:
         SECRET_KEY = _secrets["SECRET_KEY"]
         ENCRYPTION_KEYS = _secrets["ENCRYPTION_KEYS"].split(",")
     else:
-        SECRET_KEY = env.str("SECRET_KEY")
+        # With a line break too, where the file has one: it is part of what has signed sessions and merchants' cursors.
+        SECRET_KEY = FileAwareEnv().str("SECRET_KEY")
         # As Django's own check (security.W009) has it: sessions and links for passwords are signed with it.
         if len(SECRET_KEY) < 50 or len(set(SECRET_KEY)) < 5:
             raise EnvError("SECRET_KEY can be guessed: give it 50 random characters (openssl rand -hex 32).")

@@ -95,6 +95,30 @@ def test_a_value_may_stand_in_a_file(tmp_path):
     assert result.stdout.strip() == "77", result.stderr
 
 
+def test_a_file_may_end_with_a_line_break_which_is_no_part_of_the_value(tmp_path):
+    given = {
+        "METRICS_TOKEN": "sixteen-characters",
+        "ALLOWED_HOSTS": "shop.example",
+        "DEFAULT_FROM_EMAIL": "a@b.example",
+    }
+    for name, value in given.items():
+        (tmp_path / name).write_text(f"{value}\n")
+    show = "from django.conf import settings as s; print([s.METRICS_TOKEN, s.ALLOWED_HOSTS, s.DEFAULT_FROM_EMAIL])"
+    result = manage(
+        "shell", "--no-imports", "-c", show, env={f"{name}_FILE": str(tmp_path / name) for name in given}, unset=given
+    )
+    assert result.stdout.strip() == "['sixteen-characters', ['shop.example'], 'a@b.example']", result.stderr
+
+
+def test_a_secret_key_in_a_file_stays_what_it_was(tmp_path):
+    """Feeds' cursors and sessions are signed with it, those of the version before too."""
+    (tmp_path / "key").write_text(f"{PRODUCTION['SECRET_KEY']}\n")
+    show = "from django.conf import settings; print(settings.SECRET_KEY.encode()[-3:])"
+    env = {"SECRET_KEY_FILE": str(tmp_path / "key")}
+    result = manage("shell", "--no-imports", "-c", show, env=env, unset=["SECRET_KEY"])
+    assert result.stdout.strip() == repr(f"{PRODUCTION['SECRET_KEY']}\n".encode()[-3:]), result.stderr
+
+
 def test_cookies_are_bound_to_the_host_where_there_is_https():
     show = (
         "from django.conf import settings as s; from codservice.accounts import known_browsers as known;"
