@@ -178,8 +178,10 @@ DATABASES["default"] |= {
                 "prepare_threshold": 1,
                 # The planner takes pages of figures for dearer than they are: it would compile for longer than they
                 # take, and put into files what fits into memory.
+                # What DATABASE_URL says itself comes last, and so holds.
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
-                " -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB",
+                " -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB"
+                f" {DATABASES['default'].get('OPTIONS', {}).get('options', '')}".rstrip(),
             }
         ),
     },

@@ -1,6 +1,7 @@
 """Settings come from the environment alone; a wrong one stops the start with a sentence that names it."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -139,6 +140,15 @@ def test_locks_and_statements_have_a_limit_and_connections_are_kept():
     assert "jit=off -c work_mem=16MB" in database["OPTIONS"]["options"]
     assert database["CONN_HEALTH_CHECKS"] is True
     assert database["CONN_MAX_AGE"] is None
+
+
+def test_options_of_the_database_url_stand_behind_ours():
+    show = "from django.db import connection as c; print(c.get_connection_params()['options'])"
+    url = PRODUCTION["DATABASE_URL"] + "?options=-c%20search_path%3Dshop%20-c%20work_mem%3D64MB"
+    result = manage("shell", "--no-imports", "-c", show, env={"DATABASE_URL": url})
+    assert re.fullmatch(
+        "-c lock_timeout=2s .* -c work_mem=16MB -c search_path=shop -c work_mem=64MB", result.stdout.strip()
+    ), result.stderr
 
 
 def test_a_database_that_vanished_is_given_up_within_seconds():
