@@ -1,8 +1,8 @@
 """Settings, all of them from the environment; docs/operators.md has the table.
 
-A wrong or missing value stops the start with a sentence that names the variable. Any variable can be given
-as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets), with or without a line
-break at its end.
+A wrong or missing value stops the start with a sentence that names the variable. Any variable that is read here can be
+given as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets), with or without
+a line break at its end.
 """
 
 import os
