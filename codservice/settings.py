@@ -144,7 +144,8 @@ try:
         raise EnvError(_missing)
 
     # --- Database ---------------------------------------------------------------------------------------------
-    DATABASES = {"default": env.dj_db_url("DATABASE_URL", DATABASE_URL)}
+    # Empty is not set, as above and for `make run`: then no variable is asked.
+    DATABASES = {"default": env.dj_db_url("DATABASE_URL" if env.str("DATABASE_URL", "") else "", DATABASE_URL)}
     if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
         raise EnvError("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
     # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.

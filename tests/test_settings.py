@@ -9,6 +9,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings
 
+from codservice.data_folder import Layout
 from codservice.secret_file import secrets
 
 PRODUCTION = {
@@ -140,6 +141,14 @@ def test_locks_and_statements_have_a_limit_and_connections_are_kept():
     assert "jit=off -c work_mem=16MB" in database["OPTIONS"]["options"]
     assert database["CONN_HEALTH_CHECKS"] is True
     assert database["CONN_MAX_AGE"] is None
+
+
+def test_an_empty_database_url_is_none(tmp_path):
+    secrets(tmp_path)
+    show = "from django.db import connection as c; print(c.get_connection_params()['host'])"
+    env = {"DATA_DIR": str(tmp_path), "DATABASE_URL": "", "REDIS_URL": ""}
+    result = manage("shell", "--no-imports", "-c", show, env=env, unset=["SECRET_KEY", "ENCRYPTION_KEYS"])
+    assert result.stdout.strip() == str(Layout(tmp_path).postgres_socket.parent), result.stderr
 
 
 def test_options_of_the_database_url_stand_behind_ours():
