@@ -5,9 +5,9 @@ import os
 import signal
 import sys
 import threading
-from argparse import RawDescriptionHelpFormatter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from tqdm import tqdm
 from codservice import days
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 
 
 class Command(BaseCommand):
@@ -85,6 +86,18 @@ def _stopped_in_order() -> Iterator[None]:
     finally:
         for each in minded:
             signal.signal(each, signal.SIG_DFL)
+
+
+def number(kind: Callable[[str], Number], least: Number, most: Number) -> Callable[[str], Number]:
+    """For `add_argument(type=…)`: an int or a float from `least` to `most`."""
+
+    def read(text: str) -> Number:
+        with suppress(ValueError):
+            if least <= (value := kind(text)) <= most:
+                return value
+        raise ArgumentTypeError(f"“{text}” is no number from {least} to {most}")
+
+    return read
 
 
 def read_words(text: str, option: str, known: Iterable[str]) -> list[str]:

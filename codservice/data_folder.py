@@ -40,12 +40,13 @@ class Layout:
     def runtime(self) -> Path:
         """Folder of the sockets.
 
-        Inside the data folder where a socket's path fits, so that the two are found together. Elsewhere, and
-        for root (whose servers run as another user that may not look into root's folders), a short name
-        derived from the data folder.
+        Inside the data folder where a socket's path fits, so that the two are found together. Elsewhere, where a
+        comma in it would part two hosts for libpq, and for root (whose servers run as another user that may not
+        look into root's folders), a short name derived from the data folder.
         """
         inside = self.data / "run"
-        if os.geteuid() != 0 and len(os.fsencode(_postgres_socket(inside))) <= SOCKET_PATH_LIMIT:
+        fits = len(os.fsencode(_postgres_socket(inside))) <= SOCKET_PATH_LIMIT and "," not in str(inside)
+        if os.geteuid() != 0 and fits:
             return inside
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
         return Path("/tmp") / f"codservice-{os.geteuid()}-{digest}"  # noqa: S108 - owner is checked, see own_folder

@@ -1,7 +1,8 @@
 """Settings, all of them from the environment; docs/operators.md has the table.
 
-A wrong or missing value stops the start with a sentence that names the variable. Any variable can be given
-as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets).
+A wrong or missing value stops the start with a sentence that names the variable. Any variable that is read here can be
+given as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets), with or without
+a line break at its end.
 """
 
 import os
@@ -17,7 +18,7 @@ from codservice.errors import CannotStart
 from codservice.secret_file import secrets
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = FileAwareEnv()
+env = FileAwareEnv(strip_whitespace=True)
 
 try:
     # --- What has to be given ---------------------------------------------------------------------------------
@@ -47,7 +48,8 @@ try:
         SECRET_KEY = _secrets["SECRET_KEY"]
         ENCRYPTION_KEYS = _secrets["ENCRYPTION_KEYS"].split(",")
     else:
-        SECRET_KEY = env.str("SECRET_KEY")
+        # With a line break too, where the file has one: it is part of what has signed sessions and merchants' cursors.
+        SECRET_KEY = FileAwareEnv().str("SECRET_KEY")
         # As Django's own check (security.W009) has it: sessions and links for passwords are signed with it.
         if len(SECRET_KEY) < 50 or len(set(SECRET_KEY)) < 5:
             raise EnvError("SECRET_KEY can be guessed: give it 50 random characters (openssl rand -hex 32).")
@@ -142,7 +144,8 @@ try:
         raise EnvError(_missing)
 
     # --- Database ---------------------------------------------------------------------------------------------
-    DATABASES = {"default": env.dj_db_url("DATABASE_URL", DATABASE_URL)}
+    # Empty is not set, as above and for `make run`: then no variable is asked.
+    DATABASES = {"default": env.dj_db_url("DATABASE_URL" if env.str("DATABASE_URL", "") else "", DATABASE_URL)}
     if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
         raise EnvError("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
     # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.
@@ -176,8 +179,10 @@ DATABASES["default"] |= {
                 "prepare_threshold": 1,
                 # The planner takes pages of figures for dearer than they are: it would compile for longer than they
                 # take, and put into files what fits into memory.
+                # What DATABASE_URL says itself comes last, and so holds.
                 "options": f"-c lock_timeout=2s -c statement_timeout={_statement_timeout}s"
-                " -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB",
+                " -c idle_in_transaction_session_timeout=60s -c jit=off -c work_mem=16MB"
+                f" {DATABASES['default'].get('OPTIONS', {}).get('options', '')}".rstrip(),
             }
         ),
     },

@@ -85,6 +85,12 @@ def test_the_settings_table_has_every_setting_and_no_other() -> None:
     assert said == read
 
 
+def test_what_cannot_be_given_as_a_file_is_named() -> None:
+    exceptions = OPERATORS.partition("read before there are settings: ")[2].partition(". ")[0]
+
+    assert set(re.findall(r"`([A-Z_]+)`", exceptions)) == OF_MAKE_RUN
+
+
 def test_the_commands_table_has_every_command_and_no_other() -> None:
     table = OPERATORS.partition("## Commands")[2].partition("\n## ")[0]
 

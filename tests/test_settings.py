@@ -1,6 +1,7 @@
 """Settings come from the environment alone; a wrong one stops the start with a sentence that names it."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings
 
+from codservice.data_folder import Layout
 from codservice.secret_file import secrets
 
 PRODUCTION = {
@@ -95,6 +97,30 @@ def test_a_value_may_stand_in_a_file(tmp_path):
     assert result.stdout.strip() == "77", result.stderr
 
 
+def test_a_file_may_end_with_a_line_break_which_is_no_part_of_the_value(tmp_path):
+    given = {
+        "METRICS_TOKEN": "sixteen-characters",
+        "ALLOWED_HOSTS": "shop.example",
+        "DEFAULT_FROM_EMAIL": "a@b.example",
+    }
+    for name, value in given.items():
+        (tmp_path / name).write_text(f"{value}\n")
+    show = "from django.conf import settings as s; print([s.METRICS_TOKEN, s.ALLOWED_HOSTS, s.DEFAULT_FROM_EMAIL])"
+    result = manage(
+        "shell", "--no-imports", "-c", show, env={f"{name}_FILE": str(tmp_path / name) for name in given}, unset=given
+    )
+    assert result.stdout.strip() == "['sixteen-characters', ['shop.example'], 'a@b.example']", result.stderr
+
+
+def test_a_secret_key_in_a_file_stays_what_it_was(tmp_path):
+    """Feeds' cursors and sessions are signed with it, those of the version before too."""
+    (tmp_path / "key").write_text(f"{PRODUCTION['SECRET_KEY']}\n")
+    show = "from django.conf import settings; print(settings.SECRET_KEY.encode()[-3:])"
+    env = {"SECRET_KEY_FILE": str(tmp_path / "key")}
+    result = manage("shell", "--no-imports", "-c", show, env=env, unset=["SECRET_KEY"])
+    assert result.stdout.strip() == repr(f"{PRODUCTION['SECRET_KEY']}\n".encode()[-3:]), result.stderr
+
+
 def test_cookies_are_bound_to_the_host_where_there_is_https():
     show = (
         "from django.conf import settings as s; from codservice.accounts import known_browsers as known;"
@@ -115,6 +141,23 @@ def test_locks_and_statements_have_a_limit_and_connections_are_kept():
     assert "jit=off -c work_mem=16MB" in database["OPTIONS"]["options"]
     assert database["CONN_HEALTH_CHECKS"] is True
     assert database["CONN_MAX_AGE"] is None
+
+
+def test_an_empty_database_url_is_none(tmp_path):
+    secrets(tmp_path)
+    show = "from django.db import connection as c; print(c.get_connection_params()['host'])"
+    env = {"DATA_DIR": str(tmp_path), "DATABASE_URL": "", "REDIS_URL": ""}
+    result = manage("shell", "--no-imports", "-c", show, env=env, unset=["SECRET_KEY", "ENCRYPTION_KEYS"])
+    assert result.stdout.strip() == str(Layout(tmp_path).postgres_socket.parent), result.stderr
+
+
+def test_options_of_the_database_url_stand_behind_ours():
+    show = "from django.db import connection as c; print(c.get_connection_params()['options'])"
+    url = PRODUCTION["DATABASE_URL"] + "?options=-c%20search_path%3Dshop%20-c%20work_mem%3D64MB"
+    result = manage("shell", "--no-imports", "-c", show, env={"DATABASE_URL": url})
+    assert re.fullmatch(
+        "-c lock_timeout=2s .* -c work_mem=16MB -c search_path=shop -c work_mem=64MB", result.stdout.strip()
+    ), result.stderr
 
 
 def test_a_database_that_vanished_is_given_up_within_seconds():

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,7 +42,8 @@ class Process:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the supervisor's own environment."""
     log: Path | None = None
-    """File that gets its output, started anew (the old one kept) when it has grown; None: the terminal."""
+    """File that gets its output, started anew (the old one kept) when it has grown, see `begin_log_anew`; None: the
+    terminal."""
 
 
 class Child(Protocol):
@@ -60,8 +62,6 @@ def spawn(process: Process) -> Child:
     bind = _bind(process.orphan_signal, os.getpid())
     if process.target is not None:
         return _Fork(process.name, process.target, bind)
-    if process.log and process.log.exists() and process.log.stat().st_size > LOG_BYTES:
-        process.log.replace(process.log.with_name(process.log.name + ".1"))
     output = process.log.open("ab") if process.log else None
     try:
         return subprocess.Popen(  # noqa: S603 - the processes are ours
@@ -78,6 +78,17 @@ def spawn(process: Process) -> Child:
     finally:
         if output:
             output.close()
+
+
+def begin_log_anew(log: Path) -> None:
+    """Empty a log that has grown, beside the process that writes to its end; `.1` gets it if there is room."""
+    with contextlib.suppress(OSError):  # no process has written to it yet
+        if log.stat().st_size > LOG_BYTES:
+            kept = log.with_name(log.name + ".1")
+            try:
+                shutil.copyfile(log, kept)
+            finally:  # on a full disk too, which it may have filled itself
+                os.truncate(log, 0)
 
 
 class _Fork:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from codservice.errors import CannotStart
-from codservice.onebox.process import Child, Process, signal_group, spawn
+from codservice.onebox.process import Child, Process, begin_log_anew, signal_group, spawn
 from codservice.run.kernel import adopt_orphans
 
 FIRST_BACKOFF = 0.2
@@ -24,6 +24,7 @@ STABLE_SECONDS = 1.0
 # A process without a readiness test has to live longer to be believed.
 UNTESTED_STABLE_SECONDS = 5.0
 POLL_SECONDS = 0.05
+LOOK_SECONDS = 60.0  # at logs that grow
 
 
 # The status of a process that has said in a sentence why it cannot run: trying again helps nobody.
@@ -97,6 +98,7 @@ class Supervisor:
             while not self._stop_signals:
                 self._reap()
                 self._start_due()
+                self._see_to_logs()
                 self._wait(self._pause())
             return 0
         finally:
@@ -115,7 +117,12 @@ class Supervisor:
     def _on_stop(self, signum: int, frame: FrameType | None) -> None:
         self._stop_signals += 1
 
-    def _wait(self, seconds: float | None) -> None:
+    def _see_to_logs(self) -> None:
+        for child in self._children:
+            if child.process.log:
+                begin_log_anew(child.process.log)
+
+    def _wait(self, seconds: float) -> None:
         """Sleep until a signal arrives or the time is over."""
         readable, _, _ = select.select([self._wake], [], [], seconds)
         if readable:
@@ -125,12 +132,12 @@ class Supervisor:
             except BlockingIOError:
                 pass
 
-    def _pause(self) -> float | None:
-        """How long to sleep: until the next thing is due, or (None) until a signal."""
+    def _pause(self) -> float:
+        """How long to sleep, unless a signal comes: until the next thing is due."""
         for child in self._children:
             if not child.is_ready:
                 return POLL_SECONDS if child.popen else max(0.0, child.restart_at - time.monotonic())
-        return None if self._announced else POLL_SECONDS
+        return LOOK_SECONDS if self._announced else POLL_SECONDS
 
     def _start_due(self) -> None:
         """Go down the list as far as everything is ready, starting what is not running."""

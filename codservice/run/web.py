@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import multiprocessing
 import os
 import resource
 import signal
@@ -10,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,6 +25,7 @@ HEADER_BYTES = 64 << 10
 STOP_SECONDS = 20
 # Between the last connection that is taken and the end: what has come by then is accepted, and its request arrives.
 LAST_SECONDS = 1.0
+STOPS = {signal.SIGTERM, signal.SIGINT}
 # Connections that a process holds at once, slow and idle ones included; an idle one costs some kilobytes.
 CONNECTIONS = 4096
 
@@ -109,6 +110,9 @@ def _gateway(application: str, threads: int, parent: int) -> Any:
 
     from .gateway import Gateway
 
+    # A terminal and systemd tell all processes of a service to stop. Here that waits, in all threads, until the first
+    # one has taken leave of the clients.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     if sys.platform == "linux":
         die_with_parent(signal.SIGKILL, parent)
     wsgi = _load(application)
@@ -122,7 +126,9 @@ def _gateway(application: str, threads: int, parent: int) -> Any:
     def leave(*_: object) -> None:
         take_no_more_connections()
         gateway.is_leaving = True
+        signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
 
+    signal.signal(signal.SIGALRM, lambda *_: signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS))
     signal.signal(signal.SIGUSR1, leave)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
     return gateway
@@ -139,8 +145,10 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         """Before its processes stop they take no more connections, and hear out those that they have."""
 
         def shutdown(self, exit_code: int = 0) -> None:
-            for process in multiprocessing.active_children():
-                os.kill(process.pid or 0, signal.SIGUSR1)
+            for worker in self.wrks:
+                worker.interrupt_by_parent = True  # whoever tells it to stop: that it ends is no accident any more
+                with suppress(ProcessLookupError):
+                    os.kill(worker.inner.pid, signal.SIGUSR1)
             threading.Event().wait(LAST_SECONDS)
             super().shutdown(exit_code)
 

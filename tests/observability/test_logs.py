@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from codservice import logs
@@ -169,6 +171,21 @@ def test_the_net_takes_keys_secrets_and_telephone_numbers_out(text):
     for line in (readable, _line(f"Not found: /orders/{text}"), _line("a", extra={"request_id": text})):
         assert text not in line
         assert "[redacted]" in line
+
+
+@pytest.mark.parametrize(
+    "path",
+    [reverse("invitation", args=["MadeUp-1:sig_2"]), reverse("password-new", args=["TWFkZVVw", "MadeUp-1-sig_2"])],
+)
+def test_a_mailed_link_that_is_refused_or_fails_stays_a_secret(path, lines, db, monkeypatch):
+    Client(enforce_csrf_checks=True).post(path)
+    for looked_up in ("team.find", "views.PasswordNew.get_user"):
+        monkeypatch.setattr(f"codservice.accounts.{looked_up}", lambda *_: 1 / 0)
+    Client(raise_request_exception=False).get(path)
+    refused, failed = (line for line in lines() if line["logger"].startswith("django."))
+    assert "Forbidden" in refused["event"]
+    assert "ZeroDivisionError" in failed["exception"]
+    assert not re.search("MadeUp|TWFkZVVw|sig_2", json.dumps([refused, failed]))
 
 
 @pytest.mark.parametrize(

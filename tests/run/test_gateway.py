@@ -31,6 +31,7 @@ def running_web(**environ: str) -> Iterator[tuple[int, int]]:
         [sys.executable, "-m", "tests.run.stub", "web"],
         cwd=CHECKOUT,
         env={**os.environ, "PORT": str(number), **environ},
+        start_new_session=True,
     )
     eventually(lambda: socket.socket().connect_ex(("127.0.0.1", number)) == 0)
     yield number, web.pid
@@ -240,13 +241,14 @@ def test_what_is_refused_here_names_the_mode_of_a_test_key_too(port, mode):
     assert (b"x-service-mode: test" in received.lower()) == (mode == "test")
 
 
+@pytest.mark.parametrize("tell", [os.kill, os.killpg])
 @pytest.mark.parametrize("application", ["application", "late"])
-def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, tmp_path):
-    """Also when one of them has not begun yet."""
+def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, tell, tmp_path):
+    """Also when one of them has not begun yet, and when all of them are told, as a terminal and systemd do."""
     environ = {"LAST_SECONDS": "5", "APPLICATION": application, "LATE": str(tmp_path / "late")}
     with running_web(**environ) as (port, pid), ExitStack() as stack:
         connections = [stack.enter_context(connect(port)) for _ in range(8)]
-        os.kill(pid, signal.SIGTERM)
+        tell(pid, signal.SIGTERM)
         time.sleep(0.1)
         for connection in connections:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -179,14 +179,17 @@ def nobody():
     pytest.skip("the checkout or Python is not readable to others")
 
 
+@pytest.mark.parametrize(("name", "inside"), [("data", True), ("data, and more", False)])
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_runs_as_an_ordinary_user(run, nobody):
+def test_runs_as_an_ordinary_user(run, nobody, name, inside):
+    """A comma parts hosts for libpq and folders for PostgreSQL: its socket lies elsewhere then."""
     user, become, python = nobody
     folder = Path(tempfile.mkdtemp(prefix="codservice-tests-"))
     try:
         os.chown(folder, user.pw_uid, user.pw_gid)
-        service = run(folder / "data", prefix=become, python=python, PYTHONPATH=PACKAGES).wait_until_up()
-        assert stat.S_ISSOCK((service.data / "run" / "postgres" / ".s.PGSQL.5432").stat().st_mode)
+        service = run(folder / name, prefix=become, python=python, PYTHONPATH=PACKAGES).wait_until_up()
+        socket_file = service.data / "run" / "postgres" / ".s.PGSQL.5432"
+        assert inside == (socket_file.exists() and stat.S_ISSOCK(socket_file.stat().st_mode))
         assert service.data.stat().st_uid == user.pw_uid
         service.popen.send_signal(signal.SIGTERM)
         assert service.wait() == 0

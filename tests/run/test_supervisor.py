@@ -200,3 +200,25 @@ def test_sentence_of_a_process_is_not_followed_by_another(tmp_path):
     )
     assert running.wait(PATIENCE) == 1
     assert "again" not in running.stdout.read()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_log_that_grows_is_begun_anew_beside_its_process(tmp_path, is_full):
+    """On a full disk nothing is kept of it."""
+    log, kept = tmp_path / "database.log", tmp_path / "database.log.1"
+    if is_full:
+        kept.mkdir()
+    talking = "import time; print('x' * 2000, flush=True); time.sleep(2); print('y', flush=True); time.sleep(60)"
+    running = supervise(
+        tmp_path,
+        f"[Process('database', [python, '-c', {talking!r}], log=Path({str(log)!r}))]",
+        before="""
+        from pathlib import Path
+        from codservice.onebox import process
+        process.LOG_BYTES, supervisor.LOOK_SECONDS = 1000, 0.1
+        """,
+    )
+    eventually(lambda: log.exists() and log.read_text() == "y\n")
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 0
+    assert is_full or kept.read_text() == "x" * 2000 + "\n"

@@ -49,13 +49,12 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
     examples = "seed_demo\nseed_demo --orders 2000 --seed 7"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--orders", type=int, default=200, help="how many orders (default: 200)")
-        parser.add_argument("--seed", type=int, default=1, help="which data (default: 1)")
+        upto_million = commands.number(int, 0, 1_000_000)
+        parser.add_argument("--orders", type=upto_million, default=200, help="how many orders (default: 200)")
+        parser.add_argument("--seed", type=upto_million, default=1, help="which data (default: 1)")
         parser.add_argument("--json", action="store_true", help="print a JSON object")
 
     def handle(self, *, orders: int, seed: int, **options: Any) -> None:
-        if orders < 0:
-            raise CommandError("--orders must not be negative.")
         email = f"demo{seed}@example.dz"
         if Account.objects.filter(holder__email=email).exists():
             self.say(f"The data of seed {seed} is here already (account {email}).")

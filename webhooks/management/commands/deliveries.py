@@ -19,7 +19,7 @@ class Command(commands.Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         log.add_filter_arguments(parser)
-        parser.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+        parser.add_argument("--limit", type=commands.number(int, 0, 1_000_000), default=50, help="at most so many (50)")
         parser.add_argument("--json", action="store_true", help="print an array of objects")
 
     def handle(self, **options: Any) -> None:
@@ -40,7 +40,7 @@ class Command(commands.Command):
             )
             .annotate(
                 last_failure=Subquery(last.values("failure")[:1]), last_code=Subquery(last.values("status_code")[:1])
-            )[: max(options["limit"], 0)]
+            )[: options["limit"]]
         )
         rows = [_row(delivery) for delivery in deliveries]
         if options["json"]:

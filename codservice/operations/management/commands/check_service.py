@@ -25,7 +25,7 @@ seconds when there are millions. Exit status 1 when something is wrong, for cron
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print an object with what is wrong, by part")
         parser.add_argument(
-            "--timeout", type=float, default=15.0, metavar="SECONDS",
+            "--timeout", type=commands.number(float, 0, 3600), default=15.0, metavar="SECONDS",
             help="how long to wait for a worker's answer and for beat's sign of life, as after a start (15)",
         )  # fmt: skip
 
