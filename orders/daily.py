@@ -35,6 +35,7 @@ Dimension = DayFigure.Dimension
 WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
 STEP = 7  # days that one transaction sums up: seconds at millions of orders a year
 LATE = timedelta(minutes=5)  # what is older is summed up
+MOST_KEPT = Decimal("9999999999999999.99")  # DZD: as much as a column holds; lines may say any quantity and price
 
 _MOVES = {
     "new": "to_status = 'pending_confirmation'",
@@ -334,12 +335,18 @@ _SPANS_OF_SUMS = """
     UNION ALL
     SELECT %(until)s, %(end)s
 """
+
+
+def _kept(name: str, value: str) -> str:
+    return f"least({value}, {MOST_KEPT})" if name.endswith("_amount") else value
+
+
 _SUM_UP = f"""
 WITH {_live(_SPANS_OF_SUMS, set(Dimension))}
 INSERT INTO orders_dayfigure AS figure (account_id, day, dimension, key, {", ".join(COLUMNS)})
-SELECT %(account)s, live.* FROM live
+SELECT %(account)s, day, dimension, key, {", ".join(_kept(name, name) for name in COLUMNS)} FROM live
 ON CONFLICT (account_id, dimension, day, key) DO UPDATE
-SET {", ".join(f"{name} = figure.{name} + EXCLUDED.{name}" for name in COLUMNS)}
+SET {", ".join(f"{name} = {_kept(name, f'figure.{name} + EXCLUDED.{name}')}" for name in COLUMNS)}
 """  # noqa: S608  (our own text)
 
 

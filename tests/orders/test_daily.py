@@ -441,3 +441,16 @@ def test_what_one_account_does_another_does_not_see(alice: Account, charlie: Acc
     factories.make_order(charlie)
     assert read(alice).total.new_count == 0
     assert read(alice).waiting == (0, 0)
+
+
+def test_a_sum_that_is_too_large_to_be_kept_stops_nobodys_others(alice: Account, charlie: Account) -> None:
+    line = factories.order_line(product_name="Robe", quantity=10_000, unit_price=Decimal("99999999.99"))
+    factories.make_orders(charlie, [{"items": [line] * 100}] * 101)
+    factories.make_order(alice)
+    for model, name in ((Order, "created_at"), (StatusChange, "at")):
+        model.objects.update(**{name: F(name) - timedelta(days=2)})
+    sum_up_days()
+    assert daily.due() == []
+    assert_equal(alice)
+    (robe,) = read(charlie).parts[Dimension.NAME]
+    assert (robe.new_count, robe.new_amount) == (101, daily.MOST_KEPT)
