@@ -119,7 +119,7 @@ class OrderFilter(Filters):
         return {name for name, value in self.form.cleaned_data.items() if value} - {"sort"}
 
     def search(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
-        number = value.replace(" ", "")
+        number = _number(value)
         return queryset.filter(
             trigrams.candidates(self.account_id, value, number),
             Q(customer_name__icontains=value)
@@ -131,3 +131,13 @@ class OrderFilter(Filters):
 
     def order(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
         return queryset.order_by(value, "-id" if value.startswith("-") else "id")
+
+
+def _number(text: str) -> str:
+    """`text` as it would stand in a phone as E.164: a number in any usual form, or some of its digits."""
+    digits = text.replace(" ", "")
+    try:
+        whole = phones.to_e164(text)
+    except phones.NotAPhone:
+        return digits
+    return digits if digits in whole else whole

@@ -117,6 +117,19 @@ def test_by_the_index_as_without_it(alice: Account, charlie: Account, seed: int)
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_phone_is_found_in_whatever_form_it_was_sent_and_is_asked_for(alice: Account, is_indexed: bool) -> None:
+    orders_of(alice, Random(1), STEP)
+    forms = ("0661123456", "06 61 12 34 56", "+213661123456", "00213 661 12 34 56", "٠٦٦١١٢٣٤٥٦", "0661-12-34-56")
+    sent = {order.pk for order in make_orders(alice, ({"phone": form} for form in forms))}
+    Order.objects.filter(pk__in=sent).update(created_at=F("created_at") - timedelta(hours=6))
+    if is_indexed:
+        index_texts()
+    for form in (*forms, "661 12 34 56"):
+        assert set(found(alice, form)) == sent, form
+
+
+@pytest.mark.django_db
 def test_an_overwritten_text_leaves_no_trace(alice: Account) -> None:
     orders = orders_of(alice, Random(1), STEP)
     index_texts()
