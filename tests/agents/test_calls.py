@@ -603,7 +603,9 @@ def test_an_edit_needs_the_customer_and_the_version(
     assert browser.get(address).status_code == 200
     editing.edit(order.id, editing.Edit(customer_name="Aminata"), actor=Actor.of_user(colleague))
     response = browser.post(address, form)
-    assert told(response).startswith("The order has been changed since you opened it.")
+    assert response.status_code == 422
+    assert response.context["form"].non_field_errors()[0].startswith("The order has been changed since you opened it.")
+    assert 'value="Amina"' in response.content.decode()  # what was written stands there still
     order.refresh_from_db()
     assert order.customer_name == "Aminata"
 
