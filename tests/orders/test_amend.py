@@ -240,11 +240,11 @@ def test_scope(alice, api_for, order):
 def test_an_agents_open_screen_is_told_and_their_decision_refused(api, order):
     agent = AgentFactory()
     claim = claims.take(order.id, agent=agent)
-    assert customer.versions(claim, agent=agent) == {order.id: 1}
+    assert customer.glance(claim, agent=agent).versions == {order.id: 1}
 
     patch(api, order, customer_address="Elsewhere")
 
-    assert customer.versions(claim, agent=agent) == {order.id: 2}
+    assert customer.glance(claim, agent=agent).versions == {order.id: 2}
     with pytest.raises(lifecycle.Changed):
         decisions.confirm(claim, decisions.Decision(order.id, seen_version=1), agent=agent)
     with pytest.raises(lifecycle.Changed):
