@@ -112,13 +112,13 @@ class Glance(NamedTuple):
 
 
 _GLANCE = """
-SELECT claim.expires_at - now(), o.id, o.version
+SELECT claim.expires_at - statement_timestamp(), o.id, o.version
 FROM agents_claim claim LEFT JOIN LATERAL (
     SELECT id, version FROM orders_order
     WHERE phone_e164 = claim.phone_e164 AND status = 'pending_confirmation' AND call_state <> 'test'
     ORDER BY id LIMIT %(most)s
 ) AS o ON true
-WHERE claim.id = %(claim)s AND claim.agent_id = %(agent)s AND claim.expires_at > now()
+WHERE claim.id = %(claim)s AND claim.agent_id = %(agent)s AND claim.expires_at > statement_timestamp()
 """
 
 
