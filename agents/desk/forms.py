@@ -1,11 +1,13 @@
 """What the call screen asks. A form gives a value; its view makes the one call with it."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.forms.models import ModelChoiceIterator
 from django.utils import formats, timezone
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
@@ -42,6 +44,28 @@ class SeenField(forms.Field):
             raise ValidationError(OLD_PAGE) from None
 
 
+class _AtOnce(ModelChoiceIterator):
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        if self.field.empty_label is not None:
+            yield "", self.field.empty_label
+        yield from map(self.choice, self.queryset)
+
+
+class WorkerField(forms.ModelChoiceField):
+    """Somebody who works on orders. One statement reads them when the page shows them, where Django's own field has the
+    server open a cursor, fetch and close it.
+    """
+
+    iterator = _AtOnce
+
+    def __init__(self, **kwargs: Any) -> None:
+        workers = User.objects.filter(is_active=True, groups__permissions__codename="work_order").distinct()
+        super().__init__(workers.order_by("first_name", "username"), widget=LongSelect, **kwargs)
+
+    def label_from_instance(self, worker: User) -> str:
+        return worker.display_name
+
+
 class OutcomeForm(forms.Form):
     """What came of a call: one of the buttons, with what it asks for. The same `note_id` sent twice is written once.
 
@@ -75,9 +99,7 @@ class OutcomeForm(forms.Form):
     note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE, widget=NOTE_WIDGET)
     details = FreeText(label=_("In other words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
     at = forms.DateTimeField(label=_("At a chosen time"), required=False, widget=AT_WIDGET)
-    to = forms.ModelChoiceField(
-        None, label=_("To whom?"), required=False, empty_label=_("A supervisor"), widget=LongSelect
-    )
+    to = WorkerField(label=_("To whom?"), required=False, empty_label=_("A supervisor"))
     handover_reason = FreeText(label=_("In other words"), required=False, max_length=200, widget=forms.TextInput)
     skip_reason = FreeText(label=_("In other words"), required=False, max_length=200, widget=forms.TextInput)
     pause = forms.BooleanField(label=_("Pause after this call"), required=False)
@@ -86,10 +108,7 @@ class OutcomeForm(forms.Form):
         self.claim_id, self.agent = claim_id, agent
         kwargs = {"auto_id": "call-%s", "label_suffix": "", **kwargs}
         super().__init__(*args, initial={"note_id": uuid7()}, **kwargs)
-        # One query, when the page shows them.
-        workers = User.objects.filter(is_active=True, groups__permissions__codename="work_order")
-        self.fields["to"].queryset = workers.exclude(pk=agent.pk).distinct().order_by("first_name", "username")
-        self.fields["to"].label_from_instance = lambda colleague: colleague.display_name
+        self.fields["to"].queryset = self.fields["to"].queryset.exclude(pk=agent.pk)
         self.fields["note"].widget.attrs["data-key"] = "n"
         for name in ("note", "details", "handover_reason", "skip_reason"):
             self.fields[name].widget.attrs |= {"dir": "auto", "autocomplete": "off"}

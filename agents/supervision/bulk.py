@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
 from agents.desk import decisions, telling
-from agents.desk.forms import MAX_DETAILS
+from agents.desk.forms import MAX_DETAILS, WorkerField
 from agents.supervision import for_supervisors, moves
 from agents.templatetags.console_tags import counted
 from codservice.accounts.actor import Actor, Role
@@ -57,13 +57,10 @@ class Row(NamedTuple):
 
 
 class AssignForm(forms.Form):
-    to = forms.ModelChoiceField(None, label=gettext_lazy("To whom?"))
+    to = WorkerField(label=gettext_lazy("To whom?"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, label_suffix="", **kwargs)
-        workers = User.objects.filter(is_active=True, groups__permissions__codename="work_order")
-        self.fields["to"].queryset = workers.distinct().order_by("first_name", "username")
-        self.fields["to"].label_from_instance = lambda agent: agent.display_name
 
 
 class CancelForm(forms.Form):

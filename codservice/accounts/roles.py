@@ -1,12 +1,34 @@
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.backends import ModelBackend
 
 from codservice.accounts.models import User
 
+# Who is signed in and what they may do is asked by every page: one statement of our own instead of two of Django's,
+# which it builds anew each time.
+_SIGNED_IN = """
+SELECT u.*, ARRAY(
+    SELECT t.app_label || '.' || p.codename
+    FROM accounts_user_groups m JOIN auth_group_permissions g ON g.group_id = m.group_id
+        JOIN auth_permission p ON p.id = g.permission_id JOIN django_content_type t ON t.id = p.content_type_id
+    WHERE m.user_id = u.id
+) AS granted
+FROM accounts_user u WHERE u.id = %s
+"""
+
 
 class RolesBackend(ModelBackend):
-    """Signs people in as Django does. What they may do comes from their groups alone, in one query a request."""
+    """Signs people in as Django does. What they may do comes from their groups alone, and is read with them."""
+
+    def get_user(self, user_id: UUID) -> User | None:
+        found = next(iter(User.objects.raw(_SIGNED_IN, [user_id])), None)
+        return found if found and self.user_can_authenticate(found) else None
 
     def get_user_permissions(self, user_obj: User, obj: Any = None) -> set[str]:
         return set()
+
+    def get_group_permissions(self, user_obj: User, obj: Any = None) -> set[str]:
+        if not user_obj.is_active or obj is not None:
+            return set()
+        return set(user_obj.granted) if hasattr(user_obj, "granted") else super().get_group_permissions(user_obj, obj)

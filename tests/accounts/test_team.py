@@ -475,12 +475,12 @@ def test_the_pages_ask_the_same_number_of_questions_however_many_there_are(
 def test_a_refusal_asks_who_somebody_is_and_no_more(
     alice: Account, member: Callable[..., User], client: Client, django_assert_num_queries: Any
 ) -> None:
-    """The session, the person, and for a colleague where they work, once: the page that says so needs no more."""
+    """The session, the person with their rights, and for a colleague where they work, once."""
     client.force_login(member("reader"))
     with django_assert_num_queries(4):
         assert client.get("/account/data").status_code == 403
     client.force_login(User.objects.create_user("samira", is_staff=True))
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(2):
         assert client.get("/console/people/").status_code == 403
 
 

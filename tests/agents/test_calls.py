@@ -672,7 +672,7 @@ def test_the_look_of_an_open_screen_is_one_statement(screen: Screen) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert screen.state()["held"]
     ours = [query["sql"] for query in queries if re.search("agents_|orders_", query["sql"])]
-    assert (len(ours), len(queries)) == (1, 4), ours  # and those of the session, its person and their rights
+    assert (len(ours), len(queries)) == (1, 3), ours  # and those of the session and of its person with their rights
 
 
 def test_pages_of_the_desk_cost_the_same_whatever_waits(
