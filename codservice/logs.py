@@ -8,14 +8,12 @@ JSON object each (in development, a readable line). Whoever logs leaves out keys
 import json
 import logging.config
 import re
-import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from structlog import dev
 from uuid_utils import uuid7
 
 # A line says neither where nor in which thread it was written; to find that out would take as long as all the rest
@@ -30,6 +28,7 @@ FIELDS = {
 }  # fmt: skip
 
 Line = dict[str, Any]
+_HEAD = {"timestamp", "level", "logger", "event", "exception"}  # of a line; what else it has are fields
 
 _REDACTED = "[redacted]"
 # Ids of ours pass whole; without that their digits would now and then look like a telephone number.
@@ -87,10 +86,7 @@ def configure(**kwargs: Any) -> None:
 
 def formatter(*, readable: bool) -> logging.Formatter:
     """One JSON object per line; or `readable`, for development, where a traceback takes the lines that it needs."""
-    if not readable:
-        return _Formatter(_json)
-    console = dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    return _Formatter(lambda line: str(console(None, "", _escape(line))))
+    return _Formatter(_readable if readable else _json)
 
 
 class _Formatter(logging.Formatter):
@@ -134,12 +130,12 @@ def redacted(text: str) -> str:
     return _FORBIDDEN.sub(lambda found: found[0] if found["id"] else _REDACTED, text)
 
 
-def _escape(line: Line) -> Line:
-    """Nothing that a terminal obeys, as JSON does it for the other form. A new line: structlog takes it apart."""
-    escaped = {field: _CONTROLS.sub(_escaped, value) if type(value) is str else value for field, value in line.items()}
-    if "exception" in line:
-        escaped["exception"] = "\n".join(_CONTROLS.sub(_escaped, each) for each in line["exception"].split("\n"))
-    return escaped
+def _readable(line: Line) -> str:
+    """Nothing in it that a terminal obeys, as JSON does it for the other form, but the ends of a traceback's lines."""
+    fields = "".join(f" {name}={value!r}" for name, value in line.items() if name not in _HEAD)
+    said = f"{line['timestamp']} [{line['level']:<8}] {line['event']} [{line['logger']}]{fields}"
+    lines = [said, *line["exception"].split("\n")] if "exception" in line else [said]
+    return "\n".join(_CONTROLS.sub(_escaped, each) for each in lines)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -136,7 +136,7 @@ def _gateway(application: str, threads: int, parent: int) -> Any:
 
 def serve(web: Web, application: str = APPLICATION) -> None:
     """Serve a WSGI application (`module:name`) until SIGTERM or SIGINT; requests in flight are finished."""
-    from granian.constants import HTTPModes, Interfaces
+    from granian.constants import HTTPModes, Interfaces, Loops
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
     from granian.server.mp import MPServer
@@ -160,6 +160,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         address=web.host,
         port=web.port,
         interface=Interfaces.ASGINL,
+        loop=Loops.uvloop,
         workers=web.workers,
         backpressure=CONNECTIONS,
         http=HTTPModes.http1,
