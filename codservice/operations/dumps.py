@@ -1,6 +1,5 @@
 """Dumps of the database: made and restored by PostgreSQL's own programs, from where the service's settings lead."""
 
-import errno
 import os
 import subprocess
 import tempfile
@@ -15,6 +14,7 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 
 from codservice.data_folder import Layout
+from codservice.files.new_file import new_file
 from codservice.onebox.alone import database_of
 from codservice.onebox.binaries import find_client
 from codservice.onebox.service import is_set
@@ -54,18 +54,8 @@ def dump(file: Path, *, tell: Callable[[int], None]) -> None:
     It shows one moment, beside whatever is being written. `tell` hears from time to time how many bytes there are.
     Raises Failed, FileExistsError, OSError, CannotStart.
     """
-    draft = file.with_name(f"{file.name}.part")
-    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # while it is there both names are ours
-    try:
-        if file.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file))
+    with new_file(file) as draft:
         _dump_into(draft, tell)
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        draft.replace(file)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:

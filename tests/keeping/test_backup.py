@@ -227,7 +227,7 @@ def test_half_a_backup_restores_nothing(backup, tmp_path):
 )
 def test_what_is_interrupted_leaves_no_file(command, told, code, alice, tmp_path):
     file = tmp_path / "interrupted"
-    arguments = ["--account", alice.holder.email] if command == "export_account" else []
+    arguments = arguments_of(command, alice)
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
         other.execute("LOCK TABLE orders_order")  # they wait for it
         running = subprocess.Popen(
@@ -244,22 +244,39 @@ def test_what_is_interrupted_leaves_no_file(command, told, code, alice, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_file_of_the_name_is_there_before_the_backup_is_whole(alice, tmp_path):
-    """What copies backups to elsewhere shall find no half of one, whatever becomes of the machine meanwhile."""
-    file, draft = tmp_path / "a.dump", tmp_path / "a.dump.part"
+@pytest.mark.parametrize("command", ["backup", "export_account"])
+def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_path):
+    """What copies files to elsewhere shall find no half of one, whatever becomes of the machine meanwhile."""
+    file, draft = tmp_path / "a.file", tmp_path / "a.file.part"
+    arguments = arguments_of(command, alice)
     with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
         other.execute("LOCK TABLE orders_order")
-        running = subprocess.Popen([sys.executable, "manage.py", "backup", str(file)], cwd=CHECKOUT, env=environment())
+        running = subprocess.Popen(
+            [sys.executable, "manage.py", command, str(file), *arguments], cwd=CHECKOUT, env=environment()
+        )
         eventually(lambda: waiting(other) == 1)
         assert list(tmp_path.iterdir()) == [draft]
         running.kill()
         running.wait(PATIENCE)
-    eventually(lambda: draft.stat().st_size)  # nobody has told pg_dump
+    if command == "backup":
+        eventually(lambda: draft.stat().st_size)  # nobody has told pg_dump
     assert not file.exists()
 
-    assert manage("backup", str(file)).stderr == f"CommandError: {draft} exists; give a new name.\n"
+    assert manage(command, str(file), *arguments).stderr == f"CommandError: {draft} exists; give a new name.\n"
     draft.unlink()
-    assert manage("backup", str(file)).returncode == 0
+    assert manage(command, str(file), *arguments).returncode == 0
+    assert list(tmp_path.iterdir()) == [file]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("command", ["backup", "export_account"])
+def test_a_name_that_is_no_files_is_a_sentence(command, alice):
+    told = manage(command, "", *arguments_of(command, alice))
+    assert (told.returncode, told.stderr) == (1, "CommandError: . cannot be written: Is a directory.\n")
+
+
+def arguments_of(command, account):
+    return ["--account", account.holder.email] if command == "export_account" else []
 
 
 def waiting(session):

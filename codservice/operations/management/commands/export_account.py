@@ -8,13 +8,15 @@ from codservice import commands
 from codservice.accounts import security_log
 from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.files import account_export
+from codservice.files.new_file import new_file
 
 
 class Command(commands.Command):
     help = """Write everything of an account into one ZIP file: a CSV file for each table, its test mode's in `test`.
 
 Keys and signing secrets are not in it. Runs in constant memory beside the service; times have their UTC offset, amounts
-are in DZD. The file is for nobody else to read. The security log notes it. An interrupted export leaves none."""
+are in DZD. The file is for nobody else to read. The security log notes it. An interrupted export leaves
+none; one that is killed leaves FILE.part."""
     examples = "export_account yasmine.zip --account yasmine@example.dz"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -24,19 +26,15 @@ are in DZD. The file is for nobody else to read. The security log notes it. An i
     def handle(self, *, file: Path, **options: Any) -> None:
         account = find_account(options["account"])
         try:
-            file.touch(mode=0o600, exist_ok=False)
-            try:
+            with new_file(file) as draft:
                 security_log.note(
                     security_log.Action.EXPORTED, target=account.name, target_id=account.id, account_id=account.id
                 )
-                with file.open("wb") as zip_file:
+                with draft.open("wb") as zip_file:
                     for piece in account_export.stream(account):
                         zip_file.write(piece)
-            except BaseException:
-                file.unlink()
-                raise
-        except FileExistsError:
-            raise CommandError(f"{file} exists; give a new name.") from None
+        except FileExistsError as error:
+            raise CommandError(f"{error.filename} exists; give a new name.") from None
         except OSError as error:
             raise CommandError(f"{file} cannot be written: {error.strerror}.") from None
         self.stdout.write(f"{file}: {file.stat().st_size} bytes")

@@ -1,0 +1,30 @@
+"""A file that is there only when it is whole."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Gives the path of a draft to write to, readable by us alone, which becomes `path` when the block is over.
+
+    An exception in the block takes it away; who is killed leaves it, as PATH.part. Raises OSError, FileExistsError when
+    there is a file of either name.
+    """
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    draft = path.with_name(f"{path.name}.part")
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # while it is there both names are ours
+    try:
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        yield draft
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
