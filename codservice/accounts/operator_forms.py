@@ -101,8 +101,10 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         return is_holder or Membership.objects.filter(user=self.instance).exists()
 
     def _is_the_last(self) -> bool:
-        operators = User.objects.filter(is_superuser=True, is_staff=True, is_active=True)
-        return operators.filter(pk=self.instance.pk).exists() and not operators.exclude(pk=self.instance.pk).exists()
+        """Locks all operators, in the transaction of the change: two could deactivate each other at one moment."""
+        operators = User.objects.filter(is_superuser=True, is_staff=True, is_active=True).order_by("pk")
+        locked = operators.select_for_update(no_key=True).values_list("pk", flat=True)
+        return list(locked) == [self.instance.pk]
 
 
 class _PasswordOfAnother:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -16,7 +16,9 @@ from codservice.accounts import authentication, security_log
 from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User
 from codservice.accounts.security_log import Action
 from tests import factories
+from tests.harness.background import Background
 from tests.harness.client import ApiClient, new_key
+from tests.harness.database import wait_for_lock
 from tests.harness.deliveries import write_delivery
 from webhooks import registry
 
@@ -174,6 +176,21 @@ def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, roo
     root.refresh_from_db()
     alice.holder.refresh_from_db()
     assert (root.is_superuser, alice.holder.is_staff) == (True, False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_operators_who_deactivate_each_other_one_stays() -> None:
+    root, other = (factories.UserFactory(username=name, is_staff=True, is_superuser=True) for name in ("root", "other"))
+    client = Client()
+    client.force_login(other)
+    form = {"username": "root", "is_staff": "on", "is_superuser": "on"}
+    with transaction.atomic():
+        User.objects.filter(pk=other.pk).update(is_active=False)
+        post = Background(lambda: client.post(page("accounts_user_change", root.pk), form))
+        wait_for_lock()
+    assert "last operator" in text_of(post.result())
+    root.refresh_from_db()
+    assert root.is_active
 
 
 def test_roles_are_looked_at_and_not_changed(operator: Client) -> None:
