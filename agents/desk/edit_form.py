@@ -148,6 +148,7 @@ class EditForm(forms.Form):
         said = self.data or self.initial
         keys: dict[str, OrderItem | None] = {str(item.id): item for item in items}
         keys |= {key: None for number in range(MOST_ADDED) if f"product-{(key := f'new{number}')}" in said}
+        self.is_full = len(keys) == len(items) + MOST_ADDED  # no other product can be added before this is saved
         chosen = {key: _uuid(said.get(f"product-{key}")) for key in keys}
         wanted = {*chosen.values(), *(item.product_id for item in items)} - {None}
         catalog = Product.objects.filter(account=self.order.account_id).in_bulk(wanted) if wanted else {}

@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from agents.desk.edit_form import MOST_ADDED
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from inventory.models import Product
@@ -147,6 +148,17 @@ def test_what_was_written_stays_while_products_are_looked_for(page: Page, scarf:
     page.save(**{"remove-new0": "on"})
     assert (page.order.customer_name, page.order.items.count()) == ("Amina", 2)
     assert page.order.total_amount == Decimal(4000) + 900 - 100
+
+
+def test_more_products_than_one_edit_adds_are_not_offered(page: Page, scarf: Product) -> None:
+    for _ in range(MOST_ADDED - 1):
+        page.press("choose", scarf.id)
+    assert 'name="choose"' in page.text
+    page.press("choose", scarf.id)
+    assert 'name="choose"' not in page.text
+    assert "save the changes first" in page.text
+    assert page.save().status_code == 302
+    assert page.order.items.count() == 1 + MOST_ADDED
 
 
 def test_only_products_that_the_merchant_sells_are_offered(
