@@ -10,18 +10,20 @@ import psycopg
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import connection, connections
+from django.db import DataError, connection, connections
 from django.db.migrations import AddIndex, CreateModel
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django_migration_linter import MigrationLinter
 from django_migration_linter.sql_analyser import analyse_sql_statements
 
-from codservice.operations import checks
+from codservice.operations import checks, dumps, new_database
 from codservice.operations.management.commands import migrate
 from inventory import ledger
 from orders import counts
 from tests.harness.background import Background, at_once
+from tests.new_database import migrate_one_by_one, script
 
 ROOMS = ("agents", "codservice", "inventory", "orders", "webhooks")
 OURS = [
@@ -51,7 +53,7 @@ def test_every_migration_has_a_reverse():
 
 
 @contextmanager
-def new_database(blocker, name, template="template1"):
+def database_of_its_own(blocker, name, template="template1"):
     """A database of its own, to which the connection leads meanwhile."""
     with blocker.unblock():
         original = connection.settings_dict["NAME"]
@@ -71,7 +73,7 @@ def new_database(blocker, name, template="template1"):
 @pytest.fixture
 def scratch(django_db_setup, django_db_blocker):
     """An empty database."""
-    with new_database(django_db_blocker, "scratch") as made:
+    with database_of_its_own(django_db_blocker, "scratch") as made:
         yield made
 
 
@@ -91,7 +93,7 @@ def tables(database):
 
 
 def test_all_can_be_taken_back_and_made_again(scratch):
-    call_command("migrate", verbosity=0)
+    migrate_one_by_one()
     made = tables(scratch)
     for label in reversed(OURS):
         call_command("migrate", label, "zero", verbosity=0)
@@ -102,6 +104,38 @@ def test_all_can_be_taken_back_and_made_again(scratch):
     assert not {name for name in names if name.split("_")[0] in OURS}
     call_command("migrate", verbosity=0)
     assert tables(scratch) == made
+
+
+def test_a_new_database_is_as_all_migrations_one_by_one_leave_it(scratch, django_db_blocker, monkeypatch, tmp_path):
+    def copied():
+        """The script of this database's copy: PostgreSQL words a few conditions otherwise when it has read its own."""
+        (tmp_path / "copy.sql").write_text(script())
+        with database_of_its_own(django_db_blocker, "copy"), monkeypatch.context() as patch:
+            patch.setattr(new_database, "SCRIPT", tmp_path / "copy.sql")
+            new_database.fill()
+            return script()
+
+    new_database.fill()
+    migrate_one_by_one()  # those that are younger than the script
+    at_once = copied()
+    with database_of_its_own(django_db_blocker, "stepwise"):
+        migrate_one_by_one()
+        assert copied() == at_once, "run `make new-database`"
+
+
+def test_a_new_database_is_made_at_once(scratch, monkeypatch):
+    monkeypatch.setattr(MigrationExecutor, "apply_migration", None)  # none is younger than the script
+    call_command("migrate", verbosity=0)
+    assert checks.migrations() == ""
+
+
+def test_of_a_new_database_that_could_not_be_made_nothing_is_left(scratch, monkeypatch, tmp_path):
+    broken = tmp_path / "broken.sql"
+    broken.write_text(f"{new_database.SCRIPT.read_text()}\nSELECT 1 / 0;")
+    monkeypatch.setattr(new_database, "SCRIPT", broken)
+    with pytest.raises(DataError):
+        call_command("migrate", verbosity=0)
+    assert dumps.is_empty()
 
 
 # --- Safe beside a running service -----------------------------------------------------------------------------------
@@ -175,7 +209,7 @@ def counted(database):
 @pytest.fixture(scope="module")
 def first_state(django_db_setup, django_db_blocker):
     """The name of a database in the first state, with rows, to make others from."""
-    with new_database(django_db_blocker, "first") as made:
+    with database_of_its_own(django_db_blocker, "first") as made:
         for label, name in FIRST.items():
             call_command("migrate", label, name, verbosity=0)
         with made.cursor() as cursor:
@@ -187,7 +221,7 @@ def first_state(django_db_setup, django_db_blocker):
 @pytest.fixture
 def first(first_state, django_db_blocker):
     """A database in the first state, with rows."""
-    with new_database(django_db_blocker, "scratch", template=first_state) as made:
+    with database_of_its_own(django_db_blocker, "scratch", template=first_state) as made:
         yield made
 
 
@@ -328,6 +362,12 @@ def test_one_migrates_at_a_time(first):
 
     assert checks.migrations() == ""
     assert counted(first) == FIRST_COUNTS
+
+
+def test_one_makes_a_new_database_at_a_time(scratch):
+    at_once(3, lambda _: call_command("migrate", verbosity=0, stderr=StringIO()))
+
+    assert checks.migrations() == ""
 
 
 def test_keys_keep_what_they_could_do_when_a_part_of_it_gets_a_scope_of_its_own(first):

@@ -10,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.errors import LockNotAvailable
 
 from codservice import commands
+from codservice.operations import dumps, new_database
 
 _MIGRATING = 0x6D696772  # the advisory lock of whoever migrates
 # A migration that waits for a lock has everyone wait behind it who needs the table: so it gives up soon, lets them
@@ -37,7 +38,8 @@ class Command(commands.Command, migrate.Command):
     help = f"""{migrate.Command.help}
 
 One migrates at a time; others wait for it. A migration that does not get a lock within {LOCK_TIMEOUT} changes nothing,
-lets the waiting requests through and is tried again, {TRIES} times in all. Safe to interrupt and to run again."""
+lets the waiting requests through and is tried again, {TRIES} times in all. Safe to interrupt and to run again. A new
+database gets the tables of most migrations at once."""
     examples = "migrate --plan\nmigrate\nmigrate orders 0005"
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -45,6 +47,8 @@ lets the waiting requests through and is tried again, {TRIES} times in all. Safe
         if options["plan"] or options["check_unapplied"]:
             return super().handle(*args, **options)
         with self._alone(connection):
+            if options["app_label"] is None and dumps.is_empty():
+                new_database.fill()
             for tries_left in reversed(range(TRIES)):
                 try:
                     self._drop_half_built(connection)
