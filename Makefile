@@ -9,7 +9,7 @@ PIP_PIN := pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375b
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
 PYTEST_ARGS ?= -n 3
 
-.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database clean bench bench-calls bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth bench-lists bench-mix bench-starts bench-order-peers images lighthouse browser languages messages extract
+.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench bench-calls bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth bench-lists bench-mix bench-starts bench-order-peers images lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -82,6 +82,9 @@ postman: $(VENV)/.requirements-dev languages ## Make docs/postman.json from the 
 
 new-database: $(VENV)/.requirements-dev $(VENV)/.embedded ## Write the script that makes a new database, of all migrations there are
 	$(BIN)/python -m tests.new_database
+
+holidays: $(VENV)/.requirements-dev ## Write the file of Algeria's public holidays
+	$(BIN)/python -m tests.agents.public_holidays
 
 bench: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure all of it, for hours; ends with one JSON object (PARTS="orders calls …")
 	$(BIN)/python -W ignore -m benchmarks $(PARTS)

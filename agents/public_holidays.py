@@ -1,7 +1,12 @@
-"""Algeria's public holidays, as rows: the package that knows them takes a second and 45 MB to import, so that is done
-when tables are migrated, by a process that ends, and not by those that serve.
+"""Algeria's public holidays of some years, as rows for those that plan calls.
+
+They are kept in a file, which `make holidays` writes: the package that knows them takes a second and 45 MB to import,
+and each start migrates.
 """
 
+import csv
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 from django.apps import apps as all_apps
@@ -10,6 +15,7 @@ from django.db import transaction
 
 from codservice import days
 
+DAYS = Path(__file__).with_suffix(".csv")
 YEARS_AHEAD = 3  # islamic days are estimates; each release of the service brings better ones
 
 
@@ -19,12 +25,12 @@ def write(*, using: str, apps: Apps = all_apps, **kwargs: Any) -> None:
         rows = apps.get_model("agents", "PublicHoliday").objects.using(using)
     except LookupError:  # migrated to before the table
         return
-    from holidays.countries.algeria import Algeria
-
-    years = range(days.today().year, days.today().year + YEARS_AHEAD + 1)
-    known = dict(rows.filter(day__year__gte=years[0]).values_list("day", "name"))
-    holidays = {day: name[:100] for day, name in Algeria(years=years).items()}
+    year = days.today().year
+    known = dict(rows.filter(day__year__gte=year).values_list("day", "name"))
+    with DAYS.open(encoding="utf-8") as file:
+        all_days = ((date.fromisoformat(day), name) for day, name in csv.reader(file))
+        holidays = {day: name for day, name in all_days if year <= day.year <= year + YEARS_AHEAD}
     if known != holidays:
         with transaction.atomic(using):
-            rows.filter(day__year__gte=years[0]).delete()
+            rows.filter(day__year__gte=year).delete()
             rows.bulk_create(rows.model(day=day, name=name) for day, name in holidays.items())

@@ -9,12 +9,14 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.utils import timezone
 
+from agents import public_holidays
 from agents.desk import claims, hours, overview
 from agents.models import CallingPeriod, CallingRules, PublicHoliday
 from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from orders.models import CallNote, CallState, Order
+from tests.agents.public_holidays import YEARS, table
 from tests.agents.screens import DESK, take
 from tests.factories import make_order
 
@@ -148,13 +150,16 @@ def test_public_holidays_are_days_off_for_who_keeps_them(alice: Account, charlie
 
 
 def test_the_years_ahead_have_their_public_holidays() -> None:
-    from agents import public_holidays
-
     public_holidays.write(using="default")
     year = days.today().year
     for ahead in range(public_holidays.YEARS_AHEAD):
         assert PublicHoliday.objects.get(day=date(year + ahead, 7, 5)).name == "Independence Day"
         assert PublicHoliday.objects.filter(day__year=year + ahead, name__startswith="Eid al-Adha").count() >= 2
+
+
+def test_public_holidays_are_those_that_the_package_knows() -> None:
+    assert public_holidays.DAYS.read_text() == table(), "run `make holidays`"
+    assert days.today().year + public_holidays.YEARS_AHEAD in YEARS
 
 
 # --- What can be promised ----------------------------------------------------------------------------------------

@@ -1,0 +1,21 @@
+"""Algeria's public holidays as a package knows them: `make holidays` writes agents/public_holidays.csv."""
+
+import csv
+from io import StringIO
+
+from holidays.countries.algeria import Algeria
+
+from agents import public_holidays
+
+YEARS = range(2026, 2046)
+
+
+def table() -> str:
+    """The file's text."""
+    written = StringIO()
+    csv.writer(written, lineterminator="\n").writerows(sorted(Algeria(years=YEARS, language="en_US").items()))
+    return written.getvalue()
+
+
+if __name__ == "__main__":
+    public_holidays.DAYS.write_text(table(), encoding="utf-8")
