@@ -11,7 +11,7 @@ from django.core.signing import BadSignature, Signer
 from django.db.models import Model
 from django.forms.utils import flatatt
 from django.utils.functional import cached_property
-from django.utils.html import escape, format_html, format_html_join
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
@@ -168,18 +168,15 @@ class LongSelect(forms.Select):
     """A select of many options without groups, as Django writes it, but without rendering a template for each."""
 
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
-        choices = tuple(("" if key is None else str(key), str(label)) for key, label in self.choices)
-        options = _options(choices, frozenset(self.format_value(value)))
+        chosen = self.format_value(value)
+        pairs = (("" if key is None else str(key), str(label)) for key, label in self.choices)
+        options = SafeString("\n".join(_option(key, label, is_chosen=key in chosen) for key, label in pairs))
         others = flatatt(self.build_attrs(self.attrs, attrs))
         return format_html('<select name="{}"{}>{}</select>', name, others, options)
 
 
-@lru_cache(maxsize=16)
-def _options(choices: tuple[tuple[str, str], ...], chosen: frozenset[str]) -> SafeString:
+@lru_cache(maxsize=4096)
+def _option(key: str, label: str, *, is_chosen: bool) -> SafeString:
     """Kept, for the same people stand in the select of one page after the other. All of it is escaped: a text that is
     safe, and one that only says the same, are one to who keeps it."""
-    return format_html_join(
-        "\n",
-        '<option value="{}"{}>{}</option>',
-        ((escape(key), " selected" if key in chosen else "", escape(label)) for key, label in choices),
-    )
+    return format_html('<option value="{}"{}>{}</option>', escape(key), " selected" if is_chosen else "", escape(label))

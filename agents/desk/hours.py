@@ -6,6 +6,7 @@ One piece of SQL says it. Statements that serve, count and tell the next call ta
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -62,8 +63,9 @@ class Window(NamedTuple):
 Windows = list[Window]
 
 
+@cache
 def defaults() -> dict[str, Any]:
-    """The parameters of WINDOWS."""
+    """The parameters of WINDOWS; to be read alone."""
     rules = CallingRules()
     return {"opens_at": rules.opens_at, "closes_at": rules.closes_at, "days_off": rules.days_off}
 

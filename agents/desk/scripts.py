@@ -33,10 +33,10 @@ class Script:
     of: str = ""
 
 
-def of_order(order: Order, lines: Sequence[OrderItem]) -> list[Script]:
+def of_order(order: Order, lines: Sequence[OrderItem], *, french: str, arabic: str) -> list[Script]:
     """The merchant's texts, the reader's language first, and then those of the products, all filled in.
 
-    Of `order` the account comes with its calling rules, of `lines` the products, where there are any.
+    With `order` comes its account, with `lines` the products, where there are any.
     """
     words = {
         "name": order.customer_name,
@@ -45,8 +45,7 @@ def of_order(order: Order, lines: Sequence[OrderItem]) -> list[Script]:
         "shop": order.account.name,
         "wilaya": wilaya(order.wilaya_code),
     }
-    rules = getattr(order.account, "calling_rules", None)
-    found = [Script(rules.script_fr, "fr"), Script(rules.script_ar, "ar")] if rules else []
+    found = [Script(french, "fr"), Script(arabic, "ar")]
     if (get_language() or "").startswith("ar"):
         found.reverse()
     products = {line.product_id: line.product for line in lines if line.product_id and line.product}

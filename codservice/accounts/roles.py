@@ -2,28 +2,36 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.backends import ModelBackend
+from django.db import connection
 
 from codservice.accounts.models import User
 
 # Who is signed in and what they may do is asked by every page: one statement of our own instead of two of Django's,
 # which it builds anew each time.
-_SIGNED_IN = """
-SELECT u.*, ARRAY(
+_COLUMNS = [field.column for field in User._meta.concrete_fields]
+_SIGNED_IN = f"""
+SELECT {", ".join(f"u.{column}" for column in _COLUMNS)}, ARRAY(
     SELECT t.app_label || '.' || p.codename
     FROM accounts_user_groups m JOIN auth_group_permissions g ON g.group_id = m.group_id
         JOIN auth_permission p ON p.id = g.permission_id JOIN django_content_type t ON t.id = p.content_type_id
     WHERE m.user_id = u.id
-) AS granted
+)
 FROM accounts_user u WHERE u.id = %s
-"""
+"""  # noqa: S608  (our own columns)
 
 
 class RolesBackend(ModelBackend):
     """Signs people in as Django does. What they may do comes from their groups alone, and is read with them."""
 
     def get_user(self, user_id: UUID) -> User | None:
-        found = next(iter(User.objects.raw(_SIGNED_IN, [user_id])), None)
-        return found if found and self.user_can_authenticate(found) else None
+        with connection.cursor() as cursor:
+            cursor.execute(_SIGNED_IN, [user_id])
+            row = cursor.fetchone()
+        if row is None:
+            return None
+        user = User.from_db(connection.alias, _COLUMNS, row[:-1])
+        user.granted = row[-1]
+        return user if self.user_can_authenticate(user) else None
 
     def get_user_permissions(self, user_obj: User, obj: Any = None) -> set[str]:
         return set()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.forms import Select
@@ -653,6 +654,18 @@ def test_to_whom_is_asked_as_django_asks(chosen: str, agent: User, colleague: Us
     ours = str(form["to"])
     form.fields["to"].widget = Select(choices=form.fields["to"].choices)
     assert parse_html(ours) == parse_html(str(form["to"]))
+
+
+def test_to_whom_is_asked_of_everybody_else_by_the_name_that_histories_keep(agent: User, colleague: User) -> None:
+    for names in ({"first_name": " Lina "}, {"last_name": "Ziani"}, {"first_name": "y" * 150, "last_name": "z" * 150}):
+        AgentFactory(**{"first_name": "", **names})
+    AgentFactory(is_active=False)
+    field = forms.OutcomeForm(QueryDict(f"to={agent.pk}"), claim_id=uuid7(), agent=agent).fields["to"]
+    others = field.queryset.exclude(pk=agent.pk).order_by("first_name", "username")
+    assert list(field.choices)[1:] == [(each.pk, each.display_name) for each in others]
+    assert field.clean(str(colleague.pk)) == colleague
+    with pytest.raises(ValidationError):
+        field.clean(str(agent.pk))
 
 
 @pytest.mark.parametrize("orders", [1, 5])
