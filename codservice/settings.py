@@ -245,6 +245,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "codservice.accounts.account_page.seat",
             ],
+            "libraries": {"i18n": "codservice.i18n_tags"},
         },
     },
 ]

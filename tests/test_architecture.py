@@ -22,6 +22,7 @@ GROUND = (
     ("accounts",),
     (
         "form_fields",
+        "i18n_tags",
         "commands",
         "ratelimit",
         "health",

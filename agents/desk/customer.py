@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -48,6 +49,10 @@ class WholeOrder:
     beside: list[int] = field(default_factory=list)  # which orders on the screen are among them, from 1 on
 
     @property
+    def in_short(self) -> str:
+        return ", ".join(f"{line.quantity} × {line.product_name}" for line in self.lines)
+
+    @property
     def elsewhere(self) -> list[Duplicate]:
         """The duplicates that are not on the screen."""
         return self.duplicates[len(self.beside) :]
@@ -63,7 +68,7 @@ class Customer:
     earlier: list[Order]
     history: dict[str, int]
 
-    @property
+    @cached_property
     def has_one_address(self) -> bool:
         """All that waits goes to one place, which need be said only once."""
         places = {

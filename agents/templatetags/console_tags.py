@@ -11,9 +11,8 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 from django.utils import formats, timezone
-from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import get_language, gettext, ngettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 register = template.Library()
@@ -106,34 +105,3 @@ def permission_words(permission: Permission) -> str:
 @register.filter
 def page_numbers(changelist: ChangeList) -> Iterator[int | str]:
     return changelist.paginator.get_elided_page_range(changelist.page_num)
-
-
-class Once(template.Node):
-    """`{% once NAME … [unless CONDITION] %}`: what is the same for everybody, written once for each language.
-
-    It is kept for as long as the template is. It sees nothing of the page but the variables that it names, so that
-    nothing of one person's page gets into another's. Where CONDITION holds it is a part of the page like any other.
-    """
-
-    def __init__(self, nodes: template.NodeList, names: list[str], unless: template.base.FilterExpression | None):
-        self.nodelist, self.names, self.unless = nodes, names, unless
-        self.kept: dict[str | None, SafeString] = {}
-
-    def render(self, context: template.Context) -> SafeString:
-        if self.unless is not None and self.unless.resolve(context):
-            return self.nodelist.render(context)
-        language = get_language()
-        if language not in self.kept:
-            self.kept[language] = self.nodelist.render(context.new({name: context[name] for name in self.names}))
-        return self.kept[language]
-
-
-@register.tag
-def once(parser: template.base.Parser, token: template.base.Token) -> Once:
-    names = token.split_contents()[1:]
-    unless = None
-    if "unless" in names:
-        names, unless = names[:-2], parser.compile_filter(names[-1])
-    nodes = parser.parse(["endonce"])
-    parser.delete_first_token()
-    return Once(nodes, names, unless)

@@ -5,13 +5,14 @@ from collections.abc import Callable
 
 import pytest
 from django.template import Context, Template
+from django.templatetags.i18n import TranslateNode
 from django.test import Client
 from django.utils import translation
 from django.utils.safestring import SafeString
 
-from agents.templatetags.console_tags import Once
 from codservice.accounts.models import Account, User
 from codservice.form_fields import LongSelect
+from codservice.i18n_tags import Once
 from tests.agents.screens import Screen, take
 from tests.factories import make_order
 
@@ -19,7 +20,7 @@ Browsers = Callable[..., Client]
 
 
 def written(source: str, **context: object) -> Callable[..., str]:
-    page = Template("{% load i18n console_tags %}" + source)
+    page = Template("{% load i18n %}" + source)
     return lambda **now: page.render(Context({**context, **now}))
 
 
@@ -41,6 +42,21 @@ def test_it_is_like_any_other_part_where_that_is_said() -> None:
     assert page(is_sent=True) == "[Call at noon]"
     assert page(is_sent=False) == "[]"
     assert page(is_sent=True, note="Busy") == "[Busy]"
+
+
+def test_a_text_that_is_written_out_is_translated_once_for_each_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = written(
+        "{% translate '<b>Name</b>' %} {% translate 'Name' %} {% translate said %} {% translate 'Name' as it %}{{ it }}"
+    )
+    for language, name in (("fr", "Nom"), ("en", "Name"), ("ar-dz", "الاسم")):
+        with translation.override(language):
+            assert page(said="Name") == page(said="Name") == f"<b>Name</b> {name} {name} {name}"
+    looked: list[str] = []
+    monkeypatch.setattr(TranslateNode, "render", lambda node, context: looked.append(language) or "")
+    for language in ("fr", "en"):
+        with translation.override(language):
+            page(said="Name")
+    assert looked == ["fr", "fr", "en", "en"]  # `said` and `it`
 
 
 @pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])

@@ -1,0 +1,53 @@
+"""Django's `{% load i18n %}`, in which what is the same for everybody is written once for each language."""
+
+from django import template
+from django.template.base import FilterExpression, Parser, Token
+from django.templatetags import i18n
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language
+
+register = template.Library()
+register.tags |= i18n.register.tags
+register.filters |= i18n.register.filters
+
+
+class Once(template.Node):
+    """`{% once NAME … [unless CONDITION] %}`: what is the same for everybody, written once for each language.
+
+    It is kept for as long as the template is. It sees nothing of the page but the variables that it names, so that
+    nothing of one person's page gets into another's. Where CONDITION holds it is a part of the page like any other.
+    """
+
+    def __init__(self, nodes: template.NodeList, names: list[str], unless: FilterExpression | None = None):
+        self.nodelist, self.names, self.unless = nodes, names, unless
+        self.kept: dict[str | None, SafeString] = {}
+
+    def render(self, context: template.Context) -> SafeString:
+        if self.unless is not None and self.unless.resolve(context):
+            return self.nodelist.render(context)
+        language = get_language()
+        if language not in self.kept:
+            self.kept[language] = self.nodelist.render(context.new({name: context[name] for name in self.names}))
+        return self.kept[language]
+
+
+@register.tag
+def once(parser: Parser, token: Token) -> Once:
+    names = token.split_contents()[1:]
+    unless = None
+    if "unless" in names:
+        names, unless = names[:-2], parser.compile_filter(names[-1])
+    nodes = parser.parse(["endonce"])
+    parser.delete_first_token()
+    return Once(nodes, names, unless)
+
+
+@register.tag("trans")
+@register.tag
+def translate(parser: Parser, token: Token) -> template.Node:
+    """Django's own. A text that is written out, with nothing else, is looked up once: a page has dozens, and each look
+    is 66 calls of functions."""
+    node = i18n.do_translate(parser, token)
+    text, *others = token.split_contents()[1:]
+    is_fixed = not others and text[0] in "\"'" and not node.filter_expression.filters
+    return Once(template.NodeList([node]), []) if is_fixed else node
