@@ -108,7 +108,8 @@ class OutcomeForm(forms.Form):
         *(f"handed_over:{reason}" for reason in HandoverReason), *(f"skipped:{reason}" for reason in SkipReason),
     ]  # fmt: skip
 
-    outcome = forms.ChoiceField(choices=[(name, name) for name in OUTCOMES])
+    # A function: choices that the class has would be copied for each form, one by one.
+    outcome = forms.ChoiceField(choices=lambda: [(name, name) for name in OutcomeForm.OUTCOMES])
     order = forms.UUIDField()
     seen = SeenField()
     note_id = forms.UUIDField(widget=forms.HiddenInput)
