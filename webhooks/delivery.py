@@ -17,7 +17,7 @@ import time
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from cryptography.fernet import InvalidToken
@@ -210,8 +210,9 @@ def release_all(tokens: Sequence[UUID]) -> int:
 
 # Deliveries are locked first, by key, and then their claims, in the order of `_CLAIM`: a worker whose claim has run out
 # settles late, or waits for who takes it over and finds that it is no longer its own. What was dropped while its
-# attempt was under way is not tried again, but the attempt counts.
-_SETTLE = """
+# attempt was under way is not tried again, but the attempt counts. That more is due of these webhooks is a look along
+# their lanes, where a claim for nothing would cost as much as one for something.
+_SETTLE = f"""
 WITH result AS (
     SELECT * FROM json_to_recordset(%(results)s::json) AS r(
         delivery_id uuid, acknowledged boolean, milliseconds int, status_code int, failure text, response text)
@@ -250,8 +251,13 @@ WITH result AS (
         WHERE w.is_failing <> health.is_failing AND w.is_active FOR NO KEY UPDATE OF w SKIP LOCKED
     ) AS changed WHERE w.id = changed.id
 )
-SELECT count(*) FROM ours
-"""
+SELECT (SELECT count(*) FROM ours), EXISTS (
+    SELECT FROM health CROSS JOIN LATERAL (
+        ({queue.FIRST(webhook="health.webhook_id")} LIMIT 1)
+        UNION ALL ({queue.RETRIES(webhook="health.webhook_id")} LIMIT 1)
+    ) AS more
+)
+"""  # noqa: S608  (of our own text)
 
 
 # For a result that cannot be written as a row of the log.
@@ -276,8 +282,15 @@ WHERE token = %(token)s
 """  # noqa: S608  (of our own text)
 
 
-def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
-    """Write how attempts went; how many of them counted. One whose claim somebody else has by now does not.
+class Settled(NamedTuple):
+    """How many attempts counted; whether more is due of their webhooks, which may have had no room for it."""
+
+    count: int
+    is_more: bool
+
+
+def settle(token: UUID, outcomes: Sequence[Outcome]) -> Settled:
+    """Write how attempts went. One whose claim somebody else has by now does not count.
 
     Raises DatabaseError while the database is away; what did count then will not count again. One result that cannot be
     written keeps no other from being written: it is noted as UNRECORDED, or its delivery is ended without a note.
@@ -295,19 +308,19 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> int:
         for outcome in outcomes
     ]
     try:
-        return _write(_SETTLE, token, results)
+        return Settled(*_write(_SETTLE, token, results))
     except DatabaseError as error:
         if _is_away(error):
             raise
         logger.exception("%s results cannot be settled together", len(results))
-    return sum(_settle_alone(token, result) for result in results)
+    return Settled(sum(_settle_alone(token, result) for result in results), is_more=True)
 
 
 def _settle_alone(token: UUID, result: dict[str, Any]) -> int:
     bare = result | {"failure": UNRECORDED, "milliseconds": 0, "status_code": None, "response": ""}
     for statement, written in ((_SETTLE, result), (_SETTLE, bare), (_END, result), (_PUT_OFF, result)):
         try:
-            return _write(statement, token, [written])
+            return _write(statement, token, [written])[0]
         except DatabaseError as error:
             if _is_away(error):
                 raise
@@ -315,10 +328,10 @@ def _settle_alone(token: UUID, result: dict[str, Any]) -> int:
     return 0
 
 
-def _write(statement: str, token: UUID, results: Sequence[dict[str, Any]]) -> int:
+def _write(statement: str, token: UUID, results: Sequence[dict[str, Any]]) -> Any:
     with connection.cursor() as cursor:
         cursor.execute(statement, {"results": json.dumps(results), "token": token, "delays": retries.DELAYS})
-        return cursor.fetchone()[0] if cursor.description else cursor.rowcount
+        return cursor.fetchone() if cursor.description else (cursor.rowcount,)
 
 
 def _is_away(error: DatabaseError) -> bool:

@@ -105,6 +105,8 @@ class _Drain:
         self._sender = sender
         self._database = database
         self._claiming: Future[list[Post]] | None = None
+        self._room_claimed = 0  # by the last claim, for webhooks that fail as for others
+        self._is_full = False  # whether it may have left something for want of room
         self._renewing: Future[dict[UUID, float]] | None = None
         self._unsure: list[UUID] = []  # of what is being renewed, what has not begun
         self._settling = _Settling(partial(self._ask, delivery.settle, engine.token))
@@ -139,8 +141,9 @@ class _Drain:
         room = self._sender.room
         if self._engine.woken.is_set() and room and may_claim:
             self._engine.woken.clear()
-            room_for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
-            self._claiming = self._ask(delivery.claim, self._engine.token, room, room_for_failing)
+            self._room_claimed = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
+            self._is_full = True  # as long as it is not known
+            self._claiming = self._ask(delivery.claim, self._engine.token, room, self._room_claimed)
 
     def _start_claimed(self) -> None:
         if self._claiming is None or not self._claiming.done():
@@ -153,7 +156,7 @@ class _Drain:
             self._under_way[post.delivery_id] = time.monotonic()
             self._sender.start(post)
         self._sent += len(posts)
-        if posts:  # there may be more
+        if posts and self._is_full:  # there may be more
             self._engine.woken.set()
 
     def _claimed(self, claiming: "Future[list[Post]]") -> list[Post]:
@@ -163,6 +166,7 @@ class _Drain:
         except DatabaseError as error:
             logger.warning("nothing could be claimed: %s", error)
             return []
+        self._is_full = len(posts) >= self._room_claimed
         if posts and self._engine.stopping.is_set():
             self._release([post.delivery_id for post in posts])
             return []
@@ -213,7 +217,8 @@ class _Drain:
         if settled := self._settling.ended(tries):
             for outcome in settled:
                 self._under_way.pop(outcome.post.delivery_id, None)
-            self._engine.woken.set()  # the webhooks whose attempts ended have room again
+            if self._settling.is_more or self._is_full:  # what had no room has some now
+                self._engine.woken.set()
 
     def _ask(self, function: Any, *args: Any) -> Future[Any]:
         """Have the database asked in another thread; the sender's wait ends when it has answered."""
@@ -225,13 +230,14 @@ class _Drain:
 class _Settling:
     """Results on their way into the database: gathered for a moment, written together, and again while it is away."""
 
-    def __init__(self, settle: "Callable[[list[Outcome]], Future[int]]") -> None:
+    def __init__(self, settle: "Callable[[list[Outcome]], Future[delivery.Settled]]") -> None:
         self._settle = settle
         self._gathered: list[Outcome] = []
         self._begin_at = 0.0
         self._begun: list[Outcome] = []
-        self._future: Future[int] | None = None
+        self._future: Future[delivery.Settled] | None = None
         self.failures = 0  # in a row
+        self.is_more = False  # whether more was due of the webhooks whose results were written last
 
     @property
     def is_idle(self) -> bool:
@@ -261,7 +267,7 @@ class _Settling:
             return []
         future, self._future = self._future, None
         try:
-            future.result()
+            self.is_more = future.result().is_more
         except DatabaseError as error:
             # The database is away, or read-only after a failover. What it did count it will not count again.
             logger.warning("%s results could not be settled yet: %s", len(self._begun), error)

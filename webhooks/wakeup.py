@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 _BELL = "codservice:deliveries:bell"
 _RINGS_FOR = 1000  # milliseconds after which it may be rung again, heard or not
+_GATHERS_FOR = 0.01  # seconds after a ring in which commits share the next: alone none waits, of many each a little
 _PAUSE = 2.0  # seconds that Redis is left alone after it has not answered
 
 _redis = redis.Redis.from_url(
@@ -71,6 +72,7 @@ def listen(heard: Callable[[], object], stopping: threading.Event) -> None:
                     # The first is Redis' word that it can be heard; a ring before that is heard by nobody.
                     if bell.get_message(timeout=1.0) and not stopping.is_set():
                         heard()
+                        stopping.wait(_GATHERS_FOR)
         except redis.RedisError as error:
             logger.debug("the bell cannot be heard: %s", error)
             stopping.wait(_PAUSE)
