@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import connection
 from msgspec import Meta, Struct
+from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor
 from codservice.wire import Id, dump_json
@@ -79,71 +80,126 @@ class Result(NamedTuple):
 def set_quantities(account_id: UUID, updates: Sequence[Update], *, actor: Actor) -> Result:
     """Apply those of `updates` that can be applied; the others change nothing and are in the result's `errors`.
 
-    One transaction of five statements, BEGIN, COMMIT and the events' insert included, however many updates there
-    are and whatever is wrong with them. Each that is applied, also one that sets the number that was there, writes
-    a movement and an event, dated by the database and not before its product's last movement.
+    One statement, outside a larger transaction its own commit, however many updates there are and whatever is wrong
+    with them. Each that is applied, also one that sets the number that was there, writes a movement and an event,
+    dated by the database and not before its product's last change.
     """
     skus = [update.sku for update in updates if update.sku is not None]
     ids = [update.id for update in updates if update.id is not None]
-    if not skus and not ids:
-        return _decide(updates, {})
-    with transaction.atomic():
-        known = lock(_Known, account_id, skus=skus, ids=ids)
-        catalog: dict[str | UUID, _Known] = {product.sku: product for product in known}
-        result = _decide(updates, catalog | {product.id: product for product in known})
-        changes = [
-            Change(done.id, done.sku, catalog[done.sku].stock_quantity, done.stock_quantity, is_moved=True)
-            for done in result.updated.values()
-        ]
-        if changes:
-            write(account_id, changes, actor=actor)
-    return result
-
-
-def _decide(updates: Sequence[Update], catalog: "dict[str | UUID, _Known]") -> Result:
-    """What becomes of each update, when `catalog` has the products by sku and by id as they are now."""
-    result, taken = Result({}, {}), set[UUID]()
+    products = _apply(account_id, updates, skus, ids, actor) if skus or ids else []
+    catalog: dict[str | UUID, _Named] = {product.sku: product for product in products}
+    catalog |= {product.id: product for product in products}
+    result = Result({}, {})
     for index, update in enumerate(updates):
         found = [catalog.get(name) for name in (update.sku, update.id) if name is not None]
-        refusal = update.refusal or _misnamed(update, found) or _inapplicable(update, found[0], taken)
-        if found and found[0] is not None and found[0] is found[-1]:
-            taken.add(found[0].id)
-        if refusal is not None:
-            result.errors[index] = refusal
+        product = found[0] if found else None
+        if product and product.is_changed and product.entry == index:
+            result.updated[index] = Changed(product.id, product.sku, update.quantity)
         else:
-            result.updated[index] = Changed(found[0].id, found[0].sku, update.quantity)  # type: ignore[union-attr]
+            result.errors[index] = update.refusal or _refusal(index, update, found)
     return result
 
 
-def _misnamed(update: Update, found: "list[_Known | None]") -> Refusal | None:
-    """The refusal of an update that does not name one product; what its names stand for is `found`."""
+def _refusal(index: int, update: Update, found: "list[_Named | None]") -> Refusal:
+    """Why an update that could be read was not applied; what its names stand for is `found`."""
     name = "id" if update.sku is None else "sku"
-    if not any(found):
+    if (product := next(filter(None, found), None)) is None:
         return Refusal(Reason.NOT_FOUND, {name: f"No product of this account has this {name}."})
     if found[0] is not found[-1]:
         return Refusal(Reason.IDENTITY_MISMATCH, {"id": "It is not the id of the product with this sku."})
-    return None
-
-
-def _inapplicable(update: Update, product: "_Known | None", taken: set[UUID]) -> Refusal | None:
-    assert product is not None, "an update that names no product is refused before"  # noqa: S101  (a fault of ours)
-    if product.id in taken:
-        name = "id" if update.sku is None else "sku"
+    if product.entry != index:
         return Refusal(Reason.DUPLICATE, {name: "An entry before this one is for the same product."})
-    if update.expected_quantity not in (None, product.stock_quantity):
-        return Refusal(Reason.STALE, {"expected_quantity": f"The stock is {product.stock_quantity} now."})
-    return None
+    return Refusal(Reason.STALE, {"expected_quantity": f"The stock is {product.old_quantity} now."})
 
 
-# --- What both do ------------------------------------------------------------------------------------------------
-
-
-class _Known(NamedTuple):
-    """A product that is there, as it is while we hold its lock."""
+class _Named(NamedTuple):
+    """A product that updates name: its stock until now, the first of them that names no other, what came of that."""
 
     id: UUID
     sku: str
-    stock_quantity: int
+    old_quantity: int
+    entry: int | None
+    is_changed: bool | None
+
+
+class StockEvent(Struct):
+    """What `inventory.updated` tells: its `data`."""
+
+    product_id: Id
+    sku: str
+    old_quantity: Annotated[int, Meta(ge=0)]
+    new_quantity: Annotated[int, Meta(ge=0)]
+
+
+# A product that was changed while its lock was waited for comes as it is now (READ COMMITTED), in `product` as in
+# `changed`; its clock is read when all locks are held. Of the movements the statement sees only those from before it
+# waited, so that a product's last change is known by its `updated_at`.
+_APPLY = f"""
+WITH sent AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(updates)s::json) AS sent(
+        entry int, sku text, id uuid, quantity int, expected_quantity int, is_refused boolean, event_id uuid)
+), product AS MATERIALIZED (
+    SELECT id, sku, stock_quantity, updated_at FROM inventory_product
+    WHERE account_id = %(account)s AND (sku = ANY(%(skus)s::text[]) OR id = ANY(%(ids)s::uuid[]))
+    ORDER BY id FOR NO KEY UPDATE
+), clock AS MATERIALIZED (
+    SELECT at, {events.SAID} AS said FROM (
+        SELECT greatest(clock_timestamp(), max(updated_at)) AS at FROM product) AS now
+), named AS (
+    SELECT sent.*, product.id AS product_id FROM sent JOIN product USING (sku) WHERE (sent.id = product.id) IS NOT FALSE
+    UNION ALL
+    SELECT sent.*, product.id FROM sent JOIN product USING (id) WHERE sent.sku IS NULL
+), first AS MATERIALIZED (
+    SELECT DISTINCT ON (product.id) product.id AS product_id, product.sku, stock_quantity AS old_quantity,
+        quantity AS new_quantity, entry, event_id,
+        NOT is_refused AND coalesce(expected_quantity = stock_quantity, true) AS is_changed
+    FROM named JOIN product ON product.id = product_id ORDER BY product.id, entry
+), changed AS (
+    UPDATE inventory_product p SET stock_quantity = first.new_quantity, updated_at = clock.at
+    FROM first, clock WHERE p.id = product_id AND is_changed
+), moved AS (
+    INSERT INTO inventory_stockmovement (account_id, product_id, old_quantity, new_quantity, at, actor, user_id)
+    SELECT %(account)s, product_id, old_quantity, new_quantity, clock.at, %(actor)s, %(user)s::uuid
+    FROM first, clock WHERE is_changed
+), told AS MATERIALIZED (
+    SELECT event_id AS id, %(account)s::uuid AS account_id, '{Event.Kind.INVENTORY_UPDATED}' AS kind, clock.at,
+        '{{"event":"{Event.Kind.INVENTORY_UPDATED}","timestamp":' || clock.said
+        || ',"data":' || row_to_json(data) || '}}' AS body
+    FROM first CROSS JOIN clock CROSS JOIN LATERAL (SELECT {", ".join(StockEvent.__struct_fields__)}) AS data
+    WHERE is_changed
+), {events.STEPS}
+SELECT (SELECT count(*) FROM delivery), product.id, product.sku, stock_quantity, entry, is_changed
+FROM product LEFT JOIN first ON product_id = product.id
+"""  # noqa: S608  (our own text)
+
+
+def _apply(
+    account_id: UUID, updates: Sequence[Update], skus: Sequence[str], ids: Sequence[UUID], actor: Actor
+) -> list[_Named]:
+    """Write what can be applied; each product that `skus` or `ids` name, as it was when it was locked."""
+    sent = [
+        {
+            "entry": index,
+            "sku": update.sku,
+            "id": update.id,
+            "quantity": update.quantity,
+            "expected_quantity": update.expected_quantity,
+            "is_refused": update.refusal is not None,
+            "event_id": uuid7(),
+        }
+        for index, update in enumerate(updates)
+    ]
+    parameters: dict[str, Any] = {"updates": dump_json(sent).decode(), "account": account_id, "skus": skus, "ids": ids}
+    with connection.cursor() as cursor:
+        cursor.execute(_APPLY, parameters | {"actor": actor.name, "user": actor.user_id} | events.parameters())
+        rows = cursor.fetchall()
+    products = [_Named(*row) for _, *row in rows]
+    if count := sum(product.is_changed is True for product in products):
+        events.note({Event.Kind.INVENTORY_UPDATED: count}, deliveries=rows[0][0])
+    return products
+
+
+# --- What both do ------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -168,15 +224,6 @@ class Change:
     script: str | None = None
 
 
-class StockEvent(Struct):
-    """What `inventory.updated` tells: its `data`."""
-
-    product_id: Id
-    sku: str
-    old_quantity: Annotated[int, Meta(ge=0)]
-    new_quantity: Annotated[int, Meta(ge=0)]
-
-
 class ProductEvent(Struct):
     """What `product.updated` tells: its `data`, the product as the inventory lists it."""
 
@@ -189,28 +236,26 @@ class ProductEvent(Struct):
 
 
 # A row that was changed while we waited for its lock comes as it is now (READ COMMITTED), and ids do not change: the
-# order of the locks is the order of the ids. Arrays, so that any number of names is the same prepared statement.
+# order of the locks is the order of the ids. An array, so that any number of names is the same prepared statement.
 _LOCK = """
-SELECT {columns} FROM inventory_product
-WHERE account_id = %s AND (sku = ANY(%s::text[]) OR id = ANY(%s::uuid[]))
-ORDER BY id FOR NO KEY UPDATE
+SELECT {columns} FROM inventory_product WHERE account_id = %s AND sku = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE
 """
 
 Known = TypeVar("Known", bound=NamedTuple)
 
 
-def lock(kind: type[Known], account_id: UUID, *, skus: Sequence[str], ids: Sequence[UUID] = ()) -> list[Known]:
-    """Those of the account's products that have one of the names, locked until the transaction ends.
+def lock(kind: type[Known], account_id: UUID, *, skus: Sequence[str]) -> list[Known]:
+    """Those of the account's products that have one of `skus`, locked until the transaction ends.
 
     `kind` says which columns are read.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_LOCK.format(columns=", ".join(kind._fields)), [account_id, list(skus), list(ids)])
+        cursor.execute(_LOCK.format(columns=", ".join(kind._fields)), [account_id, list(skus)])
         return [kind(*row) for row in cursor.fetchall()]
 
 
 # The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. `clock` is read when the locks are held,
-# so it is later than the last movement unless the server's clock was set back meanwhile: hence the look at that one.
+# so it is later than the last change unless the server's clock was set back meanwhile: hence the look at that one.
 # New products come sorted by sku: whoever else makes the same ones does it in the same order.
 _WRITE = """
 WITH change AS MATERIALIZED (
@@ -218,10 +263,8 @@ WITH change AS MATERIALIZED (
         id uuid, sku text, name text, price numeric, is_active boolean, image_url text, script text,
         old_quantity int, new_quantity int, is_moved boolean, is_new boolean)
 ), clock AS MATERIALIZED (
-    SELECT greatest(clock_timestamp(), max(last.at)) AS at FROM change LEFT JOIN LATERAL (
-        SELECT at FROM inventory_stockmovement WHERE product_id = change.id AND NOT change.is_new
-        ORDER BY id DESC LIMIT 1
-    ) last ON true
+    SELECT greatest(clock_timestamp(), max(p.updated_at)) AS at
+    FROM change LEFT JOIN inventory_product p ON p.id = change.id
 ), made AS (
     INSERT INTO inventory_product
         (id, account_id, sku, name, price, stock_quantity, is_active, image_url, script, created_at, updated_at)
@@ -238,7 +281,7 @@ WITH change AS MATERIALIZED (
         image_url = coalesce(c.image_url, p.image_url),
         script = coalesce(c.script, p.script),
         stock_quantity = c.new_quantity,
-        updated_at = greatest(clock.at, p.updated_at)
+        updated_at = clock.at
     FROM change c, clock WHERE p.id = c.id AND NOT c.is_new
 ), moved AS (
     INSERT INTO inventory_stockmovement (account_id, product_id, old_quantity, new_quantity, at, actor, user_id)

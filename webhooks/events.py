@@ -23,6 +23,9 @@ DELIVERY_ID = (
     "encode(overlay(uuid_send(gen_random_uuid()) PLACING substring(uuid_send(event.id) FOR 7) FROM 1), 'hex')::uuid"
 )
 
+# The time `at` as a statement writes it into a body.
+SAID = """'"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"'"""
+
 # The steps of a statement that tell of what its step `told (id, account_id, kind, body, at)` holds, however many events
 # and webhooks: for `publish`, and for what is written by a statement of its own (`orders.importing`). A deletion
 # (FOR UPDATE) waits for this transaction and then finds these deliveries; or this waits for it and, looking again
