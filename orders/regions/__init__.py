@@ -22,14 +22,15 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
 - A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and
   couriers use all three.
 
-No Django (but in `views` and `urls`), no query. The tables are read at the first use: 20 ms, 10 to 20 ms for
-each wilaya that is asked for, and 100 ms at the first name that is not spelled exactly. Afterwards an exact name
-costs a dictionary look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables come
-from: `data/README.md`.
+No Django (but in `views` and `urls`), no query. The tables are read at the first use: 20 ms; and an index when a text
+is neither a code nor a name that is spelled exactly, 10 ms for each wilaya and once 100 ms. Afterwards an exact name or
+code costs a dictionary look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables
+come from: `data/README.md`.
 """
 
 from orders.regions import gazetteer, resolve, typeahead
 from orders.regions.gazetteer import Commune, NotFound, Wilaya
+from orders.regions.matching import Index
 
 __all__ = [
     "COMMUNES",
@@ -89,14 +90,13 @@ def find_wilaya(text: object) -> Wilaya:
 
     Raises `NotFound` for anything else, also for what is neither str nor int.
     """
-    exactly, index = resolve.wilaya_index()
-    if type(text) is str and (found := exactly.get(text)):
+    if type(text) is str and (found := resolve.exact_wilayas().get(text)):
         return found
 
     def belongs(place: Wilaya, number: str) -> bool:
         return gazetteer.wilaya_by_code(number) == place
 
-    return resolve.find(text, "a wilaya", gazetteer.wilaya_by_code, index, belongs)
+    return resolve.find(text, "a wilaya", gazetteer.wilaya_by_code, resolve.wilaya_index, belongs)
 
 
 def find_commune(text: object, wilaya_code: str) -> Commune:
@@ -107,8 +107,7 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
     one of the three maps. Raises `NotFound` for anything else, also for what is neither str nor int.
     """
     around = wilaya(wilaya_code)
-    exactly, index = resolve.commune_index(around.code)
-    if type(text) is str and (found := exactly.get(text)):
+    if type(text) is str and (found := resolve.exact_communes(around.code).get(text)):
         return found
 
     def by_code(number: str) -> Commune | None:
@@ -123,5 +122,8 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
 
     def within(words: list[str]) -> bool:
         return resolve.names_wilaya_around(words, around.code)
+
+    def index() -> Index[Commune]:
+        return resolve.commune_index(around.code)
 
     return resolve.find(text, f"a commune of {around.name}", by_code, index, belongs, within)

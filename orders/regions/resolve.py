@@ -2,7 +2,7 @@
 
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from orders.regions import gazetteer
@@ -103,26 +103,34 @@ def _names(place: Wilaya | Commune) -> list[str]:
 def _exactly(places: Iterable) -> dict:
     table: dict = {}
     for place in places:
-        for name in _names(place):
-            table[name] = place if table.get(name, place) == place else None
-    return {name: place for name, place in table.items() if place}
+        for text in (place.code, *_names(place)):
+            table[text] = place if table.get(text, place) == place else None
+    return {text: place for text, place in table.items() if place}
 
 
 @cache
-def wilaya_index() -> tuple[dict[str, Wilaya], Index[Wilaya]]:
-    places = gazetteer.wilayas().values()
-    return _exactly(places), Index(((place, _spellings(_names(place))) for place in places), _is_elsewhere)
+def exact_wilayas() -> dict[str, Wilaya]:
+    """By code and by exact name."""
+    return _exactly(gazetteer.wilayas().values())
 
 
 @cache
-def commune_index(wilaya: str) -> tuple[dict[str, Commune], Index[Commune]]:
-    """By exact name, and by any spelling, the communes of a wilaya under the three maps. Its seat also
-    answers to every name of the wilaya."""
-    places = gazetteer.communes_by_wilaya()[wilaya]
+def exact_communes(wilaya: str) -> dict[str, Commune]:
+    """The communes of a wilaya under the three maps, by code and by exact name."""
+    return _exactly(gazetteer.communes_by_wilaya()[wilaya])
+
+
+@cache
+def wilaya_index() -> Index[Wilaya]:
+    return Index(((place, _spellings(_names(place))) for place in gazetteer.wilayas().values()), _is_elsewhere)
+
+
+@cache
+def commune_index(wilaya: str) -> Index[Commune]:
+    """The communes of a wilaya under the three maps. Its seat also answers to every name of the wilaya."""
     wilaya_names = {seat: _names(one) for one in gazetteer.wilayas().values() if (seat := gazetteer.seat(one))}
-    return _exactly(places), Index(
-        ((place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places), _is_elsewhere
-    )
+    places = gazetteer.communes_by_wilaya()[wilaya]
+    return Index(((place, _spellings(_names(place) + wilaya_names.get(place, []))) for place in places), _is_elsewhere)
 
 
 @cache
@@ -169,16 +177,16 @@ def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
 def names_wilaya_around(words: list[str], code: str) -> bool:
     """Do `words` name this wilaya, or one that shares a commune with it on some map?"""
     try:
-        found = wilaya_index()[1].exact(words)
+        found = wilaya_index().exact(words)
     except Ambiguous:
         return False
     return found is not None and any(found.code in place.wilayas for place in gazetteer.communes_by_wilaya()[code])
 
 
-def find(text: object, kind: str, by_code, index: Index, belongs, within=None):
-    """The place that `text` stands for. `by_code(str)` reads a code, `belongs(place, number)` says
-    whether a number written beside a name can stand there, `within(words)` whether words name the wilaya
-    around a commune."""
+def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, within=None):
+    """The place that `text` stands for. `by_code(str)` reads a code, `index()` is asked for when it is none,
+    `belongs(place, number)` says whether a number written beside a name can stand there, `within(words)`
+    whether words name the wilaya around a commune."""
     shown = text
     if isinstance(text, int) and not isinstance(text, bool):
         text = str(text)
@@ -187,12 +195,12 @@ def find(text: object, kind: str, by_code, index: Index, belongs, within=None):
     try:
         place = by_code(clean(text).strip(" \t\r\n.,;#°"))
         if place is None:
-            place = _by_name(text, index, belongs, within)
+            place = _by_name(text, index(), belongs, within)
     except Ambiguous as several:
         names = _suggested(several.places)
         raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", names) from None
     if place is None:
-        names = _suggested(_nearest(text, index))
+        names = _suggested(_nearest(text, index()))
         raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", names)
     return place
 

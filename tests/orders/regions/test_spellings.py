@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from orders import regions
+from orders.regions import resolve
 
 HERE = Path(__file__).parent
 
@@ -124,6 +125,19 @@ def test_a_commune_is_found_under_the_three_maps():
     assert regions.commune("2820").wilayas == {"28", "68"}
     with pytest.raises(regions.NotFound):
         regions.find_commune("Bou Saâda", "16")
+
+
+def test_codes_and_exact_names_are_found_without_an_index():
+    resolve.wilaya_index.cache_clear()
+    resolve.commune_index.cache_clear()
+
+    for wilaya in regions.WILAYAS:
+        assert {regions.find_wilaya(text) for text in (wilaya.code, wilaya.name, wilaya.name_ar)} == {wilaya}
+        for commune in regions.communes_of(wilaya.code):
+            assert regions.find_commune(commune.code, wilaya.code) == commune
+
+    assert regions.find_commune("Bab Ezzouar", "16").code == "1621"
+    assert resolve.wilaya_index.cache_info().currsize == resolve.commune_index.cache_info().currsize == 0
 
 
 def test_exact_getters_take_the_canonical_code_only():
