@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from django.db.models import Func, TextField
+from django.db.models import F, Func, TextField
+from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 
 from codservice.days import ALGIERS
@@ -13,10 +14,6 @@ from orders.models import OrderQuerySet
 
 BATCH = 1000  # orders that are in memory at once
 
-_ORDER = ("id", "external_id", "status", "created_at", "updated_at", "confirmed_at", "canceled_at", "cancel_reason",
-          "customer_name", "phone_e164", "customer_address", "wilaya_code", "commune_code", "total_amount",
-          "shipping_fee", "notes", "delivery_type", "source", "phone_2_e164")  # fmt: skip
-_PLACE = _ORDER.index("commune_code") + 1
 # The lines of an order as people read them: `2 × Robe (taille: M); 1 × Sac`.
 _ITEMS = Func(
     "id",
@@ -29,6 +26,17 @@ _ITEMS = Func(
     ), '')""",
     output_field=TextField(),
 )
+# What is read of an order: COLUMNS, but for the names of its places.
+_ORDER = (Cast("id", TextField()), "external_id", "status", "created_at", "updated_at", "confirmed_at", "canceled_at",
+          "cancel_reason", "customer_name", "phone_e164", "customer_address", "wilaya_code", "commune_code", _ITEMS,
+          "total_amount", "shipping_fee", "notes", "delivery_type", "source", "phone_2_e164")  # fmt: skip
+_SHOWN = tuple(
+    Func(name, template=f"to_char(%(expressions)s AT TIME ZONE '{ALGIERS}', 'YYYY-MM-DD HH24:MI:SS')",
+         output_field=TextField())
+    if type(name) is str and name.endswith("_at") else name
+    for name in _ORDER
+)  # fmt: skip
+_PLACE = _ORDER.index("wilaya_code")
 COLUMNS = {
     "order_id": _("Id"),
     "external_id": _("Order number"),
@@ -53,40 +61,34 @@ COLUMNS = {
     "source": _("Where it came from"),
     "customer_phone_2": _("Second phone"),
 }
-_TIMES = [place for place, name in enumerate(COLUMNS) if name.endswith("_at")]
 
 
 def batches(
-    orders: OrderQuerySet, *, around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    orders: OrderQuerySet, *, shown: bool = False, around: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The COLUMNS of each order, oldest first, up to BATCH of them by one statement; its lines are one text.
+
+    With `shown` times are texts as people read them in a table, in no language: Algeria's, without fraction and offset.
 
     Read by key and not by one cursor: nobody's transaction stays open meanwhile, and each order is as it is at the
     moment when it is read. `around` stands around each statement.
     """
     orders = orders.order_by("created_at", "id")
+    columns = _SHOWN if shown else _ORDER
     rest: OrderQuerySet = orders
     while True:
         with around():
-            batch = list(rest.values_list(*_ORDER, _ITEMS)[:BATCH])
+            batch = list(rest.values_list(*columns, F("created_at"))[:BATCH])
         yield [_row(order) for order in batch]
         if len(batch) < BATCH:
             return
-        last_id, last_at = batch[-1][0], batch[-1][_ORDER.index("created_at")]
+        last_id, *_, last_at = batch[-1]
         # The first condition is the index's; orders of one moment are told apart by their ids.
         rest = orders.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last_id)
 
 
-def shown(row: tuple[Any, ...]) -> list[Any]:
-    """A row as people read it in a table, in no language: times are Algeria's."""
-    cells = list(row)
-    for place in _TIMES:
-        if cells[place] is not None:
-            cells[place] = str(cells[place].astimezone(ALGIERS))[:19]  # without fraction and offset
-    return cells
-
-
 def _row(order: tuple[Any, ...]) -> tuple[Any, ...]:
-    (*fields, wilaya_code, commune_code), (*last, items) = order[:_PLACE], order[_PLACE:]
+    wilaya_code, commune_code = order[_PLACE : _PLACE + 2]
     commune = regions.commune(commune_code).name if commune_code else None
-    return (*fields, wilaya_code, regions.wilaya(wilaya_code).name, commune_code, commune, items, *last)
+    places = wilaya_code, regions.wilaya(wilaya_code).name, commune_code, commune
+    return (*order[:_PLACE], *places, *order[_PLACE + 2 : -1])

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, contextmanager
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
-from uuid import UUID
 
 import msgspec
 
@@ -34,7 +33,10 @@ _BLANKS = r"[' \v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\
 _FORMULA = rf"(?={_BLANKS}[=+\-@＝＋－＠\t\r\n])"
 _escape = re.compile(_BEGINS + _FORMULA).sub
 _unescape = re.compile(f"{_BEGINS}'{_FORMULA}").sub
-_may_be_formula = re.compile(r"[=+\-@＝＋－＠\t\r\n]").search
+# Most cells have no such sign anywhere, or begin with a letter or digit and hold no other beginning; to see that is
+# quicker than to look at each place.
+_has_sign = re.compile(r"[=+\-@＝＋－＠\t\r\n]").search
+_begins_plainly = re.compile(r"[^\W_][^,;\t\r\n]*+\Z").match
 
 
 class Row(NamedTuple):
@@ -196,11 +198,10 @@ class SafeWriter:
 
     def write(self, cells: Iterable[Any]) -> None:
         """None is an empty cell."""
-        self._write([cell if cell is None or isinstance(cell, UUID) else _safe(str(cell)) for cell in cells])
-
-
-def _safe(cell: str) -> str:
-    return _escape("'", cell) if _may_be_formula(cell) else cell
+        texts = [cell if cell is None or type(cell) is str else str(cell) for cell in cells]
+        self._write(
+            [_escape("'", text) if text and _has_sign(text) and not _begins_plainly(text) else text for text in texts]
+        )
 
 
 def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimiter: str = ",") -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from codservice import commands
 from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.files.tables import csv_pieces
 from codservice.wire import dump_json
-from orders.export import BATCH, COLUMNS, batches, shown
+from orders.export import BATCH, COLUMNS, batches
 from orders.models import Order, Status
 
 
@@ -41,11 +41,12 @@ Runs in constant memory beside the service: each order is written as it is at th
             orders = orders.filter(created_at__lt=commands.read_moment(options["until"], "to", ends=True))
         if reconfigure := getattr(self.stdout, "reconfigure", None):  # whatever the terminal's own encoding is
             reconfigure(encoding="utf-8", newline="")
-        rows = self.progress(chain.from_iterable(batches(orders)), total=orders.count(), unit="orders")
+        found = batches(orders, shown=not options["json"])
+        rows = self.progress(chain.from_iterable(found), total=orders.count(), unit="orders")
         if options["json"]:
             while batch := list(islice(rows, BATCH)):
                 lines = (dump_json(dict(zip(COLUMNS, row, strict=True))).decode() for row in batch)
                 self.stdout.write("\n".join(lines))
             return
-        for piece in csv_pieces(list(COLUMNS), map(shown, rows), delimiter=delimiter):
+        for piece in csv_pieces(list(COLUMNS), rows, delimiter=delimiter):
             self.stdout.write(piece.decode(), ending="")
