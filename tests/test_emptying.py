@@ -1,11 +1,17 @@
 """Between tests that commit the database is as `migrate` leaves it, whatever they did. In this order."""
 
+import random
+
 import pytest
 from django.contrib.auth.models import Permission
+from django.utils import timezone
 
 from agents.models import PublicHoliday
 from codservice.accounts.models import Account
 from tests.factories import AccountFactory
+from tests.harness.database import one
+from tests.harness.emptying import LARGE
+from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -17,6 +23,19 @@ def assert_as_migrated() -> None:
 
 
 def test_something_is_written() -> None:
+    AccountFactory()
+
+
+def test_it_is_gone_and_much_is_written() -> None:
+    assert_as_migrated()
+    body = random.Random(1).randbytes(LARGE).hex()
+    Event.objects.create(account=AccountFactory(), kind="order.confirmed", created_at=timezone.now(), body=body)
+
+
+def test_neither_rows_nor_room_are_left() -> None:
+    assert_as_migrated()
+    assert not Event.objects.exists()
+    assert one("SELECT pg_table_size('webhooks_event')") < LARGE / 2
     AccountFactory()
 
 
