@@ -83,7 +83,7 @@ class StockMovement(models.Model):
 
     class Meta:
         indexes = [
-            # A product's chain; and its last movement, which the next one may not precede.
+            # A product's chain, and its last movement, which its stock is held against.
             models.Index(fields=["product", "id"], name="stock_movement_chain"),
         ]
 

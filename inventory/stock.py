@@ -1,8 +1,9 @@
 """Every way stock changes: the API's bulk update, and products that are made or imported (`catalog`).
 
-Each function is one transaction, or part of its caller's, and each change of a product goes through one statement
-(`write`): the product and, when its stock changes, its `StockMovement`; the events follow in the same transaction,
-`inventory.updated` of stock, and `product.updated` when a product was made or its record changed.
+Each change of a product is written by one statement: the product and, when its stock changes, its `StockMovement`.
+That of a bulk update (`set_quantities`) locks and tells too, and is its own transaction. `write` is part of its
+caller's, and the events follow in it: `inventory.updated` of stock, and `product.updated` when a product was made or
+its record changed.
 Products are locked by primary key before anything is decided, so that what is decided is still true when it is
 written, and so that two callers wait for each other instead of dying of a deadlock. The locks are FOR NO KEY UPDATE:
 the lines of an order that is being imported hold locks on their products' keys, in the lines' order, and shall not
@@ -199,7 +200,7 @@ def _apply(
     return products
 
 
-# --- What both do ------------------------------------------------------------------------------------------------
+# --- For the catalog -----------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -283,9 +283,9 @@ WHERE token = %(token)s
 
 
 class Settled(NamedTuple):
-    """How many attempts counted; whether more is due of their webhooks, which may have had no room for it."""
+    """How many attempts have counted; whether more is due of their webhooks, which may have had no room for it."""
 
-    count: int
+    counted: int
     is_more: bool
 
 

@@ -33,6 +33,11 @@ _redis = redis.Redis.from_url(
 )
 # Unlike a key, a channel is heard in all databases of a Redis, which may serve several installations.
 _CHANNEL = f"{_BELL}:{_redis.get_connection_kwargs().get('db') or 0}"
+# By one round trip; how many have heard it, -1 when it is rung already.
+_ring = _redis.register_script("""
+if redis.call('SET', KEYS[1], 1, 'NX', 'PX', ARGV[1]) then return redis.call('PUBLISH', ARGV[2], '') end
+return -1
+""")
 _paused_until = 0.0
 
 
@@ -47,7 +52,7 @@ def ring() -> None:
     if time.monotonic() < _paused_until:
         return
     try:
-        if _redis.set(_BELL, 1, nx=True, px=_RINGS_FOR) and not _redis.publish(_CHANNEL, ""):
+        if _ring(keys=[_BELL], args=[_RINGS_FOR, _CHANNEL]) == 0:
             app.send_task("webhooks.tasks.deliver", retry=False, expires=30)
     except Exception as error:  # kombu raises what its transports raise
         _paused_until = time.monotonic() + _PAUSE

@@ -39,7 +39,7 @@ def attempt(failure, status):
     token = uuid4()
     posts = delivery.claim(token, 10)
     outcomes = [Outcome(post, failure, status, 5, b"") for post in posts]
-    assert delivery.settle(token, outcomes).count == len(posts)
+    assert delivery.settle(token, outcomes).counted == len(posts)
     return [post.delivery_id for post in posts]
 
 first = attempt("status", 500)

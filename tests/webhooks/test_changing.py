@@ -307,7 +307,8 @@ def test_an_attempt_that_was_under_way_when_it_was_turned_off_counts(
     registry.change(alice.id, webhook.id, {"is_active": False})
     assert statuses(webhook) == {"dropped": 2}
 
-    assert delivery.settle(token, [Outcome(posts[0], "", 200, 1, b""), Outcome(posts[1], "status", 500, 1, b"")]).count == 2
+    outcomes = [Outcome(posts[0], "", 200, 1, b""), Outcome(posts[1], "status", 500, 1, b"")]
+    assert delivery.settle(token, outcomes).counted == 2
 
     assert statuses(webhook) == {"delivered": 1, "dropped": 1}
     registry.change(alice.id, webhook.id, {"is_active": True})

@@ -19,7 +19,7 @@ from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer, hang
 from webhooks import delivery
 from webhooks.engine import WINDOW
-from webhooks.models import Attempt, Claim, Delivery
+from webhooks.models import Attempt, Claim, Delivery, Webhook
 from webhooks.posts import Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -222,10 +222,10 @@ def test_a_result_that_comes_after_the_claim_was_taken_over_does_not_count(webho
     (theirs,) = delivery.claim(late, 1)
     pass_time(seconds=31)
     (ours,) = delivery.claim(quick, 1)
-    assert delivery.settle(late, [outcome(theirs, "timeout")]).count == 0
+    assert delivery.settle(late, [outcome(theirs, "timeout")]).counted == 0
     assert Attempt.objects.count() == 0
-    assert delivery.settle(quick, [outcome(ours)]).count == 1
-    assert delivery.settle(late, [outcome(theirs, "timeout")]).count == 0
+    assert delivery.settle(quick, [outcome(ours)]).counted == 1
+    assert delivery.settle(late, [outcome(theirs, "timeout")]).counted == 0
     assert statuses() == {"delivered": 1}
     assert Attempt.objects.count() == 1
 
@@ -234,7 +234,7 @@ def test_a_result_counts_once(webhook_to):
     write(webhook_to("http://127.0.0.1:9/"))
     token = uuid4()
     (post,) = delivery.claim(token, 1)
-    assert sorted(at_once(4, lambda _: delivery.settle(token, [outcome(post)]).count)) == [0, 0, 0, 1]
+    assert sorted(at_once(4, lambda _: delivery.settle(token, [outcome(post)]).counted)) == [0, 0, 0, 1]
     assert Attempt.objects.count() == 1
 
 
@@ -243,7 +243,7 @@ def test_a_late_result_counts_while_nobody_has_taken_over(webhook_to):
     token = uuid4()
     (post,) = delivery.claim(token, 1)
     pass_time(seconds=31)
-    assert delivery.settle(token, [outcome(post)]).count == 1
+    assert delivery.settle(token, [outcome(post)]).counted == 1
 
 
 def test_who_takes_over_and_who_settles_late_do_not_wait_for_each_other(webhook_to):
@@ -256,8 +256,45 @@ def test_who_takes_over_and_who_settles_late_do_not_wait_for_each_other(webhook_
         settling = Background(lambda: delivery.settle(late, outcomes))
         wait_for_lock()
         assert Background(lambda: ids(delivery.claim(uuid4(), 2))).result() == {free}
-    assert settling.result().count == 1
+    assert settling.result().counted == 1
     assert Claim.objects.get().delivery_id == free
+
+
+@pytest.fixture
+def claims(monkeypatch):
+    """How many posts each claim has brought."""
+    brought, claim = [], delivery.claim
+
+    def noted(*args):
+        posts = claim(*args)
+        brought.append(len(posts))
+        return posts
+
+    monkeypatch.setattr(delivery, "claim", noted)
+    return brought
+
+
+def test_a_lone_delivery_costs_one_claim(engine, receiver, webhook_to, claims):
+    for _ in range(3):
+        write(webhook_to(receiver.url()))
+        assert engine.drain() == 1
+    assert claims == [1, 1, 1]
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_what_a_webhook_had_no_room_for_is_claimed_when_it_has(engine, receiver, webhook_to, claims, is_failing):
+    webhook = webhook_to(receiver.url())
+    Webhook.objects.update(is_failing=is_failing)
+    write(webhook, 3 * delivery.AT_ONCE)
+    assert engine.drain() == 3 * delivery.AT_ONCE
+    assert claims[0] == (delivery.AT_ONCE_FAILING if is_failing else delivery.AT_ONCE)
+
+
+def test_what_the_window_had_no_room_for_is_claimed_when_it_has(make_engine, receiver, webhook_to, claims):
+    for number in range(5):
+        write(webhook_to(receiver.url(f"/{number}")), 10)
+    assert make_engine(window=8).drain() == 50
+    assert claims[0] == 8
 
 
 @pytest.mark.parametrize("where", ["on its machine", "elsewhere"])
@@ -296,7 +333,7 @@ def test_a_result_for_a_webhook_that_was_deleted_meanwhile_leaves_the_delivery_d
     token = uuid4()
     (post,) = delivery.claim(token, 1)
     Delivery.objects.update(status="dropped", next_attempt_at=None)
-    assert delivery.settle(token, [outcome(post, "timeout")]).count == 1
+    assert delivery.settle(token, [outcome(post, "timeout")]).counted == 1
     assert statuses() == {"dropped": 1}
     assert Attempt.objects.count() == 1
     assert Claim.objects.count() == 0

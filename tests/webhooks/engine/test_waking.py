@@ -151,6 +151,18 @@ def test_who_listens_is_woken_without_a_task(webhook_to, receiver, alice, heard)
     assert messages() == 0
 
 
+def test_of_many_commits_a_worker_hears_a_ring_a_moment(webhook_to, receiver, alice, heard):
+    webhook_to(receiver.url())
+    before, began = len(heard), time.monotonic()
+    for _ in range(100):
+        publish(alice)
+    rings = (time.monotonic() - began) / wakeup._GATHERS_FOR
+    eventually(lambda: len(heard) > before)
+    assert len(heard) - before <= rings + 1
+    publish(alice)  # and none is missed
+    eventually(lambda: not redis.Redis.from_url(settings.REDIS_URL).exists(wakeup._BELL))
+
+
 def test_a_bell_is_heard_in_its_own_database_of_redis_alone(webhook_to, receiver, alice, heard):
     webhook_to(receiver.url())
     url = of_worker(settings.REDIS_URL, REDIS_DATABASES - 1)
