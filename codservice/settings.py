@@ -343,7 +343,10 @@ CACHES = {
     }
 }
 RATELIMIT_USE_CACHE = "default"
-SILENCED_SYSTEM_CHECKS = ["django_ratelimit.E003", "django_ratelimit.W001"]  # they do not know Django's own RedisCache
+SILENCED_SYSTEM_CHECKS = [
+    *("django_ratelimit.E003", "django_ratelimit.W001"),  # they do not know Django's own RedisCache
+    "templates.W003",  # `i18n` is Django's and ours in its place (`codservice.i18n_tags`)
+]
 
 # --- Celery: wake-ups by Redis, and the clock -----------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
