@@ -1,8 +1,8 @@
 """Our own part of the service: `python -m codservice.onebox.application`.
 
-Loads Django once and runs migrations, web, worker and beat in forks of itself. Four processes that load it each for
-themselves take nearly twice the memory and twice as long to start. Each can also be run alone, as on a production
-machine: `python -m codservice.run.web`, `...worker`, `...beat`.
+Loads Django once, while database and broker start, and runs migrations, web, worker and beat in forks of itself. Four
+processes that load it each for themselves take nearly twice the memory and twice as long to start. Each can also be run
+alone, as on a production machine: `python -m codservice.run.web`, `...worker`, `...beat`.
 """
 
 import gc
@@ -43,6 +43,7 @@ def main() -> int:
         worker.preload()
         return_memory()
         gc.freeze()
+        sys.stdin.read()  # ends when database and broker are ready
         return Supervisor(processes(web), stop_order=STOP_ORDER).run()
     except (CannotStart, ImproperlyConfigured) as error:
         say(str(error))

@@ -29,6 +29,8 @@ class Process:
     """Called before every start; may raise `CannotStart`."""
     is_ready: Callable[[], bool] | None = None
     """Asked until it says yes; what comes later in the list waits for it. None: ready as soon as it runs."""
+    is_early: bool = False
+    """Started before its turn, to load meanwhile. Its standard input ends when it is its turn."""
     once: bool = False
     """Runs to its end and is ready when it ended with 0; anything else ends the service."""
     start_seconds: float | None = 60.0
@@ -51,6 +53,7 @@ class Child(Protocol):
 
     pid: int
     returncode: Any
+    stdin: Any
 
     def poll(self) -> int | None: ...
     def wait(self) -> int: ...
@@ -66,7 +69,7 @@ def spawn(process: Process) -> Child:
     try:
         return subprocess.Popen(  # noqa: S603 - the processes are ours
             process.command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if process.is_early else subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             env={**os.environ, **process.environment},
@@ -93,6 +96,8 @@ def begin_log_anew(log: Path) -> None:
 
 class _Fork:
     """A forked child that runs a function and ends with its status."""
+
+    stdin = None
 
     def __init__(self, name: str, target: Callable[[], int | None], bind: Callable[[], None]) -> None:
         self.returncode: int | None = None

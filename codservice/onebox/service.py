@@ -54,6 +54,7 @@ def application(layout: Layout, web: Web) -> Process:
         # Whoever counted there died with the one before.
         before_start=partial(shutil.rmtree, folder, ignore_errors=True),
         is_ready=web.answers,
+        is_early=True,
         start_seconds=None,  # migrations take as long as they take
         stop=APPLICATION_STOP,
         options={"cwd": CHECKOUT},

@@ -67,7 +67,8 @@ class Supervisor:
 
     What has worked once, or dies when all were up, is tried for ever: a full disk is freed, another server comes back.
 
-    List order is start order, and the order of restarts: what died waits until everything before it is ready.
+    List order is start order, and the order of restarts: what died waits until everything before it is ready. What is
+    early is started at once, and told when it is its turn.
     `stop_order` names the order of stopping; names that are not running are skipped. `is_up` is asked, once all
     are ready, until it answers true.
 
@@ -95,6 +96,9 @@ class Supervisor:
         self._listen()
         adopt_orphans()
         try:
+            for child in self._children:
+                if child.process.is_early:
+                    self._start(child)
             while not self._stop_signals:
                 self._reap()
                 self._start_due()
@@ -146,6 +150,8 @@ class Supervisor:
                 if time.monotonic() < child.restart_at:
                     return
                 self._start(child)
+            if child.popen and child.popen.stdin:
+                child.popen.stdin.close()
             if not child.is_ready:
                 self._check(child)
             if not child.is_ready or self._stop_signals:

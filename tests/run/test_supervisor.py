@@ -69,6 +69,28 @@ def test_starts_in_order_and_stops_in_the_given_order(tmp_path):
     assert (tmp_path / "notes").read_text().split() == ["web", "worker", "database"]
 
 
+def test_who_is_early_loads_at_once_and_hears_of_its_turn(tmp_path):
+    script = f"""
+import pathlib, sys, time
+notes = {str(tmp_path / "notes")!r}
+pathlib.Path(notes + ".loading").touch()
+sys.stdin.read()
+pathlib.Path(notes).write_text(str(pathlib.Path(notes + ".database").exists()))
+time.sleep(60)
+"""
+    running = supervise(
+        tmp_path,
+        f"""[Process("database", noted("database"), is_ready=lambda: seen("loading") and seen("database")),
+            Process("application", [python, "-c", {script!r}], is_ready=lambda: os.path.exists(notes), is_early=True),
+        ]""",
+    )
+    eventually((tmp_path / "notes.up").exists)
+    running.terminate()
+
+    assert running.wait(PATIENCE) == 0
+    assert (tmp_path / "notes").read_text().startswith("True")
+
+
 def test_what_does_not_stop_in_its_time_is_killed(tmp_path):
     running = supervise(
         tmp_path,
