@@ -44,6 +44,7 @@ settings.MIDDLEWARE.insert(0, "tests.harness.drift.Recorder")
 TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 settings.CACHES["default"]["OPTIONS"] |= dict.fromkeys(TIMEOUTS, PATIENCE)
 ratelimit.counter = ratelimit.Counter(settings.REDIS_URL, PATIENCE)
+memory = redis.Redis.from_url(settings.REDIS_URL)
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the processes that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -53,7 +54,7 @@ def _no_memory() -> None:
     """Keys that were believed, requests that were counted and a page's language do not outlive their test."""
     translation.deactivate()
     authentication.forget_believed()
-    redis.Redis.from_url(settings.REDIS_URL).flushdb()
+    memory.flushdb()
 
 
 @pytest.fixture
