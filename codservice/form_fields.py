@@ -11,7 +11,7 @@ from django.core.signing import BadSignature, Signer
 from django.db.models import Model
 from django.forms.utils import flatatt
 from django.utils.functional import cached_property
-from django.utils.html import escape, format_html
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
@@ -170,7 +170,7 @@ class LongSelect(forms.Select):
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
         chosen = self.format_value(value)
         pairs = (("" if key is None else str(key), str(label)) for key, label in self.choices)
-        options = SafeString("\n".join(_option(key, label, is_chosen=key in chosen) for key, label in pairs))
+        options = format_html_join("\n", "{}", ((_option(*pair, is_chosen=pair[0] in chosen),) for pair in pairs))
         others = flatatt(self.build_attrs(self.attrs, attrs))
         return format_html('<select name="{}"{}>{}</select>', name, others, options)
 

@@ -309,7 +309,7 @@ def _download(request: HttpRequest, rows: list[Row]) -> HttpResponseBase:
 def _lines(ids: list[UUID]) -> Iterator[list[Any]]:
     for start in range(0, len(ids), STEP):
         orders = Order.live.filter(pk__in=ids[start : start + STEP])
-        merchants = dict(orders.values_list("pk", "account__name"))
-        for batch in export.batches(orders):
+        merchants = {str(id_): name for id_, name in orders.values_list("pk", "account__name")}
+        for batch in export.batches(orders, shown=True):
             for row in batch:
-                yield [merchants.get(row[0], ""), *export.shown(row)]
+                yield [merchants.get(row[0], ""), *row]

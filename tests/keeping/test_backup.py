@@ -235,6 +235,7 @@ def test_what_is_interrupted_leaves_no_file(command, told, code, alice, tmp_path
             cwd=CHECKOUT,
             env=environment(),
             stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(told, signal.SIG_DFL),  # `nohup make test` has all ignore SIGHUP
         )
         eventually(lambda: waiting(other) == 1)
         running.send_signal(told)
