@@ -74,7 +74,7 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
 ), due AS (
     -- Locked and looked at again: a worker whose claim has run out may be settling it after all.
     SELECT d.id, d.webhook_id FROM webhooks_delivery d
-    WHERE d.id IN (SELECT id FROM chosen) AND d.status = 'pending' AND d.next_attempt_at <= now()
+    WHERE d.id = ANY(ARRAY(SELECT id FROM chosen)) AND d.status = 'pending' AND d.next_attempt_at <= now()
     FOR UPDATE SKIP LOCKED
 ), claimed AS (
     INSERT INTO webhooks_claim (delivery_id, webhook_id, token, until)
@@ -85,10 +85,11 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
 )
 SELECT d.id, e.id, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
     CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END, a.live_id IS NOT NULL AS is_test
-FROM claimed JOIN webhooks_delivery d ON d.id = claimed.delivery_id
+FROM webhooks_delivery d
 JOIN webhooks_webhook w ON w.id = d.webhook_id
 JOIN webhooks_event e ON e.id = d.event_id
 JOIN accounts_account a ON a.id = d.account_id
+WHERE d.id = ANY(ARRAY(SELECT delivery_id FROM claimed))
 ORDER BY d.next_attempt_at
 """  # noqa: S608  (of our own text)
 
