@@ -72,14 +72,16 @@ for number in range({agents}):
     print(session.session_key)
 """
 
-# Order n of {orders}: one of 0.7 × orders customers, so that many have several; every fifth is pending and young.
+# Order n of {orders}: one of 0.7 × orders customers, so that many have several; every fifth is pending and young. The
+# calls follow soon after it, so that no day has more of them than a call center could make.
 FILL = """
 SET session_replication_role = replica; SET synchronous_commit = off;
 CREATE TEMP TABLE made AS
 SELECT gen_random_uuid() AS id, n, a.id AS account_id, n % 5 = 0 AS is_pending, n / 5 % 20 AS fate,
-    (n * 7919::bigint) % ({orders} * 7 / 10) AS customer, (n * 104729::bigint) % 1000003 / 1000003.0 AS chance,
-    u.id AS agent_id
+    (n * 7919::bigint) % ({orders} * 7 / 10) AS customer, chance, u.id AS agent_id, now() - interval '10 minutes'
+        - chance * CASE WHEN n % 5 = 0 THEN interval '3 days' ELSE interval '200 days' END AS created_at
 FROM generate_series({first}, {last}) AS n
+CROSS JOIN LATERAL (SELECT (n * 104729::bigint) % 1000003 / 1000003.0) AS c(chance)
 JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_account) a ON a.number = n % {accounts}
 JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_user WHERE is_staff) u
     ON u.number = n / 7 % {agents};
@@ -96,8 +98,7 @@ SELECT id, account_id,
     now() + CASE WHEN fate < 12 OR fate = 16 THEN -chance ELSE chance END * interval '2 days',
     CASE WHEN fate BETWEEN 8 AND 15 THEN 1 + n % 4 ELSE 0 END,
     CASE WHEN fate BETWEEN 16 AND 18 THEN agent_id END,
-    now() - chance * CASE WHEN is_pending THEN interval '3 days' ELSE interval '200 days' END - interval '10 minutes',
-    now() - interval '5 minutes'
+    created_at, created_at
 FROM made;
 INSERT INTO orders_orderitem (id, account_id, order_id, position, product_id, product_name, sku, quantity, unit_price,
     attributes)
@@ -105,10 +106,10 @@ SELECT gen_random_uuid(), made.account_id, made.id, position, p.id, p.name, p.sk
 FROM made CROSS JOIN generate_series(0, 1) AS position
 JOIN inventory_product p ON p.account_id = made.account_id AND p.sku = 'SKU-' || ((made.n / 50 + position * 7) % 20);
 INSERT INTO orders_statuschange (account_id, order_id, to_status, at, actor, reason)
-SELECT account_id, id, 'pending_confirmation', now() - interval '5 minutes', 'API key shop', '' FROM made;
+SELECT account_id, id, 'pending_confirmation', created_at, 'API key shop', '' FROM made;
 INSERT INTO orders_callnote (id, account_id, order_id, outcome, note, agent_id, agent_name, created_at)
-SELECT gen_random_uuid(), account_id, id, 'no_answer', '', agent_id, 'Agent', now() - interval '5 minutes'
-FROM made CROSS JOIN generate_series(1, 2) WHERE fate BETWEEN 8 AND 15;
+SELECT gen_random_uuid(), account_id, id, 'no_answer', '', agent_id, 'Agent', created_at + call * interval '4 minutes'
+FROM made CROSS JOIN generate_series(1, 2) AS call WHERE fate BETWEEN 8 AND 15;
 DROP TABLE made;
 """
 
