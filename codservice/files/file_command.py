@@ -1,13 +1,16 @@
 """Commands that take a file of rows in."""
 
 import gc
+import shutil
+import sys
+import tempfile
 import time
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
@@ -38,7 +41,9 @@ class FileCommand(Command):
     batch = 1000  # rows
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, metavar="FILE", help="CSV in UTF-8, or XLSX")
+        parser.add_argument(
+            "file", type=Path, metavar="FILE", help="CSV in UTF-8, or XLSX; - is CSV from standard input"
+        )
         parser.add_argument("--dry-run", action="store_true", help="check everything, change nothing")
         parser.add_argument("--report", type=Path, metavar="FILE", help="write the refused rows there, to be mended")
         parser.add_argument("--json", action="store_true", help="print the counts and what was refused as JSON")
@@ -70,7 +75,7 @@ class FileCommand(Command):
         if report is not None and report.exists() and file.exists() and report.samefile(file):
             raise CommandError("--report must be another file than the one that is read.")
         try:
-            table = Table(file, self.required, self.columns)
+            table = Table(file, self.required, self.columns, file=_kept(file))
         except FileNotFoundError:
             raise CommandError(f"There is no file {file}.") from None
         except OSError as error:
@@ -164,6 +169,17 @@ class FileCommand(Command):
         if left_out:
             self.stdout.write(f"… and {left_out} more.")
         self.say(self.summary(self.counts, dry_run=dry_run))
+
+
+def _kept(path: Path) -> IO[bytes] | None:
+    """What comes by standard input or another pipe, which can be read but once, in a file without a name."""
+    is_standard_input = path == Path("-")
+    if not is_standard_input and not path.is_fifo():
+        return None
+    kept = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
+    with nullcontext(sys.stdin.buffer) if is_standard_input else path.open("rb") as source:
+        shutil.copyfileobj(source, kept)
+    return kept
 
 
 class _Undo(Exception):

@@ -9,7 +9,7 @@ import csv
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
@@ -61,8 +61,9 @@ class Table:
     number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a `required` column is missing, and
     while it is read where the file breaks off; FileNotFoundError.
 
-    Of `columns` other usual headings are known too. Whoever takes cells by their place instead gives `file`, with what
-    stands in for the path in sentences, and reads `records`; then headings may be anything.
+    Of `columns` other usual headings are known too. Whoever takes cells by their place instead says `by_place`, and
+    reads `records`; then headings may be anything. What is given as `file` is read in place of the path, whose name
+    only says what kind it is of.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Table:
         columns: tuple[Column, ...] = (),
         *,
         file: IO[bytes] | None = None,
+        by_place: bool = False,
     ) -> None:
         self.path, self.delimiter, self._file = path, ",", file
         self._rows: IO[bytes] | None = None
@@ -84,14 +86,14 @@ class Table:
         if not any(header):
             raise UnreadableTable(f"{self} is empty; its first line must name the columns.")
         self.header = header
-        if file is not None:
+        if by_place:
             return
         names = [unicodedata.normalize("NFC", name).lower().replace(" ", "_") for name in header]
         self.names = [known or name for known, name in zip(meant(header, columns), names, strict=True)]
         if missing := [name for name in required if name not in self.names]:
-            raise UnreadableTable(f"{path} has no column {', '.join(missing)}; its first line must name the columns.")
+            raise UnreadableTable(f"{self} has no column {', '.join(missing)}; its first line must name the columns.")
         if twice := [name for name in self.names if name and self.names.count(name) > 1]:
-            raise UnreadableTable(f"{path} has two columns {twice[0]}; which one is meant?")
+            raise UnreadableTable(f"{self} has two columns {twice[0]}; which one is meant?")
 
     def __str__(self) -> str:
         return str(self.path) if self._file is None else "The file"
@@ -100,7 +102,8 @@ class Table:
         """About how many rows there are, for a progress bar; much quicker than reading them."""
         if self._rows is not None:
             return max(self._row_count - 1, 0)
-        with self.path.open("rb") as file:
+        with self.path.open("rb") if self._file is None else nullcontext(self._file) as file:
+            file.seek(0)
             lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
         return max(lines - 1, 1)
 

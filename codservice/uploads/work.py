@@ -147,7 +147,7 @@ def _read(upload: Upload, claim: UUID) -> None:
     _prolong(upload, claim, READING_LEASE)
     with tempfile.TemporaryFile() as file:  # without a name: nothing of it is left behind by whoever is killed
         digest = _fetch(upload, file)
-        table = Table(Path(upload.name), file=file)
+        table = Table(Path(upload.name), file=file, by_place=True)
         if len(table.header) > MAX_COLUMNS:
             raise UnreadableTable(f"The file has {len(table.header)} columns, at most {MAX_COLUMNS} are read.")
         with _held(upload, claim):

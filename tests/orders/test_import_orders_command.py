@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -388,3 +388,29 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(
 
     with pytest.raises(CommandError, match=says):
         call_command("import_orders", str(path), "--account", alice.holder.email)
+
+
+@pytest.mark.django_db
+def test_a_file_comes_by_standard_input(alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As into a container, which does not see the file."""
+    rows = [row(external_id=f"A{number}") for number in range(3)]
+    with write(rows).open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        call_command("import_orders", "-", "--account", alice.holder.email)
+    assert Order.objects.count() == 3
+
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO("name\nCafé".encode("latin-1"))))
+    with pytest.raises(CommandError, match="The file is not UTF-8"):
+        call_command("import_orders", "-", "--account", alice.holder.email)
+
+
+@pytest.mark.django_db
+def test_a_file_comes_by_a_pipe(alice: Account, write: Any, tmp_path: Path) -> None:
+    """`zcat orders.csv.gz | manage.py import_orders /dev/stdin`, or `<(…)`."""
+    content, pipe = write([row(), row(external_id="A2")]).read_bytes(), tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as writer:
+        written = writer.submit(pipe.write_bytes, content)
+        call_command("import_orders", str(pipe), "--account", alice.holder.email)
+        written.result()
+    assert Order.objects.count() == 2

@@ -25,7 +25,8 @@ it. Exit status 1 when one was refused."""
         "import_orders orders.csv --account yasmine@example.dz --dry-run\n"
         "import_orders orders.csv --account yasmine@example.dz --report refused.csv\n"
         "import_orders refused.csv --account yasmine@example.dz\n"
-        "import_orders orders.xlsx --account yasmine@example.dz --atomic --json"
+        "import_orders orders.xlsx --account yasmine@example.dz --atomic --json\n"
+        "import_orders - --account yasmine@example.dz < orders.csv"
     )
     columns = OrderRows.columns
     counted = tuple(OrderRows.counted)
