@@ -354,6 +354,13 @@ SET {", ".join(f"{name} = {_kept(name, f'figure.{name} + EXCLUDED.{name}')}" for
 OVER_ALL: dict[str, Callable[[], bool]] = {}
 
 
+def take_time(cursor: Any) -> None:
+    """For the rest of the transaction a statement takes as long as it takes: days that are given up would be begun
+    again every minute, in vain and before all others.
+    """
+    cursor.execute("SET LOCAL statement_timeout = 0")
+
+
 def settled(cursor: Any) -> datetime:
     """The moment before which nothing can be written any more without its day being noted."""
     cursor.execute(_BEGAN)
@@ -393,6 +400,7 @@ def sum_up(account_id: UUID) -> bool:
         if not (found := cursor.fetchone()):
             return False
         until, is_ahead = found
+        take_time(cursor)
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
         began = settled(cursor)
         again = take_changed(cursor, account_id)

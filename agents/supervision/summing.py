@@ -177,6 +177,7 @@ def sum_up() -> bool:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_SUMMING])
         if not cursor.fetchone()[0]:
             return False
+        daily.take_time(cursor)
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
         until = daily.settled(cursor) - PUNCTUAL
         today = until.astimezone(days.ALGIERS).date()

@@ -23,7 +23,7 @@ from orders.models import CallNote, ChangedDay, Order, StatusChange
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.harness.background import PATIENCE, at_once
-from tests.harness.database import one
+from tests.harness.database import one, outlast_timeouts
 from tests.orders.test_daily import Life
 
 pytestmark = pytest.mark.django_db
@@ -258,6 +258,13 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
     while summing.sum_up():
         pass
     assert_equal()
+
+
+def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> None:
+    call_and_confirm(alice, timedelta(days=1))
+    outlast_timeouts("agents_callfigure")
+    summing.sum_up()
+    assert counted() == 1
 
 
 def counted() -> int:

@@ -46,6 +46,17 @@ def contents(*but: str, tables: Iterable[str] = ()) -> dict[str, str | None]:
         return dict(cursor.fetchall())
 
 
+def outlast_timeouts(table: str) -> None:
+    """From now on, until the test's transaction ends, a statement may take a second, and inserting into `table` does."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION pg_temp.wait() RETURNS trigger LANGUAGE plpgsql"
+            " AS 'BEGIN PERFORM pg_sleep(1.1); RETURN NULL; END'"
+        )
+        cursor.execute(f"CREATE TRIGGER slow AFTER INSERT ON {table} EXECUTE FUNCTION pg_temp.wait()")
+        cursor.execute("SET LOCAL statement_timeout = '1s'")
+
+
 def session() -> int:
     """The number of this thread's session in the database."""
     return one("SELECT pg_backend_pid()")

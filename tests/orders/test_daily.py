@@ -24,7 +24,7 @@ from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, 
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.harness.background import PATIENCE, at_once, eventually
-from tests.harness.database import one
+from tests.harness.database import one, outlast_timeouts
 
 pytestmark = pytest.mark.django_db
 SUPERVISOR = Actor(Role.SUPERVISOR, "Samira")
@@ -307,6 +307,14 @@ def test_sums_of_a_clock_that_was_ahead_are_made_anew(ahead: timedelta, alice: A
     assert daily.due() == []
     summary = daily.read(alice.id, LONG, days.today() + timedelta(days=9), today=days.today())
     assert (summary.total.new_count, summary.waiting[0]) == (2, 2)
+
+
+def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> None:
+    factories.make_order(alice)
+    StatusChange.objects.update(at=F("at") - timedelta(days=1))
+    outlast_timeouts("orders_dayfigure")
+    assert daily.sum_up(alice.id) is False
+    assert DayFigure.objects.exists()
 
 
 def test_what_the_version_before_sums_up_is_made_anew(alice: Account) -> None:
