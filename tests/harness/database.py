@@ -47,7 +47,7 @@ def contents(*but: str, tables: Iterable[str] = ()) -> dict[str, str | None]:
 
 
 def outlast_timeouts(table: str) -> None:
-    """From now on, until the test's transaction ends, a statement may take a second, and inserting into `table` does."""
+    """Until the test's transaction ends a statement may take a second, and inserting into `table` takes longer."""
     with connection.cursor() as cursor:
         cursor.execute(
             "CREATE FUNCTION pg_temp.wait() RETURNS trigger LANGUAGE plpgsql"
