@@ -1,12 +1,12 @@
 from django.apps import AppConfig
-from django.contrib.admin.apps import AdminConfig
+from django.contrib.admin.apps import SimpleAdminConfig
 from django.db.models.signals import post_migrate
 
 from codservice.retention import SWEEPS
 
 
-class ConsoleConfig(AdminConfig):
-    """Django's admin with our site: the agents' console at /console/."""
+class ConsoleConfig(SimpleAdminConfig):
+    """Django's admin with our site: the agents' console at /console/. `agents.urls` has it find its pages."""
 
     default_site = "agents.console.Console"
 
@@ -22,12 +22,12 @@ class AgentsConfig(AppConfig):
         from agents.supervision import summing
         from codservice.accounts.models import LEFT_BEHIND
         from codservice.files.account_export import TABLES, Table
-        from orders import customer_data, daily
+        from orders import anonymising, daily
 
         post_migrate.connect(public_holidays.write, sender=self)
         LEFT_BEHIND["claims"] = claims.release_all
         SWEEPS["claims"] = retention.forget_claims
-        customer_data.COPIES["claims"] = retention.forget_customer
+        anonymising.COPIES["claims"] = retention.forget_customer
         daily.OVER_ALL["calls"] = summing.sum_up
         TABLES["calling_rules"] = Table(CallingRules, ("account_id",))
         TABLES["calling_periods"] = Table(CallingPeriod, ("id",))

@@ -1,4 +1,5 @@
 from django.contrib import admin
 from django.urls import path
 
+admin.autodiscover()  # here and not when the app is ready: workers, beat and commands show no pages
 urlpatterns = [path("", admin.site.urls)]

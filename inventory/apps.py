@@ -12,11 +12,10 @@ class InventoryConfig(AppConfig):
         from codservice.uploads.kinds import KINDS, Kind
         from inventory import ledger
         from inventory.models import Product, StockMovement
-        from inventory.product_files import ProductRows
 
         health.SLOW_CHECKS["ledger"] = ledger.problem
         KINDS["products"] = Kind(
-            intake=ProductRows,
+            path="inventory.product_files.ProductRows",
             title=_("Products from a file"),
             help=_(
                 "A row is a product, found by its SKU: a new one is made, one that you have is changed. A cell that is"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -15,6 +15,17 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
 from inventory import stock
+
+
+class Choice(NamedTuple):
+    """Some of an account's products, by what another room knows of them: what people call them, and their ids."""
+
+    label: Any
+    ids: Callable[[Account], list[UUID]]
+
+
+# By the name that stands in the list's address as `only`. Apps add theirs when they are ready.
+CHOICES: dict[str, Choice] = {}
 
 
 @dataclass(slots=True)

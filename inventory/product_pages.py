@@ -1,10 +1,9 @@
 """The account's pages about products: find, make, change, set stock and see how it came to be."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from decimal import Decimal
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django import forms
@@ -37,17 +36,6 @@ from inventory.models import MAX_QUANTITY, Product, ProductQuerySet
 PAGE = 25  # products, or movements, of a page
 _SEEN = signing.Signer(salt="inventory.product_pages")
 LEFT_TO_RIGHT = ("sku", "price", "image_url")
-
-
-class Choice(NamedTuple):
-    """Some of an account's products, by what another room knows of them: what people call them, and their ids."""
-
-    label: Any
-    ids: Callable[[Account], list[UUID]]
-
-
-# By the name that stands in the list's address as `only`. Apps add theirs when they are ready.
-CHOICES: dict[str, Choice] = {}
 
 
 class SearchForm(forms.Form):
@@ -189,9 +177,9 @@ def _given(request: HttpRequest) -> dict[str, str]:
     return {name: request.GET[name] for name in SearchForm.base_fields if request.GET.get(name, "").strip()}
 
 
-def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, Choice | None]:
+def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, catalog.Choice | None]:
     """The account's products, or those of the choice that the address names, with it."""
-    mine, chosen = Product.objects.filter(account=account), CHOICES.get(request.GET.get("only", ""))
+    mine, chosen = Product.objects.filter(account=account), catalog.CHOICES.get(request.GET.get("only", ""))
     return (mine.filter(id__in=chosen.ids(account)) if chosen else mine), chosen
 
 

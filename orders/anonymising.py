@@ -8,7 +8,13 @@ stays: codes of wilaya and commune, amounts, products and quantities, statuses, 
 on it.
 """
 
+from collections.abc import Callable
+
 NOBODY = "—"  # in place of the name, so that a list still shows something
+
+# What else knows customers by their numbers: name → forget this one, in the transaction that erased the orders. Rooms
+# that orders do not know add theirs when they are ready.
+COPIES: dict[str, Callable[[str], None]] = {}
 
 # `updated_at` stays: clients that ask what has changed need not read all old orders again.
 _OVERWRITE = """

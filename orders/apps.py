@@ -4,7 +4,7 @@ from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
 from codservice import health
-from codservice.docs import library
+from codservice.docs import published
 from codservice.retention import SWEEPS
 
 
@@ -16,19 +16,18 @@ class OrdersConfig(AppConfig):
         from codservice.files import account_export
         from codservice.files.account_export import Table
         from codservice.uploads.kinds import KINDS, Kind
-        from inventory.product_pages import CHOICES, Choice
+        from inventory.catalog import CHOICES, Choice
         from orders import counts, metrics, needs, retention
         from orders.models import CallNote, Erasure, Order, OrderEdit, OrderItem, ShippingFee, StatusChange
-        from orders.order_files import OrderRows
 
         health.SLOW_CHECKS["order_counts"] = counts.problem
         metrics.register()
         for table in ("wilayas.csv", "communes.csv"):
-            library.publish(f"regions/{table}", Path(__file__).parent / "regions/data" / table)
+            published.FILES[f"regions/{table}"] = Path(__file__).parent / "regions/data" / table
         SWEEPS["customers"] = retention.anonymise_customers
         SWEEPS["test_orders"] = retention.delete_test_orders
         KINDS["orders"] = Kind(
-            intake=OrderRows,
+            path="orders.order_files.OrderRows",
             title=_("Orders from a file"),
             help=_(
                 "A row is a line of an order; rows that follow each other with the same order number are one order."

@@ -36,10 +36,6 @@ _PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
 _TOLD = {"customer_name": anonymising.NOBODY, "customer_phone": "", "external_id": None}
 _ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")
 
-# What else knows customers by their numbers: name → forget this one, in the transaction that erased the orders. Rooms
-# that orders do not know add theirs when they are ready.
-COPIES: dict[str, Callable[[str], None]] = {}
-
 
 class StillOpen(Refused):
     """Some of the customer's orders have not ended: without name, phone and address nobody can deliver them."""
@@ -126,10 +122,10 @@ def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
     """Overwrite the customer wherever the account, or its twin, knows them; with a record that it was done.
 
     In their orders, with history, calls and edits (`orders.anonymising`); in events, the feed and the log of
-    deliveries; in answers that are kept for an Idempotency-Key; in refused rows of files; in what COPIES names. Orders
-    that had the number once and have another now lose it where it is kept. Raises FileUnderWay, and StillOpen, with
-    nothing erased unless such an order came meanwhile; a file that is sent from now on is the merchant's new word. Each
-    BATCH is one transaction, orders and copies: whoever was interrupted asks again.
+    deliveries; in answers that are kept for an Idempotency-Key; in refused rows of files; in what
+    `anonymising.COPIES` names. Orders that had the number once and have another now lose it where it is kept. Raises
+    FileUnderWay, and StillOpen, with nothing erased unless such an order came meanwhile; a file that is sent from now
+    on is the merchant's new word. Each BATCH is one transaction, orders and copies: whoever was interrupted asks again.
     """
     to_erase(account, phone)
     counts = [_erase(each, phone, actor=actor) for each in with_twin(account)]
@@ -162,7 +158,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             # Test orders may change meanwhile: what was told of them since our look is found now.
             told = [*told.events, *personal.events_of(account.id, ids, since=told.since).events]
             _erase_orders(account.id, [order.id for order in locked], told)
-            for forget in COPIES.values():
+            for forget in anonymising.COPIES.values():
                 forget(phone)
             count += len(locked)
             note()

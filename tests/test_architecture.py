@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +108,18 @@ def test_rules_know_no_framework_of_the_api() -> None:
         if (names := [name for name in imported(ROOT / rule) if name.startswith(framework)])
     }
     assert wrong == {}
+
+
+STARTS = ["import django; django.setup()", "import manage, sys; sys.argv[1:] = ['help']; manage.main()"]
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_what_starts_loads_rules_and_no_pages(start: str) -> None:
+    """Beat, and commands, which people wait for, need neither the API nor the console nor the manual."""
+    pages = {"rest_framework.views", "drf_spectacular.generators", "agents.admin", "markdown_it", "phonenumbers"}
+    lines = f"{start}\nimport sys\nsys.exit(' '.join({pages} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", lines], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr.strip() == ""
 
 
 def test_one_word_names_one_module() -> None:

@@ -9,6 +9,6 @@ class ApiConfig(AppConfig):
     verbose_name = "API"
 
     def ready(self) -> None:
-        from codservice.api import idempotency, schema  # noqa: F401  (registers the description of bearer keys)
+        from codservice.api import retention
 
-        SWEEPS["idempotency_keys"] = idempotency.forget_old
+        SWEEPS["idempotency_keys"] = retention.idempotency_keys

@@ -2,8 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, cast
 from uuid import UUID
@@ -14,12 +13,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from codservice.api.error_answers import exception_handler
-from codservice.api.models import IdempotencyRecord
+from codservice.api.models import KEPT_FOR, IdempotencyRecord
 from codservice.errors import Invalid, Refused
 from codservice.wire import dump_json, load_json
 
-KEPT_FOR = timedelta(hours=24)  # contract, section 5
-_BATCH = 1000  # answers that a statement deletes
 _KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 
 
@@ -69,24 +66,6 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
             return _replay(kept, fingerprint)
 
     return answer
-
-
-def forget_old(before: datetime | None = None, *, dry_run: bool = False) -> Iterator[dict[str, int]]:
-    """Delete what is older than KEPT_FOR, in batches: a sweep of `codservice.retention`. `before` is not asked."""
-    with connection.cursor() as cursor:
-        if dry_run:
-            cursor.execute("SELECT count(*) FROM api_idempotencyrecord WHERE created_at < now() - %s", [KEPT_FOR])
-            yield {"idempotency_keys": cursor.fetchone()[0]}
-            return
-        deleted = _BATCH
-        while deleted == _BATCH:
-            cursor.execute(
-                "DELETE FROM api_idempotencyrecord WHERE id = ANY(ARRAY(SELECT id FROM api_idempotencyrecord"
-                " WHERE created_at < now() - %s ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED))",
-                [KEPT_FOR, _BATCH],
-            )
-            deleted = cursor.rowcount
-            yield {"idempotency_keys": deleted}
 
 
 def overwrite(account_id: UUID, now: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,8 +1,12 @@
+from datetime import timedelta
+
 from django.db import models
+
+KEPT_FOR = timedelta(hours=24)  # contract, section 5
 
 
 class IdempotencyRecord(models.Model):
-    """The answer that was given to an `Idempotency-Key`, kept for 24 hours."""
+    """The answer that was given to an `Idempotency-Key`, kept for KEPT_FOR."""
 
     account = models.ForeignKey("accounts.Account", on_delete=models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=255)

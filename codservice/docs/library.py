@@ -1,7 +1,7 @@
 """What /docs/ holds: the Markdown of `docs/` as pages, the API reference, and files that may be downloaded.
 
 English pages lie in `docs/`, French and Arabic ones under the same names in folders of it. Only what PARTS and FILES
-name, and what apps `publish`, has an address: no path of a request reaches the file system, and a file that somebody
+name, and `published.FILES`, has an address: no path of a request reaches the file system, and a file that somebody
 puts beside the others, such as a filled-in example, is nobody's to read.
 """
 
@@ -19,7 +19,7 @@ from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
 from codservice.api.description import description
-from codservice.docs import reference
+from codservice.docs import published, reference
 from codservice.docs.rendering import Rendered, Section, render
 
 FOLDER = settings.BASE_DIR / "docs"
@@ -74,13 +74,6 @@ TYPES = {
 }
 _EXAMPLES = re.compile(r"^```json [^\n]*\n(.*?)^```$", re.S | re.M)  # of bodies, in the guides
 
-_published: dict[str, Path] = {}
-
-
-def publish(name: str, path: Path) -> None:
-    """Make a file of an app downloadable at `/docs/<name>`."""
-    _published[name] = path
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -123,7 +116,7 @@ def site() -> Site:
 @lru_cache(maxsize=1)
 def _read(pages: tuple[tuple[str, str, Path, int], ...], files: tuple[tuple[str, Path], ...]) -> Site:
     read = {(language, name): _page(language, name, path) for language, name, path, _changed in pages}
-    return Site(_reference() | read, dict(files) | _published)
+    return Site(_reference() | read, dict(files) | published.FILES)
 
 
 @cache
@@ -169,7 +162,7 @@ def where_to(address: str, folder: str) -> str:
         return address
     target = normpath(f"{folder}/{parts.path}")
     fragment = f"#{parts.fragment}" if parts.fragment else ""
-    for name, path in _published.items():
+    for name, path in published.FILES.items():
         if path == settings.BASE_DIR / target:
             return f"/docs/{name}"
     if target.endswith(".md"):

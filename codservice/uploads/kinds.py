@@ -2,18 +2,28 @@
 
 from typing import Any, NamedTuple
 
+from django.utils.module_loading import import_string
+
 from codservice.files.intake import Intake
 
 
 class Kind(NamedTuple):
-    """`page` is the name of its upload page's address, `home` that of the list that it fills; texts are translated."""
+    """`page` is the name of its upload page's address, `home` that of the list that it fills; texts are translated.
 
-    intake: type[Intake]
+    `path` names its intake, which is loaded when it is asked for.
+    """
+
+    path: str
     title: Any
     help: Any
     home: str
     home_title: Any
     page: str
+
+    @property
+    def intake(self) -> type[Intake]:
+        found: type[Intake] = import_string(self.path)
+        return found
 
 
 # Apps add theirs when they are ready.
