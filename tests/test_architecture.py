@@ -115,7 +115,7 @@ STARTS = ["import django; django.setup()", "import manage, sys; sys.argv[1:] = [
 
 @pytest.mark.parametrize("start", STARTS)
 def test_what_starts_loads_rules_and_no_pages(start: str) -> None:
-    """Beat, and commands, which people wait for, need neither the API nor the console nor the manual."""
+    """Commands, which people wait for, need neither the API nor the console nor the manual."""
     pages = {"rest_framework.views", "drf_spectacular.generators", "agents.admin", "markdown_it", "phonenumbers"}
     lines = f"{start}\nimport sys\nsys.exit(' '.join({pages} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", lines], cwd=ROOT, capture_output=True, text=True)

@@ -60,7 +60,7 @@ def test_every_dependency_of_production_says_why_it_is_here() -> None:
 
 PINNED = ["requirements.txt", "tests/requirements.txt", "tests/attack/requirements.txt",
           "tests/docs/clients/requirements.txt", "codservice/observability/requirements.txt",
-          "codservice/onebox/requirements.txt"]  # fmt: skip
+          "codservice/onebox/requirements.txt", "codservice/onebox/uv.txt"]  # fmt: skip
 
 
 @pytest.mark.parametrize("file", PINNED)
@@ -76,11 +76,16 @@ def test_every_package_is_pinned_with_the_hashes_that_pip_holds_it_to(file: str)
 
 def test_nothing_is_installed_past_the_hashes() -> None:
     text = (ROOT / "Makefile").read_text() + (ROOT / "Dockerfile").read_text()
-    installs = re.findall(r"(?:\$\(PIP\)|\bpip\b[^\n;|]* install) ([^\n;|]*)", text)
+    way = re.compile(r"^(?:PIP|UV)_INSTALL := (.*)$", re.M)
+    installs = re.findall(
+        r"(?:_INSTALL\)|\$\(call install,\$\(VENV\)[^,]*,|\bpip\b[^\n;|]* install) ?([^\n;|]*)", way.sub("", text)
+    )
 
-    assert len(installs) == 9
-    # What $(PIP) stands for names no package.
-    assert [install for install in installs if "-r " not in install] == ["--no-compile --no-warn-conflicts"]
+    assert len(way.findall(text)) == 2
+    assert all("--require-hashes" in each for each in way.findall(text))
+    assert len(installs) == 12
+    # What `install` stands for is given files.
+    assert [install for install in installs if "-r " not in install and "$(2)" not in install] == []
     in_image = re.findall(r"\$pip install ([^\n]*)", (ROOT / "image/packages.sh").read_text())
     assert len(in_image) == 1
     assert "--require-hashes" in in_image[0]
