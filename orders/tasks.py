@@ -1,8 +1,9 @@
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from celery import shared_task
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from orders import daily, metrics, trigrams
 
@@ -34,14 +35,9 @@ def fold_order_counts(at_least: int = 100) -> int:
 
 @shared_task
 def sum_up_days() -> int:
-    """Sum up the days that are over or have changed, of accounts and over all of them; how many steps it were."""
-    steps, end = 0, time.monotonic() + SUM_UP_FOR
-    for step in [*daily.OVER_ALL.values(), *(partial(daily.sum_up, account_id) for account_id in daily.due())]:
-        more = True
-        while more and time.monotonic() < end:
-            more = step()
-            steps += 1
-    return steps
+    """Sum up the days that are over or have changed, over all accounts and of each; how many steps it were."""
+    by_account = {f"account {account_id}": partial(daily.sum_up, account_id) for account_id in daily.due()}
+    return _go_round(daily.OVER_ALL | by_account, SUM_UP_FOR)
 
 
 @shared_task
@@ -53,11 +49,28 @@ def count_pending_orders() -> None:
 @shared_task
 def index_texts() -> int:
     """Index what `q` searches, of the accounts that have many orders; how many steps it were."""
-    steps, end = 0, time.monotonic() + INDEX_FOR
-    for account_id in trigrams.due():
-        more = True
-        while more and time.monotonic() < end:
-            more = trigrams.index(account_id)
-            steps += 1
+    steps = _go_round(
+        {f"account {account_id}": partial(trigrams.index, account_id) for account_id in trigrams.due()}, INDEX_FOR
+    )
     trigrams.settle()
+    return steps
+
+
+def _go_round(work: Mapping[str, Callable[[], bool]], seconds: float) -> int:
+    """For so many seconds, let each take its steps until one says that no more is left; how many steps it were.
+
+    What fails keeps nobody after it from theirs. The first such error is raised in the end.
+    """
+    steps, end, failed = 0, time.monotonic() + seconds, None
+    for name, step in work.items():
+        more = True
+        try:
+            while more and time.monotonic() < end:
+                more = step()
+                steps += 1
+        except DatabaseError as error:
+            error.add_note(f"This was a step of {name}.")
+            failed = failed or error
+    if failed:
+        raise failed
     return steps

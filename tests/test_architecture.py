@@ -110,7 +110,14 @@ def test_rules_know_no_framework_of_the_api() -> None:
     assert wrong == {}
 
 
-STARTS = ["import django; django.setup()", "import manage, sys; sys.argv[1:] = ['help']; manage.main()"]
+STARTS = [
+    "import django; django.setup()",
+    "import manage, sys; sys.argv[1:] = ['help']; manage.main()",
+    """import django; django.setup(); from codservice.commands import Command
+class Nothing(Command):
+    def handle(self, **options): pass
+Nothing().run_from_argv(['manage.py', 'nothing'])""",
+]
 
 
 @pytest.mark.parametrize("start", STARTS)

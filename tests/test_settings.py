@@ -8,6 +8,8 @@ import sys
 import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings
+from django.core import checks
+from django.urls import get_resolver
 
 from codservice.data_folder import Layout
 from codservice.secret_file import secrets
@@ -27,6 +29,12 @@ def manage(*args, env=None, unset=()):
     environ = {name: value for name, value in (kept | PRODUCTION | (env or {})).items() if name not in unset}
     command = [sys.executable, "manage.py", *args]
     return subprocess.run(command, env=environ, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
+
+
+def test_the_console_passes_djangos_own_check():
+    """`manage.py check` may look at it before its addresses, and with them its pages, are loaded."""
+    assert get_resolver().url_patterns
+    assert checks.run_checks(tags=[checks.Tags.admin]) == []
 
 
 def test_production_settings_pass_djangos_own_check():

@@ -11,7 +11,7 @@ from threading import Event as Flag
 from typing import Any
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import DatabaseError, connection, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -405,6 +405,28 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
         sum_up_days()
     for account in (alice, charlie):
         assert_equal(account)
+
+
+# Whatever it is: a row that cannot be read, a disk that is full.
+FAILS = """
+CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'this disk is full'; END $$;
+CREATE TRIGGER fails BEFORE INSERT ON orders_dayfigure FOR EACH ROW
+    WHEN (NEW.account_id = '{}') EXECUTE FUNCTION fails();
+"""
+
+
+def test_what_fails_for_one_account_keeps_nobody_from_theirs(alice: Account, charlie: Account) -> None:
+    for account in (alice, charlie):
+        factories.make_order(account)
+    StatusChange.objects.update(at=F("at") - timedelta(days=2))
+    first, second = daily.due()
+    with connection.cursor() as cursor:
+        cursor.execute(FAILS.format(first))
+    with pytest.raises(DatabaseError, match="this disk is full") as failed:
+        sum_up_days()
+    assert f"account {first}" in str(failed.value.__notes__)
+    assert list(DayFigure.objects.values_list("account", flat=True).distinct()) == [second]
+    assert daily.due() == [first]
 
 
 def test_to_look_costs_one_statement_and_writes_nothing(alice: Account, django_assert_num_queries: Any) -> None:

@@ -18,7 +18,6 @@ class Command(commands.Command):
 
 Start the service with WEBHOOK_ALLOW_PRIVATE=true and register http://127.0.0.1:PORT/ as a webhook."""
     examples = "webhook_sink --secret whsec_…\nwebhook_sink --port 9100 --status 500\nwebhook_sink --count 10 --json"
-    requires_system_checks: list[str] = []  # type: ignore[assignment]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         port, status, count = (commands.number(int, *ends) for ends in ((0, 65535), (100, 999), (0, 10**9)))

@@ -19,7 +19,6 @@ The file is PostgreSQL's own format (pg_dump --format=custom). It holds customer
 with ENCRYPTION_KEYS alone: keep those too, in another place. An interrupted backup leaves no file;
 one that is killed leaves FILE.part."""
     examples = "backup /backups/codservice-2026-11-21.dump\nbackup /backups/today.dump --json"
-    requires_system_checks: list[str] = []  # type: ignore[assignment]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")

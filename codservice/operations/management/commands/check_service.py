@@ -20,7 +20,6 @@ Looked at are database, broker, worker and beat; how long the oldest due deliver
 secrets, clocks and retention; and whether stock and its ledger, orders and their counts agree, which takes some
 seconds when there are millions. Exit status 1 when something is wrong, for cron and monitoring."""
     examples = "check_service\ncheck_service --json\ncheck_service --timeout 10"
-    requires_system_checks: list[str] = []  # type: ignore[assignment]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print an object with what is wrong, by part")

@@ -16,7 +16,6 @@ class Command(commands.Command):
 All of it or nothing is written, and what is there is never overwritten: to go back to a backup, restore it elsewhere
 and let the service use that. Pending deliveries are sent as soon as a worker runs."""
     examples = "restore /backups/codservice-2026-11-21.dump"
-    requires_system_checks: list[str] = []  # type: ignore[assignment]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="what `backup` has written")
