@@ -248,8 +248,7 @@ def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
             raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % said(order))
         steps.append(movement.make(order, move, ""))
     _note(orders, call)
-    movement.write(steps, actor)
-    events.publish_changes([told(step.order, step.event) for step in steps])
+    movement.write(steps, actor, [told(step.order, step.event) for step in steps])
 
 
 def cancel(
@@ -290,8 +289,7 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
         else:
             steps.append(movement.make(order, move, reason))
     if steps:
-        movement.write(steps, actor)
-        events.publish_changes([told(step.order, step.event) for step in steps])
+        movement.write(steps, actor, [told(step.order, step.event) for step in steps])
     return refused
 
 
@@ -338,8 +336,7 @@ def _move(
             raise Changed
         if call is not None:
             _note([order], call)
-        movement.write([movement.make(order, move, reason)], actor)
-        events.publish_changes([told(order, move.event)])
+        movement.write([movement.make(order, move, reason)], actor, [told(order, move.event)])
     return order
 
 

@@ -1,6 +1,7 @@
 """How moves are made and written: `lifecycle` and `shipments` decide, this is the one statement that one move costs, or
-a thousand."""
+a thousand, with what is told of them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from django.db import connection
 from codservice.accounts.actor import Actor
 from codservice.wire import dump_json
 from orders.models import Move, Order, Status
+from webhooks import events
 from webhooks.models import Event
 
 
@@ -49,18 +51,20 @@ _WRITE = f"""
 WITH changed AS (
     UPDATE orders_order SET {_CHANGES} FROM json_to_recordset(%(orders)s::json) AS moved({_MOVED})
     WHERE orders_order.id = moved.id
-)
-INSERT INTO orders_statuschange (account_id, order_id, from_status, to_status, at, actor, user_id, reason)
-SELECT account_id, order_id, from_status, to_status, at, %(actor)s, %(user)s, reason
-FROM ROWS FROM (
-    json_to_recordset(%(steps)s::json) AS (
-        account_id uuid, order_id uuid, from_status text, to_status text, at timestamptz, reason text)
-) WITH ORDINALITY AS step(account_id, order_id, from_status, to_status, at, reason, turn) ORDER BY turn
+), history AS (
+    INSERT INTO orders_statuschange (account_id, order_id, from_status, to_status, at, actor, user_id, reason)
+    SELECT account_id, order_id, from_status, to_status, at, %(actor)s, %(user)s, reason
+    FROM ROWS FROM (
+        json_to_recordset(%(steps)s::json) AS (
+            account_id uuid, order_id uuid, from_status text, to_status text, at timestamptz, reason text)
+    ) WITH ORDINALITY AS step(account_id, order_id, from_status, to_status, at, reason, turn) ORDER BY turn
+), {events.TELLING}
+SELECT count(*) FROM delivery
 """  # noqa: S608  (our own columns)
 
 
-def write(steps: Sequence[Step], actor: Actor) -> None:
-    """Write orders that are locked, and their history in the order of `steps`."""
+def write(steps: Sequence[Step], actor: Actor, changes: Sequence[events.Told]) -> None:
+    """Write orders that are locked, and their history in the order of `steps`, and tell of the `changes`."""
     moved = {step.order.id: step.order for step in steps}
     orders = [{name: getattr(order, name) for name in _ORDER_COLUMNS} for order in moved.values()]
     history = [
@@ -82,5 +86,7 @@ def write(steps: Sequence[Step], actor: Actor) -> None:
                 "steps": dump_json(history).decode(),
                 "actor": actor.name,
                 "user": actor.user_id,
+                **events.telling(changes),
             },
         )
+        events.note(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])

@@ -16,7 +16,6 @@ from codservice.accounts.actor import Actor, Role
 from codservice.errors import Invalid, Refused
 from orders import lifecycle, movement
 from orders.models import IS_LIVE, Move, Order, Status
-from webhooks import events
 
 COLUMNS = ("order_id", "external_id", "status", "reason")
 # What couriers in Algeria write, in any case and accents. A failed try, or a parcel on its way back, is none of these.
@@ -123,8 +122,8 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
             steps += [movement.make(order, move, shipment.reason) for move in moves or ()]
             outcomes.append(bool(moves))
         if steps:
-            movement.write(steps, actor)
-            events.publish_changes([lifecycle.told(step.order, step.event, status=step.to_status) for step in steps])
+            told = [lifecycle.told(step.order, step.event, status=step.to_status) for step in steps]
+            movement.write(steps, actor, told)
     return outcomes
 
 

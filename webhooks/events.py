@@ -27,9 +27,9 @@ DELIVERY_ID = (
 SAID = """'"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"'"""
 
 # The steps of a statement that tell of what its step `told (id, account_id, kind, body, at)` holds, however many events
-# and webhooks: for `publish`, and for what is written by a statement of its own (`orders.importing`). A deletion
-# (FOR UPDATE) waits for this transaction and then finds these deliveries; or this waits for it and, looking again
-# before it writes any, no longer sees the webhook. Parameters: `request_id`, `retries`, as `parameters` gives them.
+# and webhooks: for what is written by a statement of its own (`orders.importing`). A deletion (FOR UPDATE) waits for
+# this transaction and then finds these deliveries; or this waits for it and, looking again before it writes any, no
+# longer sees the webhook. Parameters: `request_id`, `retries`, as `parameters` gives them.
 STEPS = f"""
 event AS (
     INSERT INTO webhooks_event (id, account_id, kind, body, request_id, created_at, position)
@@ -47,13 +47,13 @@ event AS (
     FROM event JOIN subscribed ON subscribed.account_id = event.account_id AND event.kind = ANY(subscribed.events)
     RETURNING 1
 )"""  # noqa: S608  (our own text)
-_PUBLISH = f"""
-WITH told AS MATERIALIZED (
+# And those of one that tells of changes that Python knows, with the parameters of `telling`.
+TELLING = f"""
+told AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(told)s::json) AS t(
         id uuid, account_id uuid, kind text, body text, at timestamptz)
-), {STEPS}
-SELECT count(*) FROM delivery
-"""  # noqa: S608  (our own text)
+), {STEPS}"""  # noqa: S608  (our own text)
+_PUBLISH = f"WITH {TELLING} SELECT count(*) FROM delivery"  # noqa: S608  (our own text)
 
 # One attempt and no retry: it answers whether the receiver works now. Neither it nor an example of an event is in the
 # feed, for neither has happened.
@@ -108,6 +108,13 @@ def publish_changes(changes: Sequence[Told]) -> None:
     """
     if not connection.in_atomic_block:
         raise RuntimeError("events.publish must run in the transaction of the change that it tells of.")
+    with connection.cursor() as cursor:
+        cursor.execute(_PUBLISH, telling(changes))
+        note(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
+
+
+def telling(changes: Sequence[Told]) -> dict[str, Any]:
+    """Parameters of TELLING: an event for each change, with its body as it will be sent and signed."""
     rows = [
         {
             "id": uuid7(),
@@ -118,10 +125,7 @@ def publish_changes(changes: Sequence[Told]) -> None:
         }
         for change in changes
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(_PUBLISH, {"told": dump_json(rows).decode(), **parameters()})
-        deliveries = cursor.fetchone()[0]
-    note(Counter(str(change.kind) for change in changes), deliveries=deliveries)
+    return {"told": dump_json(rows).decode(), **parameters()}
 
 
 def parameters() -> dict[str, Any]:
