@@ -15,6 +15,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import connections
+from django.urls import get_resolver
 from django.utils import translation
 
 from codservice import ratelimit
@@ -33,6 +34,8 @@ from webhooks import registry, secrets
 from webhooks.engine import Engine
 from webhooks.models import Delivery, Webhook
 
+# What the web loads before its first request: files that ask what there is, such as the pages of the console, find it.
+assert get_resolver().url_patterns
 # Nobody runs collectstatic before the tests, and passwords need not be slow to guess.
 settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
 # Static files are looked up when they are asked for: every client of a test would read them all anew.

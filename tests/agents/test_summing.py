@@ -373,9 +373,10 @@ def test_sums_of_a_clock_that_was_ahead_are_none(ahead: timedelta, alice: Accoun
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_the_version_before_sums_up_leaves_today_to_the_rows(alice: Account) -> None:
+def test_what_the_version_before_sums_up_leaves_today_to_the_rows(alice: Account, monkeypatch: Any) -> None:
     """It takes notes of today as if they were for nothing, and removes no day."""
-    order = call_and_confirm(alice, timedelta(hours=1))
+    monkeypatch.setattr(summing, "PUNCTUAL", timedelta(0))  # of a day that has just begun nothing is so old
+    order = call_and_confirm(alice)
     summing.sum_up()
     assert counted() == 1
     Order.objects.filter(id=order.id).update(total_amount=Decimal(7))

@@ -18,6 +18,7 @@ from uuid_utils.compat import uuid7
 
 from agents.desk import claims
 from agents.models import Assignment, CallDay, CallFigure, CallingPeriod, CallingRules, CallPart
+from agents.supervision import summing
 from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, Invitation, Membership, User
@@ -123,9 +124,12 @@ def _furnish(account: Account, phones: str, world: World) -> None:
         counts = {"new_count": 90, "confirmed_count": 40, "canceled_count": 20, "refused_count": 20}
         DayFigure.objects.create(account=account, day=yesterday, dimension=dimension, key="x", **counts)
     ChangedDay.objects.create(account=account, day=yesterday - timedelta(days=400))
-    CallDay.objects.get_or_create(day=yesterday)
-    CallPart.objects.get_or_create(day=days.today(), defaults={"until": days.start_of(days.today())})
-    CallFigure.objects.create(day=yesterday, dimension=CallFigure.Dimension.SOURCE, key=f"{account.id}", calls=90)
+    # As it is after midnight too: of today nothing is summed up before it has lasted a while.
+    part = yesterday if now - summing.PUNCTUAL < days.start_of(days.today()) else days.today()
+    whole = part - timedelta(days=1)
+    CallDay.objects.get_or_create(day=whole)
+    CallPart.objects.get_or_create(day=part, defaults={"until": days.start_of(part)})
+    CallFigure.objects.create(day=whole, dimension=CallFigure.Dimension.SOURCE, key=f"{account.id}", calls=90)
     Searchable.objects.create(account=account)
     IdempotencyRecord.objects.create(account=account, key="1", fingerprint=b"1", status=201, body=b"{}", created_at=now)
     ApiKey.issue(account, name="Revoked")[0].revoke()
