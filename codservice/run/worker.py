@@ -4,6 +4,7 @@ Threads and not processes: a task here waits for PostgreSQL and for receivers, a
 itself. A second process would cost as much memory as the first.
 """
 
+import importlib
 import logging
 import os
 import sys
@@ -26,16 +27,24 @@ THREADS = 2
 REFUSED_SECONDS = 5.0
 # What tasks of our own clock may still take at a stop: a delivery under way 3 s, and its result some more.
 STOP_SECONDS = 10.0
+# What Celery imports when a worker or beat starts, by name.
+STARTED = (
+    *(f"celery.app.{part}" for part in ("amqp", "control", "events", "log")),
+    *(f"celery.{part}" for part in ("apps.beat", "apps.worker", "backends.base", "concurrency.thread")),
+    *(f"celery.worker.{part}" for part in ("components", "strategy")),
+    "kombu.transport.redis",
+)
 
 
 def preload() -> None:
-    """Import what a worker needs, so that it need not when it is forked."""
-    import celery.apps.worker
-    import celery.concurrency.thread  # noqa: F401
+    """Import and bind what workers and beat need, so that they need not when they are forked."""
+    for module in STARTED:
+        importlib.import_module(module)
 
     from codservice.celery import app
 
     app.loader.import_default_modules()
+    app.finalize()
 
 
 def take_no_orders() -> None:
