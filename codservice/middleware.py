@@ -76,9 +76,9 @@ def _observe(request: HttpRequest, status: int, seconds: float) -> None:
     method, route = metrics.method_of(request), metrics.route_of(request)
     metrics.count_request(method, route, status, seconds)
     session = getattr(request, "session", None)
-    if session is not None and session.accessed and SESSION_KEY in session:
-        logs.bind(user_id=session[SESSION_KEY])
-        request.META["codservice.holder"] = f"user {session[SESSION_KEY]}"  # for `run.gateway`
+    if session is not None and (user_id := session.loaded.get(SESSION_KEY)):
+        logs.bind(user_id=user_id)
+        request.META["codservice.holder"] = f"user {user_id}"  # for `run.gateway`
     fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
     access.info("request", extra=fields)
 

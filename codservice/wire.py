@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 import msgspec
+from django.utils.http import parse_header_parameters
 from msgspec import Meta
 
 from codservice.errors import Refused
@@ -25,6 +26,15 @@ MAX_DEPTH = 20
 _TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."
 # Python refuses to convert more digits than this at once; such a number is no amount and no quantity anyway.
 MAX_INT_DIGITS = 4000
+
+
+def media_type(content_type: str) -> tuple[str, dict[str, str]]:
+    """What a `Content-Type` names, and its parameters; nothing where these cannot be read (RFC 2231 has them name an
+    encoding, and there may be none of that name)."""
+    try:
+        return parse_header_parameters(content_type)
+    except ValueError:
+        return "", {}
 
 
 class MalformedJSON(Refused):

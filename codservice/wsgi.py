@@ -2,7 +2,8 @@ import os
 
 from django.core.handlers.wsgi import WSGIRequest
 from django.core.wsgi import get_wsgi_application
-from django.utils.http import parse_header_parameters
+
+from codservice.wire import media_type
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
@@ -10,11 +11,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 class Request(WSGIRequest):
     """Django's, except that the query is UTF-8 whatever charset `Content-Type` names for the body.
 
-    Django would decode the query with that charset before any of our code runs: `idna` or `zlib` crash it there.
+    Django would decode the query with that charset before any of our code runs: `idna` or `zlib` crash it there, as
+    parameters that cannot be read do.
     """
 
     def _set_content_type_params(self, meta: dict) -> None:
-        self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+        self.content_type, self.content_params = media_type(meta.get("CONTENT_TYPE", ""))
 
 
 application = get_wsgi_application()

@@ -33,17 +33,25 @@ _NOTED_EVERY = 60  # seconds: a session is a row, and not written for every page
 View = Callable[..., HttpResponse]
 
 
+_KEY = re.compile("[0-9a-z]{32}")  # as Django makes them; a cookie may hold anything
 _LOAD = "SELECT session_data FROM django_session WHERE session_key = %s AND expire_date > %s"
 
 
 class SessionStore(db.SessionStore):
     """Django's own; a session that gets a new key stays the same sign-in."""
 
+    @property
+    def loaded(self) -> dict[str, Any]:
+        """What has been read of it: nothing before anybody asks, or where it cannot be read."""
+        return getattr(self, "_session_cache", {})
+
     def load(self) -> dict[str, Any]:
         """By a statement of our own: every page asks for its session, and Django would build the statement anew."""
-        with connection.cursor() as cursor:
-            cursor.execute(_LOAD, [self.session_key, timezone.now()])
-            found = cursor.fetchone()
+        found = None
+        if _KEY.fullmatch(self.session_key):
+            with connection.cursor() as cursor:
+                cursor.execute(_LOAD, [self.session_key, timezone.now()])
+                found = cursor.fetchone()
         if found is None:
             self._session_key = None
             return {}

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import IO, Any
 
-from django.utils.http import parse_header_parameters
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 
-from codservice.wire import MAX_BODY, PayloadTooLarge, dump_json, load_json
+from codservice.wire import MAX_BODY, PayloadTooLarge, dump_json, load_json, media_type
 
 
 class StrictJSONParser(BaseParser):
@@ -42,8 +41,8 @@ class AlwaysJSON(BaseContentNegotiation):
     """The API speaks JSON whatever `Accept` says; a refusal over a header would help nobody."""
 
     def select_parser(self, request, parsers):
-        media_type, parameters = parse_header_parameters(request.content_type or "")
-        if media_type != StrictJSONParser.media_type:
+        sent, parameters = media_type(request.content_type or "")
+        if sent != StrictJSONParser.media_type:
             return None
         return parsers[0] if parameters.get("charset", "utf-8").lower() in ("utf-8", "utf8") else None
 

@@ -2,6 +2,7 @@
 
 import logging
 
+from django.contrib.auth.models import AnonymousUser
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -65,6 +66,10 @@ def _answer(
             "search_url": f"/docs/{library.FOLDERS[language]}search",
             "max_query": searching.MAX_QUERY,
         }
+        try:
+            request.user.is_authenticated  # noqa: B018 - reads the session
+        except (OperationalError, InterfaceError):
+            request.user = AnonymousUser()
         response = render(request, template, context, status=status)
     response.headers["Content-Language"] = language
     patch_cache_control(response, private=True, no_cache=True)

@@ -1,10 +1,11 @@
 """Where a merchant's person is signed in, and the end of their sessions; and their one-time codes."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from django.contrib.sessions.models import Session
 from django.core.management import call_command
+from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 from django_otp.oath import totp
@@ -27,6 +28,29 @@ def sign_in(username: str, agent: str = FIREFOX, address: str = "203.0.113.9", *
 
 def is_in(client: Client) -> bool:
     return client.get(PAGE).status_code == 200
+
+
+@pytest.mark.parametrize("page", ["/account/", LOGIN, "/docs/", "/api/docs"])
+@pytest.mark.parametrize("key", [r'"\000aaaaaaaa"', r'"\303\251aaaaaaaa"', "a" * 31, "A" * 32, "'; DROP TABLE x"])
+def test_a_cookie_that_holds_anything_is_a_strangers(client: Client, db: None, page: str, key: str) -> None:
+    answer = client.get(page, headers={"Cookie": f"sessionid={key}"})
+    assert answer.status_code == (302 if page == "/account/" else 200)
+
+
+def test_a_session_that_cannot_be_read_is_tried_once_and_the_answer_is_whole(alice: Account, caplog: Any) -> None:
+    tried, client = [], sign_in(alice.holder.username)
+    client.raise_request_exception = False
+
+    def away(*call: Any) -> NoReturn:
+        tried.append(call)
+        raise OperationalError("away")
+
+    with connection.execute_wrapper(away):
+        answer = client.get("/account/")
+        assert (answer.status_code, answer.headers["Retry-After"], len(tried)) == (503, "1", 1)
+        assert {"X-Request-Id", "Content-Security-Policy", "X-Frame-Options"} <= set(answer.headers)
+        assert [record.status for record in caplog.records if record.name == "codservice.access"][-1] == 503
+        assert (client.get("/docs/orders").status_code, len(tried)) == (200, 2)
 
 
 def test_sessions_are_listed_with_device_and_address(alice: Account) -> None:

@@ -66,6 +66,14 @@ def test_the_query_is_utf8_whatever_charset_the_body_names(service, key, charset
     )
 
 
+@pytest.mark.parametrize("parameter", ["a*=bogus''%20", "charset*=idna''%ff", "x*=undefined''%20"])
+def test_a_content_type_that_cannot_be_read_is_none(service, key, parameter):
+    headers = {"Content-Type": f"application/json; {parameter}"}
+    assert service.send("GET", "/healthz", headers=headers).status == 200
+    assert service.send("GET", ORDERS, headers=headers, key=key).status == 200
+    assert service.send("POST", ORDERS, BODY, headers, key=key).json()["error"] == "unsupported_media_type"
+
+
 @pytest.mark.parametrize(
     "path",
     [
