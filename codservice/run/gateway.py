@@ -204,12 +204,14 @@ class Gateway:
             for _ in range(SERVER_SLICES):
                 if not gone.done():
                     patience = await _send_slice(b"", patience, send)
-        except TimeoutError:
-            logger.warning("a long answer was not read")
+        except Exception as error:
+            if isinstance(error, TimeoutError):
+                logger.warning("a long answer was not read")
+            else:
+                logger.exception("the application failed amid its answer")
+            # Ended as it should be it would seem whole, and nobody would miss the rest of a table.
             address, port = scope["client"]
             drop_connection((address, int(port)))
-        except Exception:
-            logger.exception("the application failed amid its answer")
         finally:
             self._streams[holder] -= 1
             if not self._streams[holder]:

@@ -1,5 +1,6 @@
 """Requests as clients really send them, through the web processes."""
 
+import http.client
 import json
 import os
 import signal
@@ -280,13 +281,19 @@ def test_streamed_answer_is_complete(port):
     assert received >= 8 << 20
 
 
-def test_streamed_answer_that_fails_on_the_way_ends(port):
+def test_streamed_answer_that_fails_on_the_way_ends_and_is_seen_not_to_be_whole(port):
     with connect(port) as connection:
         connection.sendall(b"GET /broken HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        received = 0
+        received, last = 0, b""
         while piece := connection.recv(1 << 20):
-            received += piece.count(b"x")
+            received, last = received + piece.count(b"x"), (last + piece)[-5:]
     assert 1 << 20 <= received <= 2 << 20
+    assert last != b"0\r\n\r\n"
+    with (
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/broken", timeout=PATIENCE) as got,
+        pytest.raises(http.client.IncompleteRead),
+    ):
+        got.read()
 
 
 def test_answer_that_fails_before_anything_is_sent_is_an_error(port):
