@@ -118,12 +118,14 @@ try:
         raise EnvError("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
     EMAIL_BACKEND = _email["EMAIL_BACKEND"]
     EMAIL_HOST = _email["EMAIL_HOST"]
-    EMAIL_PORT = _email["EMAIL_PORT"]
+    EMAIL_PORT = _email["EMAIL_PORT"] or 465  # of smtps://, where none is named
     EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
     EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
     EMAIL_TIMEOUT = 10  # seconds that a silent mail server may hold a worker's thread
-    EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
-    EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
+    # At 465 TLS begins at once, elsewhere when both sides have said so (RFC 8314).
+    _is_encrypted = _email.get("EMAIL_USE_TLS", False)
+    EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False) or (_is_encrypted and EMAIL_PORT == 465)
+    EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
 
     # --- Logs, metrics, and where errors and traces go --------------------------------------------------------
@@ -350,6 +352,9 @@ SILENCED_SYSTEM_CHECKS = [
 
 # --- Celery: wake-ups by Redis, and the clock -----------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
+if CELERY_BROKER_URL.startswith("rediss:") and "ssl_cert_reqs=" not in CELERY_BROKER_URL:
+    # Left to itself Celery takes any certificate there; the other clients of Redis do not.
+    CELERY_BROKER_URL += ("&" if "?" in CELERY_BROKER_URL else "?") + "ssl_cert_reqs=required"
 # However long Redis is away or answers with errors, workers and beat wait for it.
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None

@@ -83,6 +83,53 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
     assert len(result.stderr.strip().splitlines()) <= 2
 
 
+def shown(expression, **env):
+    """What an expression about the settings gives where these variables are set."""
+    show = f"from django.conf import settings; print(({expression}))"
+    result = manage("shell", "--no-imports", "-c", show, env=env)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("url", "port", "begins_with_tls", "asks_for_tls"),
+    [
+        ("smtp://relay", 25, False, False),
+        ("smtp://user:p%40ss@relay:2525", 2525, False, False),
+        ("submission://user:password@host", 587, False, True),
+        ("submission://user:password@host:587", 587, False, True),
+        ("submission://user:password@host:465", 465, True, False),
+        ("smtps://user:password@host", 465, True, False),
+        ("smtps://user:password@host:465", 465, True, False),
+        ("smtps://user:password@host:587", 587, False, True),
+    ],
+)
+def test_mail_is_sent_as_its_address_says(url, port, begins_with_tls, asks_for_tls):
+    given = shown("settings.EMAIL_PORT, settings.EMAIL_USE_SSL, settings.EMAIL_USE_TLS", EMAIL_URL=url)
+    assert given == str((port, begins_with_tls, asks_for_tls))
+
+
+def test_every_address_of_mail_in_the_docs_is_one():
+    texts = [path.read_text() for path in (settings.BASE_DIR / "docs").rglob("*") if path.suffix in (".md", ".yaml")]
+    named = {url for text in texts for url in re.findall(r"\b(?:smtps?|submission)[a-z+]*://[^\s`]+\d", text)}
+    assert len(named) >= 3
+    for url in named:
+        assert shown("settings.EMAIL_HOST", EMAIL_URL=url.replace("…", "host"))
+
+
+@pytest.mark.parametrize(
+    ("url", "checked"),
+    [
+        ("rediss://:password@redis:6380/0", "CERT_REQUIRED"),
+        ("rediss://:password@redis:6380/0?ssl_ca_certs=/etc/ca.pem", "CERT_REQUIRED"),
+        ("rediss://:password@redis:6380/0?ssl_cert_reqs=none", "CERT_NONE"),
+    ],
+)
+def test_celery_checks_the_certificate_of_redis(url, checked):
+    app = "__import__('codservice.celery', fromlist=['app']).app"
+    assert shown(f"{app}.connection_for_write().ssl['ssl_cert_reqs'].name", REDIS_URL=url) == checked
+
+
 def test_in_development_all_that_may_be_switched_on(tmp_path):
     secrets(tmp_path)
     free = {"DATA_DIR": str(tmp_path), "DEBUG": "true", "WEBHOOK_ALLOW_PRIVATE": "true", "ALLOWED_HOSTS": "*"}
