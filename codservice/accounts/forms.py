@@ -18,7 +18,7 @@ from codservice.accounts import known_browsers, one_time_codes, security_log
 from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.security_log import Action
-from codservice.accounts.tasks import send_password_link
+from codservice.accounts.tasks import have_mailed, send_password_link
 from codservice.form_fields import Words
 
 # Tries to sign in: of one person from one address since they last signed in; of one person from anywhere in browsers in
@@ -195,11 +195,7 @@ class PasswordForgottenForm(forms.Form):
         email = self.cleaned_data["email"]
         if ratelimit.limited_for(request, "password-mail", email.casefold(), MAIL_RATE):
             return  # they have mails enough; to say so would tell that somebody asked before
-        send_password_link.apply_async(
-            [email],
-            {"host": request.get_host(), "language": get_language()},
-            expires=60 * 60,
-        )
+        have_mailed(send_password_link, [email], {"host": request.get_host(), "language": get_language()})
 
 
 class ApiKeyForm(forms.Form):

@@ -1,7 +1,10 @@
+"""Mails that somebody has just asked for, and how a worker is asked for them."""
+
 import logging
+from typing import Any
 from uuid import UUID
 
-from celery import shared_task
+from celery import Task, shared_task
 from django.conf import settings
 from django.contrib.auth.forms import PasswordResetForm
 from django.core.mail import send_mail
@@ -9,12 +12,25 @@ from django.db.models.functions import Now
 from django.http.request import split_domain_port, validate_host
 from django.urls import reverse
 from django.utils import translation
+from kombu.exceptions import OperationalError
 
-from codservice import mails
+from codservice import mails, ratelimit
 from codservice.accounts import team
 from codservice.accounts.models import Invitation
 
 logger = logging.getLogger(__name__)
+
+EXPIRES = 60 * 60  # seconds, after which a mail that no worker has sent is none any more
+
+
+def have_mailed(task: Task, arguments: list[Any], options: dict[str, Any]) -> None:
+    """Have a worker do one of the tasks below. Raises kombu's OperationalError when the broker is away.
+
+    For a Redis that hangs whoever asks would wait, with a thread; the limits, which were asked before, know that it does.
+    """
+    if ratelimit.counter.is_paused:
+        raise OperationalError("Redis does not answer")
+    task.apply_async(arguments, options, expires=EXPIRES)
 
 
 @shared_task

@@ -29,7 +29,7 @@ from codservice.accounts import known_browsers, merchants, team
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.forms import TooManyTries
 from codservice.accounts.models import Account, Invitation, Membership, User
-from codservice.accounts.tasks import send_invitation
+from codservice.accounts.tasks import have_mailed, send_invitation
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.form_fields import Words
@@ -115,7 +115,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> 
     """
     if not ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE):
         try:
-            send_invitation.apply_async([str(renew().id)], {"host": request.get_host()}, expires=60 * 60)
+            have_mailed(send_invitation, [str(renew().id)], {"host": request.get_host()})
         except OperationalError as error:  # the broker is away
             logger.warning("no invitation could be sent: %s", error)
             text = _("No mail can be sent just now. Send the invitation again in a few minutes.")

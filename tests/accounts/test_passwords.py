@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -179,6 +180,18 @@ def test_without_a_broker_it_says_that_no_mail_can_be_sent(db: None, monkeypatch
     answer = ask("nobody@example.com")
     assert answer.status_code == 503
     assert "No mail can be sent just now" in answer.content.decode()
+
+
+def test_a_redis_that_hangs_is_not_asked_to_take_a_mail(
+    db: None, limits_by: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds a thread of web for seconds, and anybody may ask."""
+    sent: list[Any] = []
+    monkeypatch.setattr(send_password_link, "apply_async", lambda *call, **options: sent.append(call))
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as hung:
+        limits_by(f"redis://127.0.0.1:{hung.getsockname()[1]}/0")
+        answer = ask("nobody@example.com")
+    assert (answer.status_code, sent) == (503, [])
 
 
 ASK = (
