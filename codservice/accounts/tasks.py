@@ -26,7 +26,7 @@ EXPIRES = 60 * 60  # seconds, after which a mail that no worker has sent is none
 def have_mailed(task: Task, arguments: list[Any], options: dict[str, Any]) -> None:
     """Have a worker do one of the tasks below. Raises kombu's OperationalError when the broker is away.
 
-    For a Redis that hangs whoever asks would wait, with a thread; the limits, which were asked before, know that it does.
+    For a Redis that hangs whoever asks would wait, with a thread; the limits, which were asked before, know it.
     """
     if ratelimit.counter.is_paused:
         raise OperationalError("Redis does not answer")

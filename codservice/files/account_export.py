@@ -3,19 +3,20 @@
 Written while it is read, in constant memory however much it is, and without a transaction or cursor that waits for a
 slow client: each page of rows is a statement of its own, along an index. A row is as it is when its page is read.
 What opens a door is not in it: keys and signing secrets are kept as digests or encrypted, in binary columns, which are
-left out; of people only PEOPLE is given.
+left out; of people only PEOPLE is given, and of who works here nothing.
 """
 
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django.db.models import BinaryField, Model, Q, QuerySet
 
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
+from codservice.accounts.security_log import By
 from codservice.files.tables import BOM, SafeWriter
 from codservice.long_lists import is_beyond
 
@@ -26,7 +27,8 @@ PEOPLE = ("username", "email", "first_name", "last_name", "date_joined", "last_l
 class Table(NamedTuple):
     """Whose rows are the account's by `link`; with `below` those of the rows of another table.
 
-    `key` orders the rows of one account, or of one row above, along an index. Without `columns` all are given.
+    `key` orders the rows of one account, or of one row above, along an index. Without `columns` all are given; `cover`
+    takes out of a row what is not for the account.
     """
 
     model: type[Model]
@@ -35,6 +37,12 @@ class Table(NamedTuple):
     below: str = ""
     where: Q = Q()
     columns: tuple[str, ...] = ()
+    cover: Callable[[dict[str, Any]], None] = lambda row: None
+
+
+def _cover_staff(row: dict[str, Any]) -> None:
+    if row["by"] in (By.STAFF, By.COMMAND):
+        row |= {"actor": "", "actor_id": None, "address": ""}
 
 
 # File → table, in their order in the ZIP. Rooms add theirs when they are ready.
@@ -42,7 +50,7 @@ TABLES = {
     "account": Table(Account, ("id",), link="id"),
     "people": Table(User, ("id",), columns=PEOPLE),
     "api_keys": Table(ApiKey, ("id",)),
-    "security_log": Table(SecurityEntry, ("created_at", "id")),
+    "security_log": Table(SecurityEntry, ("created_at", "id"), cover=_cover_staff),
 }
 
 
@@ -94,6 +102,7 @@ def _csv(account: Account, table: Table) -> Iterator[bytes]:
     writer.write(names)
     for rows in _pages(account, table):
         for row in rows:
+            table.cover(row)
             writer.write([_shown(row[name]) for name in names])
         yield piece.getvalue().encode()
         piece.seek(0)

@@ -6,6 +6,7 @@ import json
 import zipfile
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.apps import apps
@@ -14,6 +15,7 @@ from django.test import Client
 from django.utils import timezone
 
 from codservice.accounts.models import Account, ApiKey, SecurityEntry
+from codservice.accounts.security_log import Action, By
 from codservice.files import account_export
 from codservice.files.account_export import TABLES
 from codservice.uploads.models import Upload
@@ -107,6 +109,26 @@ def test_no_secret_is_in_it(alice: Account) -> None:
     for name in TABLES:
         found = set(account_export.columns(TABLES[name])) & {"password", "secret", "previous_secret", "key"}
         assert found == set(), name
+
+
+def test_of_who_works_here_it_has_neither_name_nor_address(alice: Account) -> None:
+    entry = {"account": alice, "action": Action.KEY_REVOKED, "outcome": "done", "target": "Shop"}
+    for by, actor, address in [
+        (By.STAFF, "op-karim", "198.51.100.1"),
+        (By.COMMAND, "manage.py revoke_api_key", ""),
+        (By.PERSON, "alice-herself", "198.51.100.2"),
+        (By.KEY, "Shop's key", "198.51.100.3"),
+    ]:
+        SecurityEntry.objects.create(**entry, by=by, actor=actor, actor_id=uuid4(), address=address)
+    with zipfile.ZipFile(io.BytesIO(b"".join(account_export.stream(alice)))) as archive:
+        rows = list(csv.DictReader(archive.read("security_log.csv").decode("utf-8-sig").splitlines()))
+    told = {row["by"]: (row["actor"], bool(row["actor_id"]), row["address"]) for row in rows if row["target"] == "Shop"}
+    assert told == {
+        "staff": ("", False, ""),
+        "command": ("", False, ""),
+        "person": ("alice-herself", True, "198.51.100.2"),
+        "key": ("Shop's key", True, "198.51.100.3"),
+    }
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 1000])
