@@ -1,4 +1,10 @@
-"""The web processes: `python -m codservice.run.web`. Settings: HOST, PORT, WEB_WORKERS, WEB_THREADS."""
+"""The web processes: `python -m codservice.run.web`. Settings: HOST, PORT, WEB_WORKERS, WEB_THREADS.
+
+How they stop, in time: the process above them is told to, and tells each of them by SIGUSR1 (`Server.shutdown`). From
+then on a web process answers nobody who asks for a connection, and takes leave of each client that it has (`leave`).
+LAST_SECONDS later an alarm lets the signals through that it has held back so far, whoever sent them, and granian
+finishes the requests in flight, for STOP_SECONDS at most.
+"""
 
 import gc
 import importlib
