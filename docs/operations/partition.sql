@@ -28,14 +28,15 @@ CREATE TABLE webhooks_delivery (LIKE webhooks_delivery_first INCLUDING CONSTRAIN
 ALTER TABLE webhooks_delivery DROP CONSTRAINT delivery_before;
 ALTER TABLE webhooks_delivery ATTACH PARTITION webhooks_delivery_first FOR VALUES FROM (MINVALUE) TO (:'from_id');
 ALTER TABLE webhooks_delivery_first DROP CONSTRAINT delivery_before;
--- Each of these takes over the index or key of the first part.
+-- Each of these takes over the index or key of the first part, which says the same in the same order; else it would be
+-- built anew, while all wait.
 ALTER TABLE webhooks_delivery ADD PRIMARY KEY (id);
 ALTER TABLE webhooks_delivery ADD FOREIGN KEY (event_id) REFERENCES webhooks_event DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE webhooks_delivery ADD FOREIGN KEY (webhook_id) REFERENCES webhooks_webhook DEFERRABLE INITIALLY DEFERRED;
-CREATE INDEX ON webhooks_delivery (webhook_id, next_attempt_at) WHERE status = 'pending' AND attempt_count = 0;
-CREATE INDEX ON webhooks_delivery (webhook_id, next_attempt_at) WHERE status = 'pending' AND attempt_count > 0;
+CREATE INDEX ON webhooks_delivery (webhook_id, next_attempt_at) WHERE attempt_count = 0 AND status = 'pending';
+CREATE INDEX ON webhooks_delivery (webhook_id, next_attempt_at) WHERE attempt_count > 0 AND status = 'pending';
 CREATE INDEX ON webhooks_delivery (webhook_id, created_at DESC, id DESC);
-CREATE INDEX ON webhooks_delivery (event_id, webhook_id);
+CREATE INDEX ON webhooks_delivery (webhook_id, created_at DESC, id DESC) WHERE status = 'failed';
 
 ALTER TABLE webhooks_attempt RENAME TO webhooks_attempt_first;
 ALTER TABLE webhooks_attempt_first ALTER id DROP IDENTITY;

@@ -1,12 +1,14 @@
 """docs/operations/partition.sql divides deliveries and attempts by time, and deliveries go on as before."""
 
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -75,8 +77,18 @@ def manage(url: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def indexes(connection: psycopg.Connection[Any], table: str) -> list[str]:
+    """What each of the table's indexes holds, without its name."""
+    found = connection.execute("SELECT indexdef FROM pg_indexes WHERE tablename = %s", [table]).fetchall()
+    return sorted(re.sub(r"INDEX \S+ ON \S+ ", "INDEX ", definition) for (definition,) in found)
+
+
 def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
     manage(url, "migrate", "-v0")
+    with psycopg.connect(url) as connection:
+        whole = {table: indexes(connection, f"webhooks_{table}") for table in ("delivery", "attempt")}
+    by_id = "CREATE UNIQUE INDEX USING btree (id)"  # of attempts: a key of parts has what they are divided by
+    whole["attempt"] = sorted({*whole["attempt"], "CREATE UNIQUE INDEX USING btree (delivery_id, id)"} - {by_id})
     manage(url, "shell", "-v0", "-c", DELIVER)
     begins = datetime.now(UTC) + timedelta(seconds=3)
     variables = [f"--set=from={begins.isoformat()}", f"--set=until={(begins + timedelta(days=28)).isoformat()}"]
@@ -95,5 +107,7 @@ def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
                 for name in ("first", part, "later")
             ]
             assert counts == [(rows,), (rows,), (0,)]
+            for name in ("first", part, "later"):
+                assert indexes(connection, f"webhooks_{table}_{name}") == whole[table], name
     manage(url, "prune", "--older-than", "1")
     manage(url, "makemigrations", "--check", "--dry-run")
