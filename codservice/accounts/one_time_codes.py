@@ -1,4 +1,4 @@
-"""One-time codes (RFC 6238) that people who work here may ask for beside their password.
+"""One-time codes (RFC 6238) that whoever signs in, here or for a merchant, may ask for beside their password.
 
 django-otp checks the codes: none is taken twice, and wrong ones make the next wait longer each time. Whoever turns them
 on or off is signed out everywhere else, so that no session is older than the choice.
