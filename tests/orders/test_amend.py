@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from agents.desk import claims, customer, decisions
 from codservice.accounts import authentication
 from codservice.accounts.actor import Actor, Role
-from orders import editing, lifecycle
+from orders import editing, lifecycle, serializers
 from orders.models import Order, OrderEdit, OrderItem
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from tests.harness.background import at_once
@@ -101,6 +101,31 @@ def test_everything_that_may_be_changed_is_and_is_written_down(alice, api, order
     assert written["items.1"] == ("1 × Foulard, 500.00", "")
     assert not any(name.endswith("e164") for name in written)
     assert {edit["actor"] for edit in body["edits"]} == {"API key Test"}
+
+
+CHANGES = {
+    "customer_name": "Nadia Haddad",
+    "customer_phone": "0661 11 22 33",
+    "customer_phone_2": "021 55 66 77",
+    "customer_address": "5 rue des Oliviers",
+    "customer_wilaya": "Oran",
+    "customer_commune": "Bab El Oued",
+    "delivery_type": "desk",
+    "notes": "Appeler après 17 h",
+    "shipping_fee": 250,
+    "total_amount": 7750,
+    "items": [{"product_name": "Sac", "quantity": 1, "unit_price": 100}],
+}
+
+
+@pytest.mark.parametrize("field", serializers.OrderChanges().get_fields())
+def test_each_field_is_taken(api, order, field):
+    beside = {"customer_commune": None} if field == "customer_wilaya" else {}
+
+    answer = patch(api, order, **{field: CHANGES[field]}, **beside)
+
+    assert answer.status_code == 200, answer.content
+    assert field in {name.partition(".")[0] for name in edits(order)}
 
 
 @pytest.mark.parametrize(
