@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from django.core.management import get_commands
 from django.db import connection
+from django.utils.translation import override
 
+from codservice.accounts.forms import SCOPE_WORDS
 from codservice.api import schema
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,6 +75,14 @@ def test_every_error_has_its_row(page: str) -> None:
     outside_of_operations = {("405", "method_not_allowed"), ("400", "bad_request"), ("403", "https_required")}
     outside_of_operations |= {("408", "request_timeout"), ("414", "uri_too_long"), ("431", "headers_too_large")}
     assert said == described | of_few | outside_of_operations
+
+
+@pytest.mark.parametrize(("page", "language"), [("docs/authentication.md", "en"), ("docs/fr/authentication.md", "fr")])
+def test_the_table_of_scopes_says_what_the_page_of_keys_says(page: str, language: str) -> None:
+    said = dict(re.findall(r"^\| `(\w+:\w+)` \| (.+) \|$", (ROOT / page).read_text(), re.M))
+
+    with override(language):
+        assert said == {scope: str(words) for scope, words in SCOPE_WORDS.items()}
 
 
 def test_the_settings_table_has_every_setting_and_no_other() -> None:

@@ -33,15 +33,15 @@ MAIL_RATE = "3/h"
 CODE_WIDGET = forms.TextInput(
     attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "dir": "ltr", "maxlength": 10}
 )
-SCOPE_WORDS = {
-    "orders:read": _("read orders"),
-    "orders:write": _("import and cancel orders"),
-    "inventory:read": _("read the stock"),
+SCOPE_WORDS = {  # as docs/authentication.md has them
+    "orders:read": _("list and read orders, read shipping fees"),
+    "orders:write": _("import, change and cancel orders, set shipping fees"),
+    "inventory:read": _("read the stock of all products"),
     "inventory:write": _("set stock"),
-    "products:read": _("read products"),
+    "products:read": _("list and read products"),
     "products:write": _("add and change products"),
-    "webhooks:read": _("read webhooks and their log"),
-    "webhooks:write": _("register and delete webhooks, resend"),
+    "webhooks:read": _("list webhooks and their deliveries"),
+    "webhooks:write": _("register, change, ping, recover and delete webhooks, rotate their secret, resend deliveries"),
     "events:read": _("read the feed of events"),
 }
 
