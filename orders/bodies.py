@@ -100,7 +100,8 @@ class OrderDetailBody(OrderBody):
     call_notes: list[CallNoteBody]
     status_history: list[StatusChangeBody]
     edits: Annotated[
-        list[OrderEditBody], Meta(description="What an agent changed before confirming, after asking the customer.")
+        list[OrderEditBody],
+        Meta(description="What was changed before confirming, by an agent who asked the customer or by the merchant."),
     ]
 
 

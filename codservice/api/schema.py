@@ -177,6 +177,18 @@ _IDS = {
 }
 
 
+_DECIDED = "`order_already_decided`: The order is not where this step begins."
+_GONE = "`order_not_cancellable`: The order has been shipped."
+# What a 422 of an operation may be besides: a rule of the room's said no.
+_REFUSALS = {
+    "orders_partial_update": "`order_not_editable`: The order is no longer pending, or has changed too often.",
+    "orders_cancel": _GONE,
+    "deliveries_resend": "`too_many_attempts`: The delivery has had 100 attempts.",
+    "test_orders_cancel": _GONE,
+    **{f"test_orders_{step}": _DECIDED for step in ("confirm", "call", "ship", "deliver", "return")},
+}
+
+
 def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """drf-spectacular's hook: the last touches on the whole description."""
     result.setdefault("servers", [{"url": "/"}])
@@ -188,6 +200,8 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
     result["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
     for operations in result["paths"].values():
         for operation in operations.values():
+            if refusal := _REFUSALS.get(operation["operationId"]):
+                operation["responses"]["422"]["description"] += f" {refusal}"
             for parameter in operation.get("parameters", ()):
                 if parameter["in"] == "path":
                     parameter["description"] = _IDS[operation["tags"][0]]

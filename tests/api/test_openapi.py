@@ -83,6 +83,23 @@ def test_every_operation_tells_of_the_gates_answers(description):
             assert "X-Request-Id" in response["headers"]
 
 
+def test_a_422_tells_of_the_refusals_that_are_the_operations_own(description):
+    own = {}
+    for operation in operations(description).values():
+        said = operation["responses"].get("422", {}).get("description", "")
+        if codes := set(re.findall(r"`(\w+)`: ", said)) - {"validation_failed"}:
+            own[operation["operationId"]] = codes
+
+    steps = ("confirm", "call", "ship", "deliver", "return")
+    assert own == {
+        "orders_partial_update": {"order_not_editable"},
+        "orders_cancel": {"order_not_cancellable"},
+        "deliveries_resend": {"too_many_attempts"},
+        "test_orders_cancel": {"order_not_cancellable"},
+        **{f"test_orders_{step}": {"order_already_decided"} for step in steps},
+    }
+
+
 class Checker:
     """Holds real answers against the description, and remembers which statuses were seen."""
 
