@@ -53,13 +53,15 @@ def in_all_languages(text: Any) -> list[str]:
 def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
     """For each heading the name of the column that it means, empty when it means none; no column twice.
 
-    A column's own name comes before what usually means it, and a heading on the left before one on the right.
+    A column's own name comes before what usually means it, and a heading on the left before one on the right. What
+    has a `#` is a number, and so no name: `Item #`.
     """
     names = {column.name for column in columns}
     found = [heading.strip().lower().replace(" ", "_") for heading in headings]
     found = [name if name in names and name not in found[:place] else "" for place, name in enumerate(found)]
     for place, heading in enumerate(headings):
         name = _known(columns).get(key(heading), "")
-        if not found[place] and name not in found:
+        is_no_name = "#" in heading and name.endswith("name")
+        if not found[place] and name not in found and not is_no_name:
             found[place] = name
     return found

@@ -39,7 +39,7 @@ LEASE = timedelta(seconds=30)
 READING_LEASE = timedelta(minutes=4)  # a spreadsheet is read by a process that may take two, and says nothing meanwhile
 MOST_TRIES = 20  # without getting on by a batch
 MAX_ROWS = 200_000
-MAX_COLUMNS = 60
+MAX_COLUMNS = 120  # Shopify's orders have about 80
 _BLOCK_BYTES = 128 << 10
 
 _stopping = threading.Event()
