@@ -30,6 +30,7 @@ PARTS = (
     (
         _("For merchants"),
         [
+            "without-a-developer",
             *("quick-start", "test-mode", "authentication", "orders", "products", "inventory", "webhooks", "events"),
             *("errors", "limits", "idempotency", "pagination", "regions", "programs", "clients", "changes"),
             "team",
