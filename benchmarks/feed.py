@@ -39,10 +39,10 @@ CROSS JOIN LATERAL (SELECT (n / {total}.0 - 1) * interval '29 days' AS shift) s
 JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS number FROM accounts_account WHERE name LIKE 'Other%') others
     ON others.number = n / 2 % {others};
 """
-WITHOUT = "ALTER TABLE webhooks_event ALTER position DROP DEFAULT; DROP INDEX event_feed;"
+WITHOUT = "ALTER TABLE webhooks_event ALTER position DROP DEFAULT; DROP INDEX event_in_feed;"
 WITH = """
 ALTER TABLE webhooks_event ALTER position SET DEFAULT webhooks_feed_position();
-CREATE INDEX event_feed ON webhooks_event (account_id, kind, position, id);
+CREATE INDEX event_in_feed ON webhooks_event (account_id, kind, position, created_at, id);
 """
 
 

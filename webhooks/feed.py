@@ -4,8 +4,8 @@ Ids are made before the commit, so that a reader who follows them passes by what
 `Event.position`, the youngest number of a transaction that was over when the event was written, or the writer's own
 (migration `feed_in_order`), and shows only what is below every transaction that is open in this database: nothing can
 come in between any more. A transaction that stays open delays what came after it, and loses nothing. Who changes a row
-after another has a place no lower, and where it is the same a later time. It goes kind by kind along one index: a page
-costs the same however many events there are.
+after another has a place no lower, and where it is the same a later time, by which the feed goes there. It goes kind by
+kind along one index: a page costs the same however many events there are.
 
 A cursor is a place in this order, signed for its account. Positions grow over restarts, restored backups and
 replicas that take over (migration `feed`), so a cursor of before goes on where it was.
@@ -46,7 +46,8 @@ class CursorExpired(Refused):
 
 
 class Cursor(NamedTuple):
-    """A place between two events; `at` is when the one before it was made, or when there was none after it."""
+    """A place between two events; `at` is when the one before it was made, or, after all of a position (_LAST_ID), when
+    there was none after it."""
 
     position: int
     event_id: UUID
@@ -99,17 +100,17 @@ WITH horizon AS MATERIALIZED (
         ORDER BY id DESC LIMIT 1
     ), -1) AS position
 ), page AS (
-    SELECT found.position, found.id FROM horizon, start, unnest(%(kinds)s::text[]) AS kinds(kind) CROSS JOIN LATERAL (
-        SELECT position, id FROM webhooks_event
-        WHERE account_id = %(account_id)s AND kind = kinds.kind
-          AND (position, id) > (start.position, %(event_id)s) AND position < horizon.position
-        ORDER BY position, id LIMIT %(limit)s
+    SELECT found.* FROM horizon, start, unnest(%(kinds)s::text[]) AS kinds(kind) CROSS JOIN LATERAL (
+        SELECT position, created_at, id FROM webhooks_event
+        WHERE account_id = %(account_id)s AND kind = kinds.kind AND position < horizon.position
+          AND (position, created_at, id) > (start.position, %(at)s::timestamptz, %(event_id)s)
+        ORDER BY position, created_at, id LIMIT %(limit)s
     ) AS found
-    ORDER BY found.position, found.id LIMIT %(limit)s
+    ORDER BY found.position, found.created_at, found.id LIMIT %(limit)s
 )
-SELECT horizon.position, horizon.future, now(), page.position, event.id, event.created_at, event.body
+SELECT horizon.position, horizon.future, now(), page.position, page.created_at, page.id, event.body
 FROM horizon LEFT JOIN (page JOIN webhooks_event event ON event.id = page.id) ON true
-ORDER BY page.position, event.id
+ORDER BY page.position, page.created_at, page.id
 """
 
 
@@ -118,6 +119,7 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
 
     Raises CursorExpired.
     """
+    event_id = after.event_id if after else _LAST_ID
     with connection.cursor() as cursor:
         cursor.execute(
             _PAGE,
@@ -125,7 +127,8 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
                 "account_id": account_id,
                 "kinds": list(kinds or Event.Kind.values),
                 "position": after and after.position,
-                "event_id": after.event_id if after else _LAST_ID,
+                "at": after.at if after and event_id != _LAST_ID else "infinity",
+                "event_id": event_id,
                 "shown": SHOWN,
                 "limit": limit + 1,
             },
@@ -136,12 +139,11 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
     if after is not None and (after.at < at - EXPIRES or after.position >= future):
         raise CursorExpired
     found = [row[3:] for row in rows if row[3] is not None]
-    in_order = sorted(found[:limit], key=lambda row: (row[0], row[2], row[1]))  # of one place, by their time
-    events = [FeedEvent(id_, body) for _, id_, _, body in in_order]
+    events = [FeedEvent(id_, body) for _, _, id_, body in found[:limit]]
     if len(found) <= limit:
         end = Cursor(horizon - 1, _LAST_ID, at)
         return Page(events, max(end, after._replace(at=at)) if after else end, has_more=False)
-    position, id_, created_at, _ = found[limit - 1]
+    position, created_at, id_, _ = found[limit - 1]
     return Page(events, Cursor(position, id_, created_at), has_more=True)
 
 

@@ -83,7 +83,7 @@ class Event(models.Model):
     position = models.BigIntegerField(
         null=True,
         db_default=Func(function="webhooks_feed_position"),
-        help_text="In the feed, before its id; none for test deliveries.",
+        help_text="In the feed, before its time and id; none for test deliveries.",
     )
 
     class Meta:
@@ -91,7 +91,7 @@ class Event(models.Model):
         verbose_name_plural = _("events")
         indexes = [
             # The feed, kind by kind, and what a recovery goes through.
-            models.Index(fields=["account", "kind", "position", "id"], name="event_feed"),
+            models.Index(fields=["account", "kind", "position", "created_at", "id"], name="event_in_feed"),
         ]
 
     def __str__(self) -> str:

@@ -15,15 +15,17 @@ from webhooks.models import Event
 _PAGE = 5000  # events that a statement looks at
 _ORDER_KINDS = [kind for kind in Event.Kind.values if kind.startswith("order.")]
 
-# Along the index `event_feed`, kind by kind.
+# Along the index `event_in_feed`, kind by kind.
 _FIND = """
 WITH page AS (
-    SELECT position, id, body FROM webhooks_event
-    WHERE account_id = %(account_id)s AND kind = %(kind)s AND (position, id) > (%(position)s, %(id)s)
-    ORDER BY position, id LIMIT %(page)s
+    SELECT position, created_at, id, body FROM webhooks_event
+    WHERE account_id = %(account_id)s AND kind = %(kind)s
+      AND (position, created_at, id) > (%(position)s, %(at)s::timestamptz, %(id)s)
+    ORDER BY position, created_at, id LIMIT %(page)s
 )
-SELECT ARRAY(SELECT id FROM page WHERE body::json #>> '{data,id}' = ANY(%(orders)s)), count(*) OVER (), position, id
-FROM page ORDER BY position DESC, id DESC LIMIT 1
+SELECT ARRAY(SELECT id FROM page WHERE body::json #>> '{data,id}' = ANY(%(orders)s)), count(*) OVER (),
+    position, created_at, id
+FROM page ORDER BY position DESC, created_at DESC, id DESC LIMIT 1
 """
 _OVERWRITE = """
 WITH changed AS MATERIALIZED (
@@ -53,11 +55,11 @@ def events_of(account_id: UUID, orders: Collection[UUID], *, since: int = -1) ->
         cursor.execute("SELECT webhooks_feed_horizon()")
         horizon = cursor.fetchone()[0]
         for kind in _ORDER_KINDS:
-            position, id_, size = since - 1, UUID(int=(1 << 128) - 1), _PAGE
+            place, size = (since, "-infinity", UUID(int=0)), _PAGE
             while size == _PAGE:
-                place = {"kind": kind, "position": position, "id": id_, "page": _PAGE}
-                cursor.execute(_FIND, {"account_id": account_id, "orders": ids, **place})
-                events, size, position, id_ = cursor.fetchone() or ([], 0, position, id_)
+                after = dict(zip(("position", "at", "id"), place, strict=True))
+                cursor.execute(_FIND, {"account_id": account_id, "kind": kind, "orders": ids, "page": _PAGE, **after})
+                events, size, *place = cursor.fetchone() or ([], 0, *place)
                 found += events
     return Found(found, horizon)
 

@@ -55,10 +55,12 @@ WITH recovery AS MATERIALIZED (
 SELECT (SELECT count(*) FROM recovery), (SELECT count(*) FROM webhook)
 """
 
-# Deliveries get their turn in the order of their events.
+# Deliveries get their turn in the order of their events. The row of the one that was looked at last says when it was
+# made; at first there is none, and what follows the position is next.
 _STEP = f"""
 WITH recovery AS MATERIALIZED (
-    SELECT r.*, least(r.stop_at, webhooks_feed_horizon()) AS bound
+    SELECT r.*, least(r.stop_at, webhooks_feed_horizon()) AS bound,
+        coalesce((SELECT created_at FROM webhooks_event WHERE id = r.event_id), 'infinity') AS event_at
     FROM webhooks_recovery r WHERE r.id = %(id)s
 ), page AS MATERIALIZED (
     SELECT found.id, found.position, found.created_at
@@ -66,14 +68,16 @@ WITH recovery AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT id, position, created_at FROM webhooks_event
         WHERE account_id = recovery.account_id AND kind = kinds.kind
-          AND (position, id) > (recovery.position, recovery.event_id) AND position < recovery.bound
-        ORDER BY position, id LIMIT %(batch)s
+          AND (position, created_at, id) > (recovery.position, recovery.event_at, recovery.event_id)
+          AND position < recovery.bound
+        ORDER BY position, created_at, id LIMIT %(batch)s
     ) AS found
-    ORDER BY found.position, found.id LIMIT %(batch)s
+    ORDER BY found.position, found.created_at, found.id LIMIT %(batch)s
 ), event AS MATERIALIZED (
     SELECT page.id, page.created_at, recovery.webhook_id, recovery.account_id,
-        clock_timestamp() + row_number() OVER (ORDER BY page.position, page.id) * interval '1 microsecond' AS turn
+        clock_timestamp() + row_number() OVER in_order * interval '1 microsecond' AS turn
     FROM page CROSS JOIN recovery WHERE page.created_at >= recovery.since AND page.created_at < recovery.until
+    WINDOW in_order AS (ORDER BY page.position, page.created_at, page.id)
 ), known AS MATERIALIZED (
     SELECT d.id, d.event_id, d.status, d.attempt_count FROM webhooks_delivery d
     WHERE d.event_id = ANY(ARRAY(SELECT id FROM event)) AND d.webhook_id = (SELECT webhook_id FROM recovery)
@@ -93,7 +97,8 @@ WITH recovery AS MATERIALIZED (
     RETURNING 1
 ), moved AS (
     UPDATE webhooks_recovery r SET position = last.position, event_id = last.id
-    FROM (SELECT position, id FROM page ORDER BY position DESC, id DESC LIMIT 1) AS last WHERE r.id = %(id)s
+    FROM (SELECT position, id FROM page ORDER BY position DESC, created_at DESC, id DESC LIMIT 1) AS last
+    WHERE r.id = %(id)s
 )
 SELECT (SELECT count(*) FROM again) + (SELECT count(*) FROM missed), (SELECT count(*) FROM page),
     (SELECT bound >= stop_at FROM recovery)

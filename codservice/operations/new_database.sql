@@ -1175,7 +1175,7 @@ CREATE INDEX django_admin_log_user_id_c564eba6 ON public.django_admin_log USING 
 CREATE INDEX django_session_expire_date_a5c62663 ON public.django_session USING btree (expire_date);
 CREATE INDEX django_session_session_key_c0390e0f_like ON public.django_session USING btree (session_key varchar_pattern_ops);
 CREATE INDEX erasure_list ON public.orders_erasure USING btree (account_id, created_at DESC, id DESC);
-CREATE INDEX event_feed ON public.webhooks_event USING btree (account_id, kind, "position", id);
+CREATE INDEX event_in_feed ON public.webhooks_event USING btree (account_id, kind, "position", created_at, id);
 CREATE INDEX idempotency_created_at ON public.api_idempotencyrecord USING btree (created_at);
 CREATE UNIQUE INDEX one_entry_per_refused_login ON public.accounts_securityentry USING btree (hour, target, address) WHERE (hour IS NOT NULL);
 CREATE UNIQUE INDEX one_order_per_external_id ON public.orders_order USING btree (account_id, external_id) WHERE (external_id IS NOT NULL);
@@ -1417,4 +1417,5 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('webhooks', '0008_mend_webhooks', now()),
 ('webhooks', '0009_feed_horizon', now()),
 ('webhooks', '0010_words', now()),
-('webhooks', '0011_feed_in_order', now());
+('webhooks', '0011_feed_in_order', now()),
+('webhooks', '0012_feed_in_time', now());
