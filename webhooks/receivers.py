@@ -20,6 +20,7 @@ from webhooks.names import absolute
 
 MAX_LENGTH = 2048  # characters, as sent and as stored
 LOOKUP_SECONDS = 1.0  # what a registration waits for a name's addresses
+_WAITS = threading.Lock()  # one at a time in this process: it holds one of the few threads for all accounts
 _LOOKUPS = threading.BoundedSemaphore(8)  # at once in this process; a slow resolver shall not collect threads
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -84,16 +85,22 @@ def _check_host(url: ada_url.URL) -> None:
 
 
 def _look_up(name: str) -> list[str]:
-    """The addresses that `name` has; none when it has none or the resolver does not answer in time."""
-    if not _LOOKUPS.acquire(blocking=False):
+    """The addresses that `name` has; none when it has none, the resolver does not answer in time, or somebody else
+    waits for it.
+    """
+    if not _WAITS.acquire(blocking=False):
         return []
-    future: Future[list[str]] = Future()
-    # A daemon: a resolver that never answers holds up neither the request nor the end of the process.
-    threading.Thread(target=_resolve, args=(name, future), daemon=True).start()
     try:
+        if not _LOOKUPS.acquire(blocking=False):
+            return []
+        future: Future[list[str]] = Future()
+        # A daemon: a resolver that never answers holds up neither the request nor the end of the process.
+        threading.Thread(target=_resolve, args=(name, future), daemon=True).start()
         return future.result(LOOKUP_SECONDS)
     except LookupTimeout:
         return []
+    finally:
+        _WAITS.release()
 
 
 def _resolve(name: str, future: "Future[list[str]]") -> None:

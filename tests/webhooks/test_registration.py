@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.harness.background import eventually
+from tests.harness.background import Background, eventually
 from webhooks import receivers
 from webhooks.names import Names
 
@@ -178,12 +178,32 @@ def test_a_resolver_that_hangs_holds_nothing_up(names):
     started = time.monotonic()
 
     try:
-        for _ in range(12):  # more than there are threads for it
-            threading.Thread(target=receivers.normalise, args=("https://slow.example/",), daemon=True).start()
+        others = [Background(lambda: receivers.normalise("https://slow.example/")) for _ in range(12)]
         assert receivers.normalise("https://slow.example/") == "https://slow.example/"
         assert time.monotonic() - started < receivers.LOOKUP_SECONDS + 0.5
     finally:
         released.set()
+    for other in others:
+        other.result()
+
+
+def test_one_at_a_time_waits_for_a_resolver(names, monkeypatch):
+    """Each wait holds a web thread, of which there are few for all merchants."""
+    monkeypatch.setattr(receivers, "LOOKUP_SECONDS", 20)
+    asked, released = threading.Event(), threading.Event()
+    names["slow.example"] = names["other.example"] = lambda: asked.set() or (released.wait(20) and [])
+    first = Background(lambda: receivers.normalise("https://slow.example/"))
+    asked.wait(10)
+
+    try:
+        assert receivers.normalise("https://other.example/") == "https://other.example/"
+        assert not first.is_over
+    finally:
+        released.set()
+    assert first.result() == "https://slow.example/"
+    names["inside.example"] = ["10.0.0.1"]
+    with pytest.raises(receivers.Unusable):
+        receivers.normalise("https://inside.example/")
 
 
 # --- On one machine --------------------------------------------------------------------------------------------------
