@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -392,6 +393,28 @@ def test_what_an_answer_leaves_is_gone_on_with(
 
     assert statuses(webhook) == {"pending": 10}
     assert not Recovery.objects.exists()
+
+
+def test_an_answer_holds_its_thread_for_a_moment_and_a_worker_does_the_rest(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Webhook.objects.update(events=["order.created"])
+    publish(alice, 40)
+    Webhook.objects.update(events=[KIND])
+    monkeypatch.setattr(recovery, "BATCH", 1)
+    clock, step = [0.0], recovery._step
+
+    def slowly(id_: UUID) -> tuple[int, bool, bool]:
+        clock[0] += 0.1
+        return step(id_)
+
+    monkeypatch.setattr(recovery, "_step", slowly)
+    monkeypatch.setattr(recovery, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    answer = recover(api, webhook)
+    assert answer["has_more"]
+    assert clock[0] < 0.5
+
+    assert answer["deliveries"] + rest() == 40
 
 
 def test_who_recovers_much_and_often_holds_up_nobody_else(
