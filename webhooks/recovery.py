@@ -166,11 +166,7 @@ def go_on() -> int:
     count, later = 0, list[UUID]()  # webhooks
     while time.monotonic() < deadline and (turn := _oldest_of_each(later)):
         for webhook_id, id_ in turn:
-            try:
-                deliveries, is_over, has_more = _step(id_)
-            except DatabaseError as error:
-                logger.warning("recovery %s is gone on with later: %s", id_, error)
-                deliveries = is_over = has_more = 0
+            deliveries, is_over, has_more = _step_or_later(id_)
             if deliveries:
                 count += deliveries
                 wakeup.ring()
@@ -186,13 +182,23 @@ def _oldest_of_each(later: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
 
 
 def _go_on(id_: UUID, *, until: float) -> Recovered:
+    """What has begun goes on whatever happens here: it is no error of who began it."""
     count, is_over, has_more = 0, False, True
     while has_more and time.monotonic() < until:
-        deliveries, is_over, has_more = _step(id_)
+        deliveries, is_over, has_more = _step_or_later(id_)
         count += deliveries
     if count:
         wakeup.ring()
     return Recovered(count, is_over)
+
+
+def _step_or_later(id_: UUID) -> tuple[int, bool, bool]:
+    """`_step`, or nothing for now while the database cannot do it."""
+    try:
+        return _step(id_)
+    except DatabaseError as error:
+        logger.warning("recovery %s is gone on with later: %s", id_, error)
+        return 0, False, False
 
 
 def _step(id_: UUID) -> tuple[int, bool, bool]:

@@ -417,6 +417,19 @@ def test_an_answer_holds_its_thread_for_a_moment_and_a_worker_does_the_rest(
     assert answer["deliveries"] + rest() == 40
 
 
+def test_what_has_begun_is_no_error_while_the_database_cannot_go_on(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Webhook.objects.update(events=["order.created"])
+    publish(alice, 2)
+    Webhook.objects.update(events=[KIND])
+    with monkeypatch.context() as broken:
+        broken.setattr(recovery, "_STEP", "SELECT 1 / 0")
+        assert recover(api, webhook) == {"deliveries": 0, "has_more": True}
+
+    assert rest() == 2
+
+
 def test_who_recovers_much_and_often_holds_up_nobody_else(
     alice: Account,
     charlie: Account,
