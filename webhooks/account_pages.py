@@ -234,11 +234,16 @@ def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     initial = {name: getattr(shown, name) for name in ("url", "description", "events", "is_active")}
     form = WebhookChangeForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST":
-        if form.is_valid():
-            registry.change(account.id, id, form.cleaned_data)
-            messages.success(request, _("The webhook is changed."))
-            return redirect("account-webhook", id=id)
         status = 422
+        if form.is_valid():
+            try:
+                registry.change(account.id, id, form.cleaned_data)
+            except registry.StillDropping as error:
+                form.add_error("is_active", error.message)
+                status = error.status
+            else:
+                messages.success(request, _("The webhook is changed."))
+                return redirect("account-webhook", id=id)
     return render(request, "webhooks/change.html", {"webhook": shown, "form": form}, status=status)
 
 

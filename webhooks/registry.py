@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -12,11 +13,12 @@ from uuid import UUID
 from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
-from codservice.errors import Invalid
+from codservice.errors import Invalid, Refused
 from webhooks import delivery, queue, secrets
 from webhooks.models import Webhook
 
@@ -26,8 +28,17 @@ MOST_WEBHOOKS = 20  # of one account
 OVERLAP = timedelta(hours=24)  # for which the secret before the newest signs too
 # What a worker takes, at most, from its claim to having begun the posts: it looks at its clock and then dials.
 CLAIM_TO_POST = timedelta(seconds=delivery.BEGIN_WITHIN + 0.1)
-DROP_SECONDS = 0.2  # of a deletion's answer; what it cannot drop in that time is dropped after it
+DROP_SECONDS = 0.2  # of an answer; what it cannot drop in that time is dropped after it
 _BATCH = 1000  # deliveries of a lane that a statement drops
+
+
+class StillDropping(Refused):
+    """What the webhook had waiting when it was turned off would be sent if it was turned on now."""
+
+    code, status = "unavailable", HTTPStatus.SERVICE_UNAVAILABLE
+
+    def __init__(self) -> None:
+        super().__init__(_("What was waiting when it was turned off is still being dropped: turn it on in a moment."))
 
 
 def register(account_id: UUID, *, url: str, events: Sequence[str], description: str = "") -> tuple[Webhook, str]:
@@ -57,17 +68,21 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
     """Change what `changes` has of `url`, `events`, `is_active` and `description`; the secret stays.
 
     While a webhook is off, nothing is written for it; what it has waiting is dropped, as by `delete`, and no attempt
-    begins after this returns. Raises Webhook.DoesNotExist. Must not run inside a transaction.
+    begins after this returns. Raises Webhook.DoesNotExist, and StillDropping while there is much of that when it is
+    turned on. Must not run inside a transaction.
     """
+    until = time.monotonic() + DROP_SECONDS
     if changes.get("is_active"):
         # What was left over when it was turned off: before its row is locked, for which all who tell it of news wait.
-        _drop_pending(webhook_id)
+        _drop_pending(webhook_id, until=until)
     with transaction.atomic(durable=True):
         webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
         is_turned_off = written.get("is_active") is False
         if written.get("is_active"):
-            _drop_pending(webhook_id)  # what is left of that
+            _drop_pending(webhook_id, until=until)  # what is left of that
+            if _has_pending(webhook_id):
+                raise StillDropping
         # How it did there and then says nothing of how it does now. Whoever was told that it fails is told when a new
         # address answers.
         if "is_active" in written or ("url" in written and not webhook.is_alarmed):
@@ -183,6 +198,22 @@ def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
             dropped = cursor.rowcount
             count += dropped
     return count
+
+
+# Along the index of either lane.
+_PENDING = """
+(SELECT 1 FROM webhooks_delivery WHERE webhook_id = %(id)s AND status = 'pending' AND attempt_count = 0
+ ORDER BY next_attempt_at LIMIT 1)
+UNION ALL
+(SELECT 1 FROM webhooks_delivery WHERE webhook_id = %(id)s AND status = 'pending' AND attempt_count > 0
+ ORDER BY next_attempt_at LIMIT 1)
+"""
+
+
+def _has_pending(webhook_id: UUID) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(_PENDING, {"id": webhook_id})
+        return cursor.fetchone() is not None
 
 
 def _wait_for_begun(webhook_id: UUID, *, until: float) -> None:

@@ -106,7 +106,8 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
             return Response(error_body("unavailable"), HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "1"})
     match exc:
         case Refused():
-            headers = {"Retry-After": "1"} if exc.status == HTTPStatus.TOO_MANY_REQUESTS else {}
+            is_soon_over = exc.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+            headers = {"Retry-After": "1"} if is_soon_over else {}
             body = error_body(exc.code, exc.message, getattr(exc, "errors", None))
             return Response(body, exc.status, headers=headers)
         case Http404() | exceptions.NotFound() | ObjectDoesNotExist():

@@ -57,6 +57,13 @@ def statuses(webhook: Webhook) -> dict[str, int]:
     return found
 
 
+def turn_off(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turn it off, while nothing is dropped of what it has waiting."""
+    with monkeypatch.context() as busy:
+        busy.setattr(registry, "DROP_SECONDS", -1)
+        registry.change(webhook.account_id, webhook.id, {"is_active": False})
+
+
 # --- PATCH -----------------------------------------------------------------------------------------------------------
 
 
@@ -128,8 +135,7 @@ def test_what_was_left_over_when_it_was_turned_off_is_not_sent_when_it_is_turned
     alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(alice, 5)
-    monkeypatch.setattr(registry, "DROP_SECONDS", -1)
-    registry.change(alice.id, webhook.id, {"is_active": False})
+    turn_off(webhook, monkeypatch)
     assert statuses(webhook) == {"pending": 5}
     assert attempt() == []
 
@@ -142,8 +148,7 @@ def test_what_was_left_over_is_dropped_while_nobody_waits_for_the_webhook(
     alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(alice, 5)
-    monkeypatch.setattr(registry, "DROP_SECONDS", -1)
-    registry.change(alice.id, webhook.id, {"is_active": False})
+    turn_off(webhook, monkeypatch)
     drop, dropped = registry._drop_pending, list[tuple[bool, int]]()
 
     def noted(webhook_id: UUID, **more: Any) -> int:
@@ -156,12 +161,30 @@ def test_what_was_left_over_is_dropped_while_nobody_waits_for_the_webhook(
     assert dropped == [(False, 5), (True, 0)]
 
 
+def test_while_much_is_left_over_it_stays_off(
+    alice: Account, api: ApiClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(alice, 5)
+    turn_off(webhook, monkeypatch)
+    with monkeypatch.context() as busy:
+        busy.setattr(registry, "DROP_SECONDS", -1)
+        answer = api.patch(f"{WEBHOOKS}/{webhook.id}", {"is_active": True, "description": "on"})
+    assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
+    assert answer.headers["Retry-After"] == "1"
+    webhook.refresh_from_db()
+    assert (webhook.is_active, webhook.description) == (False, "")
+    assert attempt() == []
+
+    assert registry.drop_left_over() == 5
+    assert api.patch(f"{WEBHOOKS}/{webhook.id}", {"is_active": True}).status_code == 200
+    assert attempt() == []
+
+
 def test_what_is_left_over_of_one_that_is_off_is_dropped_by_beat(
     alice: Account, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(alice, 5)
-    monkeypatch.setattr(registry, "DROP_SECONDS", -1)
-    registry.change(alice.id, webhook.id, {"is_active": False})
+    turn_off(webhook, monkeypatch)
 
     assert registry.drop_left_over() == 5
     assert statuses(webhook) == {"dropped": 5}

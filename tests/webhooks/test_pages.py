@@ -405,6 +405,23 @@ def test_a_webhook_is_changed_and_keeps_its_secret(browser: Client, webhook: Web
     assert "Must start with https://." in refused.content.decode()
 
 
+def test_a_webhook_stays_off_while_much_of_before_is_left(
+    browser: Client, webhook: Webhook, delivery_of: Callable[..., Delivery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery_of(webhook)
+    Webhook.objects.update(is_active=False)
+    data = {"url": webhook.url, "events": webhook.events, "is_active": "on", "description": "the shop's"}
+    monkeypatch.setattr(registry, "DROP_SECONDS", -1)
+
+    answer = browser.post(at(webhook, "/change"), data)
+
+    assert answer.status_code == 503
+    assert "still being dropped" in answer.content.decode()
+    assert escape("the shop's") in answer.content.decode()
+    webhook.refresh_from_db()
+    assert (webhook.is_active, webhook.description) == (False, "")
+
+
 def test_a_webhook_that_was_turned_off_since_its_page_was_opened_stays_off(browser: Client, webhook: Webhook) -> None:
     shown = browser.get(at(webhook, "/change")).context["form"].initial
     assert shown["seen"] in page(browser, at(webhook, "/change"))
