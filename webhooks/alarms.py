@@ -5,6 +5,7 @@ once more, when its lease is over, and nobody is told nothing.
 """
 
 import logging
+import random
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core.mail import send_mail
-from django.db.models import Q, QuerySet
+from django.db.models import Func, Q, QuerySet
 from django.db.models.functions import Now
 
 from codservice import mails
@@ -39,7 +40,9 @@ def tell() -> int:
         webhooks = Webhook.objects.filter(deleted_at=None, is_active=True)
         # Code of before, which runs beside a migration, notes no time.
         webhooks.filter(is_failing=True, failing_since=None).update(failing_since=Now())
-        return _tell_all(_failing(webhooks), "failing", until) + _tell_all(_well(webhooks), "well", until)
+        news = [("failing", _failing(webhooks)), ("well", _well(webhooks))]
+        random.shuffle(news)
+        return sum(_tell_all(of_them, what, until) for what, of_them in news)
     finally:
         duties.leave(DUTY, is_done=True)
 
@@ -54,8 +57,11 @@ def _well(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
 
 
 def _tell_all(webhooks: QuerySet[Webhook], what: str, until: float) -> int:
+    """Account by account, in another order in each round: who cannot be told keeps nobody behind waiting for ever."""
     of_account = defaultdict(list)
-    for webhook in webhooks.defer("secret", "previous_secret").select_related("account__holder").order_by("id")[:MOST]:
+    turn = Func("account_id", random.getrandbits(62), function="uuid_hash_extended")
+    webhooks = webhooks.defer("secret", "previous_secret").select_related("account__holder").order_by(turn, "id")
+    for webhook in webhooks[:MOST]:
         of_account[webhook.account_id].append(webhook)
     return sum(_tell(account, what) for account in of_account.values() if time.monotonic() < until)
 
@@ -69,7 +75,7 @@ def _tell(webhooks: Sequence[Webhook], what: str) -> bool:
         subject, text = mails.subject_and_text(f"webhooks/mail_{what}", context)
         try:
             send_mail(subject, text, from_email=None, recipient_list=[holder.email])
-        except OSError as error:  # smtplib's own are these
+        except (OSError, ValueError) as error:  # smtplib's own; and an address or text that makes no mail
             logger.warning("the holder of account %s could not be told of a webhook: %s", account.id, error)
             return False
     _note([webhook.id for webhook in webhooks], what)

@@ -3,15 +3,16 @@
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.core import mail
 from django.db import transaction
 from django.utils import timezone
 
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, User
 from codservice.operations import duties
 from codservice.operations.models import Duty
 from tests.harness.background import at_once
@@ -198,6 +199,48 @@ def test_a_mail_server_that_is_silent_holds_a_worker_no_longer_than_a_round(
         assert tasks.tell_of_failing() == 0
     assert len(asked) == 1
     assert tasks.tell_of_failing() == 2
+
+
+def test_an_address_that_no_mail_can_be_written_to_keeps_nobody_from_theirs(
+    alice: Account, charlie: Account, register: Callable[..., Webhook]
+) -> None:
+    User.objects.filter(id=alice.holder_id).update(email=f"a@{'ü' * 60}.com")
+    for account in (alice, charlie):
+        register(account)
+        attempt(account, "status")
+    let_pass(hours=2)
+
+    assert tasks.tell_of_failing() == 1
+    assert [each.to for each in mail.outbox] == [[charlie.holder.email]]
+
+
+@pytest.mark.parametrize("news", ["status", ""], ids=["failing", "well"])
+def test_who_cannot_be_told_keeps_nobody_behind_from_being_told(
+    alice: Account, charlie: Account, register: Callable[..., Webhook], monkeypatch: pytest.MonkeyPatch, news: str
+) -> None:
+    """However often it is tried, and though that takes a whole round each time."""
+    register(charlie)
+    attempt(charlie, "status")
+    if not news:
+        let_pass(hours=2)
+        assert tasks.tell_of_failing() == 1
+        attempt(charlie, news)
+    register(alice)
+    Webhook.objects.filter(account=alice).update(id=UUID(int=1))
+    attempt(alice, "status")
+    let_pass(hours=2)
+    clock, send = [0.0], alarms.send_mail
+
+    def send_some(*args: Any, recipient_list: list[str], **more: Any) -> int:
+        if recipient_list == [alice.holder.email]:
+            clock[0] += alarms.SECONDS
+            raise TimeoutError
+        return send(*args, recipient_list=recipient_list, **more)
+
+    monkeypatch.setattr(alarms, "send_mail", send_some)
+    monkeypatch.setattr(alarms, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    assert any(tasks.tell_of_failing() for _ in range(100))
+    assert mail.outbox[-1].to == [charlie.holder.email]
 
 
 def test_who_is_killed_after_the_mail_tells_it_once_more_and_who_is_killed_before_it_too(
