@@ -188,6 +188,28 @@ def test_a_secret_that_no_key_reads_is_named_and_left(webhook, settings):
     assert bytes(webhook.secret) == kept
 
 
+def test_a_lost_key_costs_what_was_under_it_and_nothing_else(alice, register, settings):
+    """The secret of a webhook that was rotated since is good, and nobody misses that of one that is deleted."""
+    rotated, deleted = register(alice), register(alice)
+    Webhook.objects.filter(id=deleted.id).update(deleted_at=timezone.now())
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    _, shown = registry.rotate_secret(alice.id, rotated.id)
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
+
+    assert json.loads(run("rotate_encryption_key", "--dry-run", "--json"))["encrypted_anew"] == 1
+    rotated.refresh_from_db()
+    assert rotated.previous_secret
+    counts = json.loads(run("rotate_encryption_key", "--json"))
+    assert counts == {"webhooks": 2, "encrypted_anew": 1, "unreadable": [], "dry_run": False}
+
+    settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS[:1]
+    secrets.decrypt.cache_clear()
+    rotated.refresh_from_db()
+    assert secrets.decrypt(bytes(rotated.secret)) == shown
+    assert (rotated.previous_secret, rotated.previous_secret_until) == (None, None)
+    assert json.loads(run("rotate_encryption_key", "--json"))["encrypted_anew"] == 0
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_merchant_who_rotates_meanwhile_keeps_the_newest_secret(alice, register, settings):
     webhooks = [register(alice) for _ in range(10)]

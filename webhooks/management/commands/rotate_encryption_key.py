@@ -17,7 +17,9 @@ class Command(commands.Command):
     help = """Encrypt all signing secrets anew under the first of ENCRYPTION_KEYS, beside the running service.
 
 To change the key: put a new one in front of ENCRYPTION_KEYS, restart web and workers, run this, and when it says that
-no secret needs another key, take the old ones out. Safe to run again: it passes over what is done."""
+no secret needs another key, take the old ones out. Safe to run again: it passes over what is done.
+
+Where a key is lost, the secrets before the newest that were under it are cleared, and the newest ones named."""
     examples = "rotate_encryption_key --dry-run\nrotate_encryption_key\nrotate_encryption_key --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -35,7 +37,8 @@ no secret needs another key, take the old ones out. Safe to run again: it passes
                     try:
                         changes = _encrypted_anew(webhook)
                     except InvalidToken:
-                        unreadable.append(webhook.id)
+                        if webhook.deleted_at is None:  # else it signs nothing any more
+                            unreadable.append(webhook.id)
                         continue
                     done += bool(changes)
                     if changes and not dry_run:
@@ -54,10 +57,16 @@ no secret needs another key, take the old ones out. Safe to run again: it passes
             self.say("No secret needs another key than the first of ENCRYPTION_KEYS.")
 
 
-def _encrypted_anew(webhook: Webhook) -> dict[str, bytes]:
-    """The fields that another key than the first has encrypted, as they are to be."""
-    return {
-        name: secrets.encrypt_anew(bytes(value))
-        for name in ("secret", "previous_secret")
-        if (value := getattr(webhook, name)) is not None and not secrets.is_under_newest_key(bytes(value))
-    }
+def _encrypted_anew(webhook: Webhook) -> dict[str, Any]:
+    """The fields that another key than the first has encrypted, as they are to be: a secret of before that no key
+    reads, and that signs nothing, is forgotten. Raises InvalidToken when it is the newest.
+    """
+    changes = dict[str, Any]()
+    if not secrets.is_under_newest_key(bytes(webhook.secret)):
+        changes["secret"] = secrets.encrypt_anew(bytes(webhook.secret))
+    if (previous := webhook.previous_secret) is not None and not secrets.is_under_newest_key(bytes(previous)):
+        try:
+            changes["previous_secret"] = secrets.encrypt_anew(bytes(previous))
+        except InvalidToken:
+            changes |= {"previous_secret": None, "previous_secret_until": None}
+    return changes
