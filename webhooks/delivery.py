@@ -26,7 +26,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, close_old
 from codservice.errors import Invalid, Refused
 from webhooks import events, queue, retries, secrets, wakeup
 from webhooks.models import Delivery
-from webhooks.posts import UNRECORDED, Outcome, Post
+from webhooks.posts import NO_SECRET, UNRECORDED, Outcome, Post
 
 logger = logging.getLogger(__name__)
 
@@ -240,7 +240,8 @@ WITH result AS (
     FROM ours JOIN result r ON r.delivery_id = ours.id
     WHERE d.id = ours.id AND d.status IN ('pending', 'dropped')
 ), health AS (
-    SELECT ours.webhook_id, NOT bool_or(r.acknowledged) AS is_failing
+    -- A secret that we cannot read says nothing of its receiver.
+    SELECT ours.webhook_id, NOT bool_or(r.acknowledged) FILTER (WHERE r.failure <> '{NO_SECRET}') AS is_failing
     FROM ours JOIN result r ON r.delivery_id = ours.id GROUP BY ours.webhook_id
 ), marked AS (
     -- Webhooks are locked before deliveries elsewhere: none is waited for here, what somebody else holds is let be. One

@@ -19,7 +19,7 @@ from tests.harness.background import at_once
 from tests.harness.deliveries import pass_time
 from webhooks import alarms, delivery, events, registry, tasks
 from webhooks.models import Event, Webhook
-from webhooks.posts import Outcome
+from webhooks.posts import NO_SECRET, Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,6 +71,19 @@ def test_the_holder_hears_of_an_hour_without_an_answer_once_and_of_its_end(alice
     assert tasks.tell_of_failing() == 0
     assert len(mail.outbox) == 2
     assert webhook.url in mail.outbox[1].body
+
+
+def test_nobody_is_told_of_what_we_could_not_send(alice: Account, webhook: Webhook) -> None:
+    """An unreadable secret is our own fault, of which operators hear."""
+    attempt(alice, NO_SECRET)
+    let_pass(hours=2)
+    assert not Webhook.objects.get().is_failing
+    assert tasks.tell_of_failing() == 0
+
+    attempt(alice, "status")
+    attempt(alice, NO_SECRET)
+    let_pass(hours=2)
+    assert tasks.tell_of_failing() == 1
 
 
 def test_one_well_answer_in_the_hour_is_enough(alice: Account, webhook: Webhook) -> None:
