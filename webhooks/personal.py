@@ -11,6 +11,7 @@ from django.db import connection
 
 from codservice.wire import dump_json, load_json
 from webhooks.models import Event
+from webhooks.queue import NOBODY
 
 _PAGE = 5000  # events that a statement looks at
 _ORDER_KINDS = [kind for kind in Event.Kind.values if kind.startswith("order.")]
@@ -27,15 +28,23 @@ SELECT ARRAY(SELECT id FROM page WHERE body::json #>> '{data,id}' = ANY(%(orders
     position, created_at, id
 FROM page ORDER BY position DESC, created_at DESC, id DESC LIMIT 1
 """
-_OVERWRITE = """
+# Nobody claims or settles these deliveries until the transaction ends. A statement of its own: the next one sees what
+# was settled until then.
+_LOCK = "SELECT FROM webhooks_delivery WHERE event_id = ANY(%s) ORDER BY id FOR UPDATE"
+# The answer to an attempt that is under way may repeat what it was sent: it is not ours to note any more, and the
+# delivery is sent again when its claim has run out.
+_OVERWRITE = f"""
 WITH changed AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%s::json) AS t(id uuid, body text)
 ), bodies AS (
     UPDATE webhooks_event e SET body = changed.body FROM changed WHERE e.id = changed.id
+), delivery AS MATERIALIZED (
+    SELECT d.id FROM webhooks_delivery d JOIN changed ON d.event_id = changed.id
+), under_way AS (
+    UPDATE webhooks_claim SET token = '{NOBODY}' WHERE delivery_id IN (SELECT id FROM delivery)
 )
-UPDATE webhooks_attempt SET response = ''
-WHERE delivery_id IN (SELECT d.id FROM webhooks_delivery d JOIN changed ON d.event_id = changed.id) AND response <> ''
-"""
+UPDATE webhooks_attempt SET response = '' WHERE delivery_id IN (SELECT id FROM delivery) AND response <> ''
+"""  # noqa: S608  (of our own text)
 
 
 class Found(NamedTuple):
@@ -70,7 +79,8 @@ def overwrite(
     *,
     where: Callable[[Mapping[str, Any]], bool] = lambda data: True,
 ) -> None:
-    """Give these members of the events' `data` other values, where they have them, and forget what receivers answered.
+    """Give these members of the events' `data` other values, where they have them, and forget what receivers answered
+    and are answering.
 
     Of those events whose data are as `where` says. In the caller's transaction.
     """
@@ -81,4 +91,5 @@ def overwrite(
             told["data"] |= {name: value for name, value in members.items() if name in told["data"]}
             changed.append({"id": id_, "body": dump_json(told).decode()})
     with connection.cursor() as cursor:
+        cursor.execute(_LOCK, [[each["id"] for each in changed]])
         cursor.execute(_OVERWRITE, [dump_json(changed).decode()])

@@ -24,8 +24,9 @@ from tests import factories
 from tests.harness.background import eventually
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import contents
-from webhooks import personal, registry
-from webhooks.models import Attempt, Delivery, Event
+from webhooks import delivery, personal, registry
+from webhooks.models import Attempt, Claim, Delivery, Event
+from webhooks.posts import Outcome
 
 NAME, PHONE, OTHER_PHONE = "Nadia Cherif", "0661 22 33 44", "0661 22 33 55"
 E164 = "+213661223344"
@@ -116,10 +117,10 @@ def order_of(account: Account, key: ApiClient, agent: Any, *, status: str = Stat
     lifecycle.add_call_note(id_, agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note=f"{NAME} {PHONE}")
     if status == Status.CANCELED:
         lifecycle.cancel(id_, actor=Actor(Role.API, "Shop"), reason=f"{NAME} ne veut plus", account_id=account.id)
-    for delivery in Delivery.objects.filter(account=account):
+    for told in Delivery.objects.filter(account=account):
         said = f"Merci {NAME} {PHONE}".encode()
         Attempt.objects.create(
-            account=account, delivery=delivery, number=1, ended_at=timezone.now(), milliseconds=1, response=said
+            account=account, delivery=told, number=1, ended_at=timezone.now(), milliseconds=1, response=said
         )
     return Order.objects.get(id=id_)
 
@@ -174,6 +175,24 @@ def test_nobody_else_loses_anything(alice: Account, charlie: Account, agent: Any
     assert customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")) == (0, 0)
 
     assert contents() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_that_comes_after_it_brings_nothing_back(alice: Account, nadia: Order) -> None:
+    """Of an attempt that is under way meanwhile: it does not count, and its delivery is sent as it is now."""
+    token = uuid4()
+    posts = delivery.claim(token, 100)
+    assert any(NAME.encode() in post.body for post in posts)
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+    delivery.settle(token, [Outcome(post, "status", 500, 1, post.body) for post in posts])
+
+    assert knowing(*SIGNS) == set()
+    assert delivery.claim(uuid4(), 100) == []
+    Claim.objects.update(until=timezone.now())
+    again = delivery.claim(uuid4(), 100)
+    assert {post.delivery_id for post in again} == {post.delivery_id for post in posts}
+    assert not any(NAME.encode() in post.body for post in again)
 
 
 @pytest.mark.django_db(transaction=True)
