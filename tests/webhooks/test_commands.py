@@ -12,6 +12,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from codservice.operations import duties
@@ -58,6 +59,18 @@ def test_any_number_is_shown_by_one_statement(webhook, delivery_of, django_asser
 
     with django_assert_num_queries(1):
         assert len(json.loads(run("deliveries", "--json"))) == 3
+
+
+@pytest.mark.parametrize("options", [[], ["--webhook", "{webhook}"]], ids=["of all", "of a webhook"])
+def test_the_newest_are_read_along_an_index(webhook, options):
+    with CaptureQueriesContext(connection) as queries:
+        run("deliveries", *(option.format(webhook=webhook.id) for option in options))
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {queries[-1]['sql']}")
+        plan = "\n".join(row for (row,) in cursor.fetchall())
+    assert "Sort" not in plan.partition("SubPlan")[0], plan
 
 
 def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, delivery_of):

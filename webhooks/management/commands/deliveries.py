@@ -24,9 +24,11 @@ class Command(commands.Command):
 
     def handle(self, **options: Any) -> None:
         last = Attempt.objects.filter(delivery_id=OuterRef("pk")).order_by("-number")
+        # Along a webhook's log, or of all along the index of `one_delivery_per_event_and_webhook`: as the console does.
+        order = ("-created_at", "-id") if options["webhook"] else ("-event_id", "-webhook_id")
         deliveries = (
             log.chosen(options)
-            .order_by("-created_at", "-id")
+            .order_by(*order)
             .select_related("event", "webhook")
             .only(
                 "status",
