@@ -1,4 +1,6 @@
-"""Searches for a part of a text may look at every row of an account: how much of them it gets at a time."""
+"""Searches for a part of a text, or for a few among many, may look at every row of an account: how much of them it gets
+at a time.
+"""
 
 import hashlib
 import time
@@ -27,8 +29,8 @@ class StillSearching(Refused):
 
 
 @contextmanager
-def one_at_a_time(account_id: UUID, *, patience: float = 0) -> Iterator[None]:
-    """A search of the account by `q`, in a transaction, whose statements take SEARCH_SECONDS at most.
+def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> Iterator[None]:
+    """A search of the account by a parameter, in a transaction, whose statements take SEARCH_SECONDS at most.
 
     Raises StillSearching while there is another one, in whatever process, for more than `patience` seconds, and Invalid
     when it takes too long.
@@ -55,8 +57,11 @@ def one_at_a_time(account_id: UUID, *, patience: float = 0) -> Iterator[None]:
     except OperationalError as error:
         if not isinstance(error.__cause__, QueryCanceled):
             raise
-        said = _("The search takes too long: search for a longer part, or in fewer days or statuses.")
-        raise Invalid({"q": [said]}) from None
+        if by == "q":
+            said = _("The search takes too long: search for a longer part, or in fewer days or statuses.")
+        else:
+            said = _("The search takes too long: search in fewer days.")
+        raise Invalid({by: [said]}) from None
 
 
 def batch_by_batch(account_id: UUID) -> Callable[[], AbstractContextManager[None]]:

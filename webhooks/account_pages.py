@@ -5,6 +5,7 @@ They do what the API does by the same functions (`registry`, `events.ping`, `del
 same checks.
 """
 
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -26,9 +27,10 @@ from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
-from codservice.errors import Invalid
+from codservice.errors import Invalid, Refused
 from codservice.form_fields import DayField, SinceShown, Words
 from codservice.long_lists import NewestFirst
+from codservice.searches import one_at_a_time
 from webhooks import delivery, events, feed, recovery, registry
 from webhooks.filters import EVENTS, DeliveryFilter
 from webhooks.models import Attempt, Delivery, Event, Webhook
@@ -278,11 +280,13 @@ def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 # --- The log ---------------------------------------------------------------------------------------------------------
 
 
-def _chosen(params: Any, webhook: Webhook, *, status: str | None = None) -> QuerySet[Delivery]:
-    """The webhook's deliveries that the parameters choose; empty ones choose nothing. Raises Invalid."""
-    given = {name: params[name] for name in DeliveryFilter.base_filters if params.get(name, "").strip()}
-    if status:
-        given["status"] = status
+def _given(params: Any) -> dict[str, str]:
+    """The filters that are chosen, as DeliveryFilter takes them; empty ones choose nothing."""
+    return {name: params[name] for name in DeliveryFilter.base_filters if params.get(name, "").strip()}
+
+
+def _chosen(given: dict[str, str], webhook: Webhook) -> QuerySet[Delivery]:
+    """The webhook's deliveries that the filters choose. Raises Invalid."""
     return DeliveryFilter(given, Delivery.objects.filter(webhook=webhook)).read()
 
 
@@ -291,20 +295,19 @@ def _chosen(params: Any, webhook: Webhook, *, status: str | None = None) -> Quer
 def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One webhook and its log, newest first."""
     shown, form, status = _webhook(account, id), LogForm(request.GET), 200
-    try:
-        deliveries = _chosen(request.GET, shown)
-    except Invalid as error:
-        form.is_valid()
-        for name, sentences in error.errors.items():
-            form.add_error(name, sentences)
-        deliveries, status = Delivery.objects.none(), 422
     last_attempts = Attempt.objects.filter(number=F("delivery__attempt_count")).defer("response")
-    page = NewestFirst(
-        deliveries.select_related("event")
-        .defer("event__body")
-        .prefetch_related(Prefetch("attempts", last_attempts, to_attr="last_attempts")),
-        before=request.GET.get("before", ""),
-    )
+    with_attempts = Prefetch("attempts", last_attempts, to_attr="last_attempts")
+    given = _given(request.GET)
+    by = DeliveryFilter.searched_by(given)
+    try:
+        deliveries = _chosen(given, shown).select_related("event").defer("event__body").prefetch_related(with_attempts)
+        with one_at_a_time(account.id, by=by) if by else nullcontext():
+            page = NewestFirst(deliveries, before=request.GET.get("before", ""))
+    except Refused as error:
+        form.is_valid()
+        for name, sentences in getattr(error, "errors", {by: [error.message]}).items():
+            form.add_error(name, sentences)
+        page, status = NewestFirst(Delivery.objects.none()), error.status
     for row in page.rows:
         row.webhook = shown
     filters = {name: request.GET[name] for name in form.fields if request.GET.get(name)}
@@ -361,7 +364,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         messages.error(request, _("This webhook is off. Turn it on first."))
         return redirect(back)
     try:
-        chosen = _chosen(params, shown, status="failed").filter(attempt_count__lt=delivery.MOST_ATTEMPTS)
+        chosen = _chosen(_given(params) | {"status": "failed"}, shown).filter(attempt_count__lt=delivery.MOST_ATTEMPTS)
     except Invalid:
         messages.error(request, _("These dates cannot be used."))
         return redirect(back)

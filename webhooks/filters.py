@@ -1,5 +1,6 @@
 """The filters of a webhook's log. A value that cannot be used is refused, never replaced (contract, section 1)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import django_filters
@@ -68,6 +69,13 @@ class DeliveryFilter(Filters):
     class Meta:
         model = Delivery
         fields: list[str] = []
+
+    @classmethod
+    def searched_by(cls, given: Mapping[str, Any]) -> str:
+        """Which of these parameters may have a whole log looked at, for a few of its entries; empty: none, for its
+        indexes have the times, and what failed.
+        """
+        return "event" if "event" in given else "status" if given.get("status", "failed") != "failed" else ""
 
     def shown_as(self, deliveries: QuerySet[Delivery], name: str, statuses: list[str]) -> QuerySet[Delivery]:
         return deliveries.filter(Delivery.shown_as(statuses))

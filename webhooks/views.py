@@ -2,6 +2,7 @@
 (contract, sections 8 and 9).
 """
 
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from codservice.api.error_answers import read_all
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
 from codservice.errors import Invalid
+from codservice.searches import one_at_a_time
 from webhooks import delivery, events, feed, recovery, registry, serializers
 from webhooks.filters import DeliveryFilter, KindsField
 from webhooks.models import Attempt, Delivery, Event, Webhook
@@ -144,7 +146,9 @@ class DeliveryViewSet(viewsets.GenericViewSet):
             .defer("event__body")
             .prefetch_related(Prefetch("attempts", newest.order_by("number"), to_attr="log_attempts"))
         )
-        page = self.paginate_queryset(self.filter_queryset(log))
+        chosen, by = self.filter_queryset(log), DeliveryFilter.searched_by(request.query_params)
+        with one_at_a_time(request.auth.account_id, by=by) if by else nullcontext():
+            page = self.paginate_queryset(chosen)
         for entry in page:
             entry.webhook = webhook
         entries = [serializers.delivery_body(entry) for entry in page]

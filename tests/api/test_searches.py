@@ -1,7 +1,7 @@
 """Searches by a part of a text: one at a time for each account, and not for long."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -15,6 +15,7 @@ from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE, Background
 from tests.harness.client import ApiClient
 from tests.harness.database import database_url, one
+from webhooks.models import Delivery, Webhook
 
 ORDERS, INVENTORY = "/api/v1/orders", "/api/v1/inventory"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,3 +94,53 @@ def test_the_accounts_page_says_when_a_search_takes_too_long(alice: Account, cli
     client.force_login(alice.holder)
     answer = client.get("/account/orders?q=zzzz")
     assert (answer.status_code, "too long" in answer.content.decode()) == (422, True)
+
+
+# --- A webhook's log ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def webhook(alice: Account, register: Callable[..., Webhook], delivery_of: Callable[..., Delivery]) -> Webhook:
+    webhook = register(alice)
+    delivery_of(webhook)
+    return webhook
+
+
+SEARCHED = ["event=order.confirmed", "status=dropped", "status=delivered,failed", "event=order.confirmed&status=failed"]
+ALONG_AN_INDEX = ["", "status=failed", "created_from=2026-01-01"]
+
+
+def test_a_log_is_searched_one_at_a_time_too(alice: Account, api: ApiClient, webhook: Webhook) -> None:
+    log = f"/api/v1/webhooks/{webhook.id}/deliveries"
+    with search_under_way(alice):
+        assert {api.get(f"{log}?{query}").status_code for query in SEARCHED} == {429}
+        assert {api.get(f"{log}?{query}").status_code for query in ALONG_AN_INDEX} == {200}
+    assert {api.get(f"{log}?{query}").status_code for query in SEARCHED} == {200}
+
+
+def test_so_is_its_page(alice: Account, client: Client, webhook: Webhook) -> None:
+    client.force_login(alice.holder)
+    page = f"/account/webhooks/{webhook.id}"
+    searched = ["event=order.confirmed", "status=dropped"]
+    with search_under_way(alice):
+        for query in searched:
+            answer = client.get(f"{page}?{query}")
+            assert answer.status_code == 429
+            assert "Another search" in answer.content.decode()
+        assert {client.get(f"{page}?{query}").status_code for query in ("", "status=failed", "event=")} == {200}
+    assert {client.get(f"{page}?{query}").status_code for query in searched} == {200}
+
+
+def test_one_of_a_log_that_takes_too_long_is_told_to_take_fewer_days(
+    alice: Account, api: ApiClient, client: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.force_login(alice.holder)
+    monkeypatch.setattr(searches, "SEARCH_SECONDS", 0.2)
+    query = "event=order.confirmed"
+    with psycopg.connect(database_url()) as other:
+        other.execute("LOCK TABLE webhooks_delivery IN ACCESS EXCLUSIVE MODE")
+        answer = api.get(f"/api/v1/webhooks/{webhook.id}/deliveries?{query}")
+        page = client.get(f"/account/webhooks/{webhook.id}?{query}")
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["event"])
+    assert "fewer days" in answer.json()["errors"]["event"][0]
+    assert (page.status_code, "fewer days" in page.content.decode()) == (422, True)
