@@ -8,9 +8,12 @@ stays: codes of wilaya and commune, amounts, products and quantities, statuses, 
 on it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 NOBODY = "—"  # in place of the name, so that a list still shows something
+# In place of what events tell of a customer.
+TOLD: Mapping[str, Any] = {"customer_name": NOBODY, "customer_phone": "", "external_id": None}
 
 # What else knows customers by their numbers: name → forget this one, in the transaction that erased the orders. Rooms
 # that orders do not know add theirs when they are ready.

@@ -32,8 +32,7 @@ from webhooks import personal
 BATCH = 200  # orders that a transaction erases, or that are in memory at once
 ENDED = (Status.CANCELED, Status.DELIVERED, Status.RETURNED)
 _PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
-# What events tell of a customer.
-_TOLD = {"customer_name": anonymising.NOBODY, "customer_phone": "", "external_id": None}
+_NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
 _ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")
 
 
@@ -123,9 +122,10 @@ def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
 
     In their orders, with history, calls and edits (`orders.anonymising`); in events, the feed and the log of
     deliveries; in answers that are kept for an Idempotency-Key; in refused rows of files; in what
-    `anonymising.COPIES` names. Orders that had the number once and have another now lose it where it is kept. Raises
-    FileUnderWay, and StillOpen, with nothing erased unless such an order came meanwhile; a file that is sent from now
-    on is the merchant's new word. Each BATCH is one transaction, orders and copies: whoever was interrupted asks again.
+    `anonymising.COPIES` names. Orders that had the number once and have another now lose it where it is kept, with
+    what was changed in them until then. Raises FileUnderWay, and StillOpen, with nothing erased unless such an order
+    came meanwhile; a file that is sent from now on is the merchant's new word. Each BATCH is one transaction, orders
+    and copies: whoever was interrupted asks again.
     """
     to_erase(account, phone)
     counts = [_erase(each, phone, actor=actor) for each in with_twin(account)]
@@ -170,7 +170,7 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
 def _erase_orders(account_id: UUID, ids: Sequence[UUID], events: Sequence[UUID]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_ERASE, {"orders": ids, "nobody": anonymising.NOBODY})
-    personal.overwrite(events, _TOLD)
+    personal.overwrite(events, anonymising.TOLD)
     _renew_kept_answers(account_id, ids)
 
 
@@ -181,17 +181,25 @@ def _renew_kept_answers(account_id: UUID, ids: Collection[UUID]) -> None:
 
 
 def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> None:
-    """Of orders that had the number once: their customer has another one, and may be somebody else."""
-    edits = OrderEdit.objects.filter(account_id=account_id, field__in=_PHONES).only("id", "order_id", "old", "new")
-    with_number = [edit for edit in edits.iterator(chunk_size=BATCH) if phone in (_e164(edit.old), _e164(edit.new))]
-    if not with_number:
+    """Of orders that had the number once: their customer has another one, and may be somebody else.
+
+    What was changed in them until the number went may tell of the customer who had it.
+    """
+    edits = OrderEdit.objects.filter(account_id=account_id, field__in=_PHONES).order_by("at")
+    had = {
+        order_id: at
+        for order_id, at, *values in edits.values_list("order_id", "at", "old", "new").iterator(chunk_size=BATCH)
+        if phone in map(_e164, values)
+    }
+    if not had:
         return
-    ids = {edit.order_id for edit in with_number}
-    told = personal.events_of(account_id, ids).events
+    told = personal.events_of(account_id, had).events
     with transaction.atomic():
-        OrderEdit.objects.filter(id__in=[edit.id for edit in with_number]).update(old="", new="")
-        personal.overwrite(told, _TOLD, where=lambda data: _e164(data["customer_phone"]) == phone)
-        _renew_kept_answers(account_id, ids)
+        for order_id, until in had.items():
+            until_then = OrderEdit.objects.filter(order=order_id, at__lte=until)
+            until_then.exclude(field__regex=_NUMBERS).update(old="", new="")
+        personal.overwrite(told, anonymising.TOLD, where=lambda data: _e164(data["customer_phone"]) == phone)
+        _renew_kept_answers(account_id, had)
         note()
 
 

@@ -279,6 +279,26 @@ def test_a_number_that_was_corrected_is_forgotten_in_kept_answers_too(alice: Acc
     assert (customer["name"], customer["phone"]) == ("Amine", "0550123456")
 
 
+def test_what_was_changed_until_the_number_went_is_forgotten_with_it(alice: Account, api: ApiClient) -> None:
+    sent = factories.order_body(customer_name="Nadya", customer_phone=PHONE, notes=f"sonnette {NAME}")
+    order = api.post("/api/v1/orders", sent).json()
+    address = f"/api/v1/orders/{order['id']}"
+    for changes in (
+        {"customer_name": NAME, "customer_address": "7 rue Larbi"},
+        {"customer_phone": "0550123456", "customer_name": "Amine", "notes": "", "total_amount": 1500},
+        {"customer_name": "Amine B.", "customer_address": "3 rue Didouche"},
+    ):
+        assert api.patch(address, changes).status_code == 200
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    left = {(edit["field"], edit["new"]) for edit in api.get(address).json()["edits"] if edit["old"] or edit["new"]}
+    assert left == {
+        ("total_amount", "1500.00"), ("customer_name", "Amine B."), ("customer_address", "3 rue Didouche"),
+    }  # fmt: skip
+    assert knowing("Nadya", NAME, PHONE, "661223344") == set()
+
+
 def test_a_record_is_kept_of_whoever_was_known_from_refused_rows_alone(alice: Account) -> None:
     made = {"account": alice, "kind": "orders", "name": "x.csv", "size": 1, "actor": "x", "user_id": uuid4()}
     for _ in range(2):

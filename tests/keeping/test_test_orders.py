@@ -15,6 +15,7 @@ from codservice.accounts.models import Account
 from orders import counts, editing, lifecycle, retention
 from orders.models import CallNote, Order, OrderCount, OrderEdit, OrderItem, StatusChange
 from tests.factories import AgentFactory, make_order
+from webhooks.models import Event
 
 BELONGING = {OrderItem, StatusChange, OrderEdit, CallNote}
 
@@ -55,6 +56,19 @@ def test_test_orders_go_after_thirty_days(
     assert counts.problem() == ""
     assert sum(OrderCount.objects.filter(account=twin).values_list("delta", flat=True)) == 1
     assert prune() == 0
+
+
+def test_what_was_told_of_them_forgets_the_customer(
+    twin: Account, order_in: Callable[..., Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody would find it any more when the customer asks to be erased."""
+    monkeypatch.setattr(retention, "BATCH", 2)
+    gone, young = [str(order_in(twin, 30.01).id) for _ in range(3)], str(order_in(twin, 29.9).id)
+    assert prune() == 3
+    told = [json.loads(body)["data"] for body in Event.objects.values_list("body", flat=True)]
+    assert {data["id"] for data in told} == {*gone, young}
+    for data in told:
+        assert ((data["customer_name"], data["customer_phone"]) == ("—", "")) == (data["id"] != young)
 
 
 def test_all_that_belongs_to_an_order_is_known_to_the_sweep() -> None:
