@@ -90,7 +90,7 @@ class Summary:
     """`total` and `days` are the period's; `waiting` is how many orders are undecided now, and their sum.
 
     `days` are those on which something happened, in their order. The period divided otherwise is in `parts`: by key,
-    most new orders first.
+    by `most_first`.
     """
 
     today: Figures
@@ -238,8 +238,13 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     )
     summary.days.sort(key=lambda row: row.key)
     for rows in summary.parts.values():
-        rows.sort(key=lambda row: (-row.new_count, -row.canceled_count, row.key))
+        rows.sort(key=most_first)
     return summary
+
+
+def most_first(row: Figures) -> tuple[int, int, int, str]:
+    """The order of a period's parts."""
+    return -row.new_count, -row.confirmed_count - row.canceled_count, -row.ended_count, row.key
 
 
 def _reading(dimensions: set[Dimension], spans: str = _OTHER_SPANS) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from io import StringIO
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -95,8 +94,7 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
     by = by if by in DIVISIONS else "day"
     dimensions = {Dimension.REASON, Dimension.WAIT} | (set() if by == "day" else {Dimension(by)})
     summary = daily.read(account.id, first, last, today=today, by=dimensions)
-    rows = _rows(summary, by)
-    names = _names(rows[:MOST_ROWS] if by != "day" else rows, by)
+    rows = _rows(summary, by, account)
     return render(
         request,
         "orders/home.html",
@@ -110,12 +108,12 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
             "total": _tiles(summary.total),
             "by": by,
             "divisions": [(name, label, name == by) for name, label in DIVISIONS.items()],
-            "pictures": _pictures(rows, names, by, first, last),
-            "table": [(names[row.key], row, _rates(row)) for row in _shown(rows, by)],
+            "pictures": _pictures(rows, by, first, last),
+            "table": [(name, row, _rates(row)) for name, row in _shown(rows, by)],
             "sum": _rates(summary.total),
             "all": summary.total,
             "left_out": max(len(rows) - MOST_ROWS, 0),
-            "reasons": _reasons(summary),
+            "reasons": _parts([(name, row.canceled_count) for name, row in _rows(summary, "reason", account)]),
             "waits": _waits(summary),
         },
         status=422 if form.errors else 200,
@@ -129,43 +127,38 @@ def _presets(today: date) -> list[tuple[str, date, date]]:
     ]
 
 
-def _rows(summary: Summary, by: str) -> list[Figures]:
-    """The period by day, wilaya, product or source; days in their order, all else with the most orders first."""
-    if by == "day":
-        return summary.days
-    rows = [*summary.parts[Dimension(by)], *(summary.parts[Dimension.NAME] if by == "product" else ())]
-    return sorted(rows, key=lambda row: (-row.new_count, -row.decided_count, -row.ended_count, row.key))
-
-
-def _shown(rows: list[Figures], by: str) -> list[Figures]:
-    """In the table: the last days, newest first."""
-    return rows[: -MOST_ROWS - 1 : -1] if by == "day" else rows[:MOST_ROWS]
-
-
-def _names(rows: Sequence[Figures], by: str) -> dict[str, str]:
-    """Key → what people call it. One statement for products."""
-    keys = [row.key for row in rows]
+def _rows(summary: Summary, by: str, account: Account) -> list[tuple[str, Figures]]:
+    """The period divided, each part by what people call it: days in their order, all else with the most first."""
     match by:
         case "day":
-            return {key: formats.date_format(date.fromisoformat(key), "j M Y") for key in keys}
-        case "wilaya":
-            return {key: f"{key} {wilaya(key)}" for key in keys}
-        case "source":
-            return {key: key or _("Not told") for key in keys}
+            return [(formats.date_format(date.fromisoformat(row.key), "j M Y"), row) for row in summary.days]
         case "product":
-            ids = [id_ for key in keys if (id_ := _id(key))]
-            named = {str(id_): name for id_, name in Product.objects.filter(id__in=ids).values_list("id", "name")}
-            return {key: named.get(key, key) for key in keys}
+            products, lines = summary.parts[Dimension.PRODUCT], summary.parts[Dimension.NAME]
+            named = _product_names(account, [row.key for row in products])
+            rows = [*((named.get(row.key, row.key), row) for row in products), *((row.key, row) for row in lines)]
+            return sorted(rows, key=lambda named_row: daily.most_first(named_row[1]))
+    return [(_name(by, row.key), row) for row in summary.parts[Dimension(by)]]
+
+
+def _product_names(account: Account, ids: Sequence[str]) -> dict[str, str]:
+    products = Product.objects.filter(account=account, id__in=ids)
+    return {str(id_): name for id_, name in products.values_list("id", "name")}
+
+
+def _name(by: str, key: str) -> str:
+    match by:
+        case "wilaya":
+            return f"{key} {wilaya(key)}"
         case "reason":
-            return {key: in_words(key) or _("Not told") for key in keys}
-    return {key: _wait(key) for key in keys}
+            return in_words(key) or _("Not told")
+        case "wait":
+            return _wait(key)
+    return key or _("Not told")
 
 
-def _id(key: str) -> UUID | None:
-    try:
-        return UUID(key) if len(key) == 36 else None
-    except ValueError:
-        return None
+def _shown(rows: list[tuple[str, Figures]], by: str) -> list[tuple[str, Figures]]:
+    """In the table: the last days, newest first."""
+    return rows[: -MOST_ROWS - 1 : -1] if by == "day" else rows[:MOST_ROWS]
 
 
 def _wait(key: str) -> str:
@@ -232,17 +225,17 @@ def _rate(part: int, whole: int) -> str:
     return f"{formats.number_format(round(100 * part / whole, 1), 1)} %"
 
 
-def _pictures(rows: list[Figures], names: dict[str, str], by: str, first: date, last: date) -> dict[str, Picture]:
+def _pictures(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -> dict[str, Picture]:
     """Of decisions, confirmed and not, and of parcels, arrived and come back."""
     if by == "day":
-        by_day = {row.key: row for row in rows}
+        by_day = {row.key: row for _text, row in rows}
         dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
         days_ = [(f"{day:%d.%m}", by_day.get(day.isoformat(), Figures())) for day in dates]
         return {
             "decided": pictures.standing([Bar(name, row.confirmed_count, row.refused_count) for name, row in days_]),
             "ended": pictures.standing([Bar(name, row.delivered_count, row.returned_count) for name, row in days_]),
         }
-    shown = [(names[row.key], row, _rates(row)) for row in rows[: pictures.MOST_LYING]]
+    shown = [(name, row, _rates(row)) for name, row in rows[: pictures.MOST_LYING]]
     return {
         "decided": pictures.lying(
             [Bar(name, row.confirmed_count, row.refused_count, rates.confirmation) for name, row, rates in shown]
@@ -266,12 +259,6 @@ def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
     parts = [Part(name, count, _rate(count, whole)) for name, count in rows]
     bars = [Bar(part.name, part.count, 0, f"{part.count} · {part.share}") for part in parts]
     return {"rows": parts[:MOST_ROWS], "count": whole, "picture": pictures.lying(bars)}
-
-
-def _reasons(summary: Summary) -> dict[str, Any]:
-    rows = sorted(summary.parts[Dimension.REASON], key=lambda row: (-row.canceled_count, row.key))
-    names = _names(rows, "reason")
-    return _parts([(names[row.key], row.canceled_count) for row in rows])
 
 
 def _waits(summary: Summary) -> dict[str, Any]:
@@ -306,28 +293,26 @@ def as_csv(request: HttpRequest, account: Account) -> HttpResponse:
     first, last, by = (form.cleaned_data[name] for name in ("first", "last", "by"))
     dimensions = set() if by == "day" else {Dimension(by)}
     summary = daily.read(account.id, first, last, today=days.today(), by=dimensions)
-    rows = _rows(summary, by)
-    names = _names(rows, by)
+    rows = _rows(summary, by, account)
     file = StringIO()
     file.write(BOM)
     writer = SafeWriter(file)
     if by == "reason":
         writer.write(["reason", "canceled_count", "canceled_amount"])
-        for row in rows:
-            writer.write([names[row.key], row.canceled_count, row.canceled_amount])
+        for name, row in rows:
+            writer.write([name, row.canceled_count, row.canceled_amount])
     elif by == "wait":
         writer.write(["minutes_from", "minutes_to", "first_call_count"])
-        for row in sorted(rows, key=lambda row: _span(row.key)):
+        for row in sorted(summary.parts[Dimension.WAIT], key=lambda row: _span(row.key)):
             number = _span(row.key)
             writer.write([*(WAITS[i] if 0 <= i < len(WAITS) else None for i in (number - 1, number)),
                           row.first_call_count])  # fmt: skip
     else:
         counted = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]
         writer.write([by, *(["units"] if by == "product" else []), *counted, *_RATES])
-        for row in rows:
-            name = row.key if by == "day" else names[row.key]
-            units = [row.unit_count] if by == "product" else []
-            writer.write([name, *units, *(getattr(row, column) for column in counted), *_plain_rates(row)])
+        for name, row in rows:
+            named = [row.key if by == "day" else name, *([row.unit_count] if by == "product" else [])]
+            writer.write([*named, *(getattr(row, column) for column in counted), *_plain_rates(row)])
     response = HttpResponse(file.getvalue(), content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="orders-{by}-{first}-{last}.csv"'
     return response

@@ -145,6 +145,14 @@ def test_products_and_lines_without_one_are_told_apart(browser: Client, alice: A
     assert "Robe kabyle" in page(browser, "?by=product")
 
 
+def test_a_line_that_is_called_as_a_product_is_only_a_name(browser: Client, alice: Account, charlie: Account) -> None:
+    own, foreign = (factories.ProductFactory(account=each, name="Robe kabyle").id for each in (alice, charlie))
+    for id_ in (own, foreign):
+        make_order(alice, items=[order_line(product_name=str(id_), quantity=1, unit_price=5)])
+    assert {row["product"] for row in file(browser, "product")} == {str(own), str(foreign)}
+    assert "Robe kabyle" not in page(browser, "?by=product")
+
+
 @pytest.mark.parametrize(
     "query", ["?first=x", "?first=2026-02-02&last=2026-01-01", "?first=2020-01-01&last=2026-01-01"]
 )
