@@ -51,6 +51,17 @@ def _read(name: str) -> tuple[datetime, UUID]:
         raise Http404 from None
 
 
+class IsOneOf(Func):
+    """Whether an id is in an array, which is one parameter however long it is: a statement has 65 535 at most."""
+
+    arg_joiner, template = " = ANY(", "%(expressions)s::uuid[])"
+    output_field = BooleanField()
+
+    def __init__(self, name: str, ids: Sequence[UUID] | str) -> None:
+        """The array may also be its text, as PostgreSQL writes it."""
+        super().__init__(name, Value(ids))
+
+
 def is_beyond(names: Sequence[str], place: Sequence[Any], *, is_down: bool) -> Func:
     """`ROW(created_at, id) < ROW(…)`, which an index on the columns answers; so they do not by AND and OR."""
     columns = Func(*(F(name) for name in names), function="ROW")

@@ -27,6 +27,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import AmountField, FreeText, Words
+from codservice.long_lists import IsOneOf
 from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
 from inventory import catalog, product_files, stock
@@ -180,7 +181,7 @@ def _given(request: HttpRequest) -> dict[str, str]:
 def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, catalog.Choice | None]:
     """The account's products, or those of the choice that the address names, with it."""
     mine, chosen = Product.objects.filter(account=account), catalog.CHOICES.get(request.GET.get("only", ""))
-    return (mine.filter(id__in=chosen.ids(account)) if chosen else mine), chosen
+    return (mine.filter(IsOneOf("id", chosen.ids(account))) if chosen else mine), chosen
 
 
 @account_page

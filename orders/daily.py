@@ -16,7 +16,7 @@ account.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -35,6 +35,7 @@ Dimension = DayFigure.Dimension
 WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
 STEP = 7  # days that one transaction sums up: seconds at millions of orders a year
 LATE = timedelta(minutes=5)  # what is older is summed up
+MOST_KEYS = 5000  # of a dimension; shops may write another name or reason into each order
 MOST_KEPT = Decimal("9999999999999999.99")  # DZD: as much as a column holds; lines may say any quantity and price
 
 _MOVES = {
@@ -90,7 +91,7 @@ class Summary:
     """`total` and `days` are the period's; `waiting` is how many orders are undecided now, and their sum.
 
     `days` are those on which something happened, in their order. The period divided otherwise is in `parts`: by key,
-    by `most_first`.
+    by `most_first`; what is not among the first MOST_KEYS is in `others` together.
     """
 
     today: Figures
@@ -98,6 +99,7 @@ class Summary:
     waiting: tuple[int, Decimal]
     days: list[Figures]
     parts: dict[Dimension, list[Figures]] = field(default_factory=lambda: defaultdict(list))
+    others: dict[Dimension, Figures] = field(default_factory=dict)
 
 
 # What happened within `spans`, in the order of COLUMNS; only what `dimensions` ask for. PostgreSQL cannot foresee how
@@ -185,7 +187,7 @@ _OTHER_SPANS = """
     FROM changed
 """
 # Of all orders each day of the period and today by itself, and everything else in one row without a day; what is
-# divided otherwise by key.
+# divided otherwise by key, and all behind the first ones, as `most_first` has them, in one row without a key.
 _READ = """
 WITH summed AS MATERIALIZED (
     SELECT until FROM orders_summedup WHERE account_id = %(account)s
@@ -202,10 +204,17 @@ WITH summed AS MATERIALIZED (
     SELECT day, dimension, key, {columns} FROM orders_dayfigure
     WHERE account_id = %(account)s AND dimension = 'all'
         AND (SELECT until FROM summed) IS NOT NULL AND day NOT IN (SELECT day FROM changed)
+), parts(dimension, day, key, {columns}) AS (
+    SELECT dimension, CASE WHEN dimension = 'all' AND (day BETWEEN %(first)s AND %(last)s OR day = %(today)s)
+        THEN day END, key, {sums}
+    FROM found GROUP BY 1, 2, 3
+), placed AS (
+    SELECT *, row_number() OVER (PARTITION BY dimension ORDER BY new_count DESC, confirmed_count + canceled_count DESC,
+        delivered_count + returned_count DESC, key) AS place
+    FROM parts
 )
-SELECT dimension, CASE WHEN dimension = 'all' AND (day BETWEEN %(first)s AND %(last)s OR day = %(today)s)
-    THEN day END, key, {sums}
-FROM found GROUP BY 1, 2, 3
+SELECT dimension, day, CASE WHEN dimension = 'all' OR place <= %(most_keys)s THEN key END, {sums}
+FROM placed GROUP BY 1, 2, 3
 """
 
 
@@ -221,7 +230,10 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     with connection.cursor() as cursor:
         cursor.execute(_reading(dimensions), _values(account_id, values, dimensions))
         for dimension, day, key, *counts in cursor.fetchall():
-            row = Figures(key, *_numbers(counts))
+            row = Figures(key or "", *_numbers(counts))
+            if key is None:
+                summary.others[Dimension(dimension)] = row
+                continue
             if dimension != Dimension.ALL:
                 summary.parts[Dimension(dimension)].append(row)
                 continue
@@ -286,6 +298,13 @@ def _numbers(counts: list[Any]) -> list[Any]:
     ]
 
 
+def together(rows: Iterable[Figures]) -> Figures:
+    total = Figures()
+    for row in rows:
+        _add(total, row)
+    return total
+
+
 def _add(row: Figures, other: Figures) -> None:
     for name in COLUMNS:
         setattr(row, name, getattr(row, name) + getattr(other, name))
@@ -294,7 +313,7 @@ def _add(row: Figures, other: Figures) -> None:
 def _values(account_id: UUID, values: dict[str, Any], dimensions: set[Dimension]) -> dict[str, Any]:
     if Dimension.WAIT in dimensions:
         values |= {"waits": list(WAITS), "calls": CALLS}
-    return values | {"account": account_id}
+    return values | {"account": account_id, "most_keys": MOST_KEYS}
 
 
 # --- Summing up ------------------------------------------------------------------------------------------------------

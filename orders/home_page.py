@@ -128,16 +128,21 @@ def _presets(today: date) -> list[tuple[str, date, date]]:
 
 
 def _rows(summary: Summary, by: str, account: Account) -> list[tuple[str, Figures]]:
-    """The period divided, each part by what people call it: days in their order, all else with the most first."""
-    match by:
-        case "day":
-            return [(formats.date_format(date.fromisoformat(row.key), "j M Y"), row) for row in summary.days]
-        case "product":
-            products, lines = summary.parts[Dimension.PRODUCT], summary.parts[Dimension.NAME]
-            named = _product_names(account, [row.key for row in products])
-            rows = [*((named.get(row.key, row.key), row) for row in products), *((row.key, row) for row in lines)]
-            return sorted(rows, key=lambda named_row: daily.most_first(named_row[1]))
-    return [(_name(by, row.key), row) for row in summary.parts[Dimension(by)]]
+    """The period divided, each part by what people call it: days in their order, all else with the most first and the
+    rest in one at the end.
+    """
+    if by == "day":
+        return [(formats.date_format(date.fromisoformat(row.key), "j M Y"), row) for row in summary.days]
+    dimensions = [Dimension(by), *([Dimension.NAME] if by == "product" else [])]
+    products = _product_names(account, [row.key for row in summary.parts[Dimension.PRODUCT]]) if by == "product" else {}
+    rows = [
+        (products.get(row.key, row.key) if dimension == Dimension.PRODUCT else _name(by, row.key), row)
+        for dimension in dimensions
+        for row in summary.parts[dimension]
+    ]
+    rows.sort(key=lambda named_row: daily.most_first(named_row[1]))
+    others = [summary.others[dimension] for dimension in dimensions if dimension in summary.others]
+    return [*rows, (_("All others"), daily.together(others))] if others else rows
 
 
 def _product_names(account: Account, ids: Sequence[str]) -> dict[str, str]:

@@ -16,9 +16,10 @@ from uuid import UUID
 from zlib import crc32
 
 from django.db import connection, transaction
-from django.db.models import BooleanField, Func, Q, Value
+from django.db.models import Q
 from django.db.models.functions import Upper
 
+from codservice.long_lists import IsOneOf
 from orders.models import Order
 
 LENGTH = 3
@@ -28,13 +29,6 @@ STEP = 5_000  # orders that one transaction indexes, in about a second
 
 # The texts are compared as PostgreSQL writes them in capitals (`icontains`).
 _TEXTS = ("customer_name", "customer_phone", "phone_e164", "customer_address")
-
-
-class _IsOneOf(Func):
-    """An id and the text of an array of ids."""
-
-    arg_joiner, template = " = ANY(", "%(expressions)s::uuid[])"
-    output_field = BooleanField()
 
 
 def candidates(account_id: UUID, text: str, number: str) -> Q:
@@ -55,7 +49,7 @@ def candidates(account_id: UUID, text: str, number: str) -> Q:
     with connection.cursor() as cursor:
         cursor.execute(_FOUND, {"account": account_id, "text": text, "share": SHARE, **hashes})
         (is_all, ids) = cursor.fetchone()
-    return Q() if is_all else Q(_IsOneOf("pk", Value(ids))) | Q(created_at__gt=through)
+    return Q() if is_all else Q(IsOneOf("pk", ids)) | Q(created_at__gt=through)
 
 
 # As the text of an array: it only comes here to go back, by the list and its count.

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from codservice.long_lists import IsOneOf
 from codservice.wire import dump_json, load_json
 from webhooks.models import Event
 from webhooks.queue import NOBODY
@@ -85,7 +86,7 @@ def overwrite(
     Of those events whose data are as `where` says. In the caller's transaction.
     """
     changed = []
-    for id_, body in Event.objects.filter(id__in=events).values_list("id", "body"):
+    for id_, body in Event.objects.filter(IsOneOf("id", [*events])).values_list("id", "body"):
         told = load_json(body.encode())
         if where(told["data"]):
             told["data"] |= {name: value for name, value in members.items() if name in told["data"]}

@@ -333,6 +333,13 @@ def test_a_test_order_goes_on_without_its_customer(alice: Account) -> None:
     assert (order.status, order.customer_name) == ("confirmed", "—")
 
 
+def test_however_much_was_told_it_is_overwritten(nadia: Order) -> None:
+    """An order takes ten thousand changes, and each is an event."""
+    events = list(Event.objects.filter(kind__startswith="order.").values_list("id", flat=True))
+    personal.overwrite([*events, *(uuid4() for _ in range(70_000))], {"customer_name": "—", "external_id": None})
+    assert "webhooks_event" not in knowing(NAME)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_what_was_told_is_found_page_by_page(alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     found = personal.events_of(alice.id, [nadia.id])

@@ -6,6 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 from io import StringIO
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -18,7 +19,8 @@ from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, Membership, User
 from codservice.uploads.models import RefusedRow, Upload
-from orders import editing, home_page, lifecycle, pictures
+from inventory import catalog
+from orders import daily, editing, home_page, lifecycle, pictures
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, SummedUp
 from orders.tasks import sum_up_days
@@ -153,6 +155,31 @@ def test_a_line_that_is_called_as_a_product_is_only_a_name(browser: Client, alic
     assert "Robe kabyle" not in page(browser, "?by=product")
 
 
+def test_what_there_is_too_much_of_is_together(
+    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the shares of the whole."""
+    monkeypatch.setattr(daily, "MOST_KEYS", 2)
+    product = factories.ProductFactory(account=alice, name="Robe")
+    for count, name in enumerate(("Sac", "Bague", "Voile", "Foulard")):
+        lines = [order_line(product_name=name, quantity=2, unit_price=5), order_line(product_id=product.id, quantity=1)]
+        for _ in range(count + 1):
+            order = make_order(alice, items=lines, source=name)
+            lifecycle.cancel(order.id, actor=SUPERVISOR, reason=name)
+    for _ in range(2):
+        sources = [(row["source"], row["new_count"]) for row in file(browser, "source")]
+        assert sources == [("Foulard", "4"), ("Voile", "3"), ("All others", "3")]
+        products = [(row["product"], row["units"], row["new_amount"]) for row in file(browser, "product")]
+        assert [row[:2] for row in products] == [
+            ("Robe", "10"), ("Foulard", "8"), ("Voile", "6"), ("All others", "6")
+        ]  # fmt: skip
+        assert products[-1][2] == "30.00"
+        reasons = [(row["reason"], row["canceled_count"]) for row in file(browser, "reason")]
+        assert reasons == sources
+        assert "4 of 10" in page(browser)
+        sum_up_days()
+
+
 @pytest.mark.parametrize(
     "query", ["?first=x", "?first=2026-02-02&last=2026-01-01", "?first=2020-01-01&last=2026-01-01"]
 )
@@ -194,7 +221,9 @@ def test_a_number_at_which_somebody_was_reached_since_is_wrong_no_more(
     assert "1 order has a wrong phone number" in page(browser)
 
 
-def test_stock_that_will_not_last_needs_the_merchant(browser: Client, alice: Account, charlie: Account) -> None:
+def test_stock_that_will_not_last_needs_the_merchant(
+    browser: Client, alice: Account, charlie: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     short = factories.ProductFactory(account=alice, name=HOSTILE, stock_quantity=3)
     plenty = factories.ProductFactory(account=alice, stock_quantity=30)
     gone = factories.ProductFactory(account=alice, stock_quantity=0, is_active=False)
@@ -208,6 +237,11 @@ def test_stock_that_will_not_last_needs_the_merchant(browser: Client, alice: Acc
     assert '<a href="/account/products?only=running-out">1 product is running out' in shown
     listed = browser.get("/account/products?only=running-out")
     assert [product.id for product in listed.context["products"]] == [short.id]
+    with monkeypatch.context() as patch:
+        many = [short.id, *(uuid4() for _ in range(70_000))]
+        patch.setitem(catalog.CHOICES, "running-out", catalog.Choice("Many", lambda account: many))
+        again = browser.get("/account/products?only=running-out")
+        assert again.context["products"] == listed.context["products"]
     assert "Running out: fewer are left" in listed.content.decode()
     table = b"".join(browser.get("/account/products/download.csv?only=running-out").streaming_content)
     assert table.count(b"\n") == 2
