@@ -9,21 +9,24 @@ from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 
 from codservice.days import ALGIERS
+from codservice.files.workbooks import MAX_CELL
 from orders import regions
 from orders.models import OrderQuerySet
 
 BATCH = 1000  # orders that are in memory at once
 
-# The lines of an order as people read them: `2 × Robe (taille: M); 1 × Sac`.
+# The lines of an order as people read them: `2 × Robe (taille: M); 1 × Sac`. No longer than a cell of a spreadsheet:
+# lines may have twenty times as much, and a batch of these would fill the memory.
 _ITEMS = Func(
     "id",
-    template="""coalesce((
+    most=MAX_CELL,
+    template="""left(coalesce((
         SELECT string_agg(concat(quantity, ' × ', product_name, ' (' || (
             SELECT string_agg(concat(key, ': ', value), ', ' ORDER BY turn)
             FROM jsonb_each_text(attributes) WITH ORDINALITY AS detail(key, value, turn)
         ) || ')'), '; ' ORDER BY position)
         FROM orders_orderitem WHERE order_id = %(expressions)s
-    ), '')""",
+    ), ''), %(most)s)""",
     output_field=TextField(),
 )
 # What is read of an order: COLUMNS, but for the names of its places.

@@ -114,6 +114,14 @@ def test_a_row_says_all_of_an_order_and_runs_nothing(browser: Client, alice: Acc
         assert (said["Phone"], said["To pay at the door"]) == ("+213550123456", 4500.5)
 
 
+def test_of_an_order_no_more_is_held_than_a_cell_takes(browser: Client, alice: Account) -> None:
+    details = {f"{number:064}": "é" * 255 for number in range(20)}
+    make_order(alice, items=[order_line(product_name="Robe", quantity=1, unit_price=5, attributes=details)] * 100)
+    ((order,),) = export.batches(Order.objects.filter(account=alice))
+    text = order[list(export.COLUMNS).index("items")]
+    assert (len(text), text[:8]) == (workbooks.MAX_CELL, "1 × Robe")
+
+
 def test_a_french_spreadsheet_finds_semicolons_and_french_headings(browser: Client, alice: Account) -> None:
     make_order(alice, external_id="N1")
     browser.cookies["django_language"] = "fr"
