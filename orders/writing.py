@@ -49,6 +49,8 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     except IntegrityError:
         get_object_or_404(Order, id=id_, account=account)  # it was sent before
         return _done(request, id_)
+    if isinstance(made, DuplicateExternalId) and made.order_id == id_:
+        return _done(request, id_)  # likewise: its number is looked at before its id
     if isinstance(made, DuplicateExternalId):
         form.add_error("external_id", _("Another order of yours has this number."))
     elif isinstance(made, Invalid):

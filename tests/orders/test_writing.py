@@ -84,9 +84,15 @@ def test_a_sku_of_anothers_is_none(browser: Client, charlie: Account) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_sent_twice_is_one_order(browser: Client) -> None:
+@pytest.mark.parametrize("number", ["", "N-1"])
+def test_what_is_sent_twice_is_one_order(browser: Client, number: str) -> None:
     form = str(uuid4())
-    assert send(browser, id=form).url == send(browser, id=form).url == f"/account/orders/{form}"
+    first, second = (send(browser, id=form, external_id=number) for _ in range(2))
+    assert (
+        (first.status_code, first.url)
+        == (second.status_code, second.get("Location"))
+        == (302, f"/account/orders/{form}")
+    )
     assert Order.objects.count() == 1
 
 
