@@ -32,7 +32,7 @@ from codservice.files.downloads import table_answer
 from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
-from orders import lifecycle, phones
+from orders import lifecycle
 from orders.export import COLUMNS, batches
 from orders.filters import OrderFilter
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
@@ -95,8 +95,6 @@ def _given(request: HttpRequest) -> dict[str, str]:
     """The filters that are chosen, as OrderFilter takes them."""
     given = {name: request.GET[name] for name in OrderFilter.base_filters if request.GET.get(name, "").strip()}
     given.pop("sort", None)
-    if "phone" not in given and _is_phone(given.get("q", "")):
-        given["phone"] = given.pop("q")
     return given
 
 
@@ -116,13 +114,6 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
         return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")
     rows = chain.from_iterable(chain([first], found))
     return table_answer(request, f"orders.{form}", [str(label) for label in COLUMNS.values()], rows)
-
-
-def _is_phone(text: str) -> bool:
-    try:
-        return bool(phones.to_e164(text))
-    except phones.NotAPhone:
-        return False
 
 
 def _tabs(account: Account, chosen: str) -> list[dict[str, Any]]:
