@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
@@ -21,6 +23,8 @@ from inventory.product_files import sku_of
 from orders import importing, serializers
 from orders.models import DeliveryType
 from orders.serializers import SAID, SAID_OF_LINE
+
+Catalog = dict[str | UUID, Product]  # by SKU and by id
 
 MAX_ROWS = 1000  # that are held as one order; of the 100 lines that it may have there are too many already
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
@@ -179,12 +183,22 @@ class OrderRows(Intake):
         item = _ITEM_PATH.fullmatch(path)
         return (int(item[1]), item[2]) if item else (0, path)
 
-    def _catalog(self, entries: Sequence[Entry]) -> dict[str, Product]:
-        """The account's products that rows name by their SKUs; no statement when they name none."""
-        if not (skus := {sku_of(row.cells) for entry in entries for row in entry} - {""}):
+    def _catalog(self, entries: Sequence[Entry]) -> Catalog:
+        """The account's products that rows name, by SKU and by id; no statement when they name none."""
+        cells = [row.cells for entry in entries for row in entry]
+        skus = {sku_of(each) for each in cells} - {""}
+        ids = {_uuid(each.get("product_id")) for each in cells} - {None}
+        if not (skus or ids):
             return {}
-        found = Product.objects.filter(account_id=self.account_id, sku__in=skus)
-        return {product.sku: product for product in found.only("id", "sku", "price")}
+        found = Product.objects.filter(Q(sku__in=skus) | Q(id__in=ids), account_id=self.account_id)
+        return {name: each for each in found.only("id", "sku", "price") for name in (each.sku, each.id)}
+
+
+def _uuid(text: str | None) -> UUID | None:
+    try:
+        return values.uuid(text)
+    except ValueError:
+        return None
 
 
 def _errors(refusal: Invalid, body: dict[str, Any]) -> Errors:
@@ -197,7 +211,7 @@ def _apart(first: int) -> str:
     return f"Line {first} has the same external_id, with other orders between. An order's rows must follow each other."
 
 
-def _body(entry: Entry, catalog: dict[str, Product]) -> dict[str, Any]:
+def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
     """The order as the API takes it."""
     first = entry[0].cells
     body: dict[str, Any] = {name: first[name] for name in SAID if first.get(name)}
@@ -210,7 +224,7 @@ def _body(entry: Entry, catalog: dict[str, Product]) -> dict[str, Any]:
     return body
 
 
-def _item(cells: dict[str, str], catalog: dict[str, Product]) -> dict[str, Any]:
+def _item(cells: dict[str, str], catalog: Catalog) -> dict[str, Any]:
     item: dict[str, Any] = {name: cells[name] for name in SAID_OF_LINE if cells.get(name)}
     _write_amounts_plainly(item)
     if _INTEGER.fullmatch(item.get("quantity", "")):
@@ -232,13 +246,12 @@ def _write_amounts_plainly(body: dict[str, Any]) -> None:
             body[name] = values.plain_amount(body[name])
 
 
-def _total(body: dict[str, Any], catalog: dict[str, Product]) -> Decimal | None:
+def _total(body: dict[str, Any], catalog: Catalog) -> Decimal | None:
     """The sum of the lines and the shipping fee; None while one of them cannot be read, which is said of it."""
-    prices = {str(product.id): product.price for product in catalog.values()}
     total = Decimal()
     try:
         for item in body["items"]:
-            price = item["unit_price"] if "unit_price" in item else prices[item["product_id"]]
+            price = item["unit_price"] if "unit_price" in item else catalog[values.uuid(item["product_id"])].price
             total += values.amount(price) * values.integer(item["quantity"], 1, 10_000)
         return total + values.amount(body.get("shipping_fee", "0"))
     except (KeyError, ValueError):

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from threading import Event
@@ -21,7 +22,7 @@ from django.db import connection, connections, transaction
 
 from codservice.accounts.models import Account
 from orders.models import Order, OrderItem, StatusChange
-from tests.factories import make_order
+from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE
 from tests.harness.sheets import write_xlsx
 
@@ -109,6 +110,20 @@ def test_rows_without_a_number_are_orders_of_their_own(alice: Account, write: An
     result, _ = run(write([row(external_id=""), row(external_id="")]), alice)
 
     assert result["imported"] == Order.objects.count() == 2
+
+
+def test_a_total_that_is_left_out_is_made_of_the_catalogs_prices_too(
+    alice: Account, charlie: Account, write: Any
+) -> None:
+    mine, theirs = (ProductFactory(account=account, price=Decimal("1200.50")) for account in (alice, charlie))
+    left_out = dict.fromkeys(("total_amount", "product_name", "unit_price"), "")
+    bad = row(external_id="A2", product_id=str(theirs.id), **left_out)
+    result, status = run(write([row(product_id=str(mine.id).upper(), **left_out), bad]), alice)
+    assert (status, result["imported"]) == (1, 1)
+    assert result["errors"] == [
+        {"line": 3, "external_id": "A2", "errors": {"items.0.product_id": ["No product of this account has this id."]}}
+    ]
+    assert Order.objects.get().total_amount == Decimal("2401.00")
 
 
 def test_good_orders_are_kept_and_each_bad_one_is_reported_with_its_line(alice: Account, write: Any) -> None:
