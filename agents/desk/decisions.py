@@ -158,7 +158,7 @@ def set_aside(claim_id: UUID, *, agent: User) -> None:
         note_call(claim_id, call, seen={})
 
 
-def requeue(order_ids: Iterable[UUID], *, supervisor: User, seen_at: datetime | None = None) -> int:
+def requeue(order_ids: Iterable[UUID], *, supervisor: User, seen_at: datetime) -> int:
     """Put orders from the review list back into the queue, with all their tries; how many there were.
 
     Those about which something was noted since `seen_at` stay: nobody has looked why they wait there now.
@@ -166,7 +166,7 @@ def requeue(order_ids: Iterable[UUID], *, supervisor: User, seen_at: datetime | 
     with transaction.atomic():
         waiting = Order.live.filter(id__in=list(order_ids), status=Status.PENDING, call_state=CallState.REVIEW)
         orders = lifecycle.lock(waiting)
-        since = _noted_since(seen_at, orders) if seen_at else set()
+        since = _noted_since(seen_at, orders)
         orders = [order for order in orders if order.id not in since]
         plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in orders}
         lifecycle.add_call_notes(orders, Call(supervisor, Outcome.NOTE, _("Back in the queue.")), plans)

@@ -2,11 +2,13 @@
 calling rules and figures; and an agent's own day. Each is one address: GET shows, POST changes."""
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 View = Callable[..., HttpResponse]
@@ -28,3 +30,18 @@ def needs(permission: str) -> Callable[[View], View]:
 
 
 for_supervisors = needs("orders.supervise_order")
+
+
+def seen_at(request: HttpRequest) -> datetime | None:
+    """When the page was read that was pressed, by the database's clock; None when its form does not say."""
+    try:
+        at = datetime.fromisoformat(request.POST.get("seen_at", ""))
+    except ValueError:
+        return None
+    return at if at.tzinfo else None
+
+
+def stays(count: int, why: str) -> str:
+    """So many orders, with which something was to be done, stay as they are."""
+    text = ngettext("%(count)d order stays as it is: %(why)s", "%(count)d orders stay as they are: %(why)s", count)
+    return text % {"count": count, "why": why}

@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from agents.console import show
 from agents.desk import decisions, telling
 from agents.desk.forms import MAX_DETAILS, WorkerField
-from agents.supervision import for_supervisors, moves
+from agents.supervision import for_supervisors, moves, seen_at, stays
 from agents.templatetags.console_tags import counted
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
@@ -149,9 +149,9 @@ def page(request: HttpRequest) -> HttpResponseBase:
         return _too_many(request, query) if is_more else _download(request, rows)
     rows = rows[:MOST]
     form = FORMS.get(deed, NoForm)(request.POST or None)
-    if request.method == "POST" and (seen_at := _moment(request.POST.get("seen_at", ""))) and form.is_valid():
-        rows = [row for row in rows if row.created_at <= seen_at]
-        _do(request, deed, rows, seen_at, form.cleaned_data)
+    if request.method == "POST" and (seen := seen_at(request)) and form.is_valid():
+        rows = [row for row in rows if row.created_at <= seen]
+        _do(request, deed, rows, seen, form.cleaned_data)
         return redirect(_list(query))
     return _show(request, deed, rows, form, is_more=is_more, back=_list(query))
 
@@ -216,14 +216,6 @@ def _show(
     )
 
 
-def _moment(text: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return at if at.tzinfo else None
-
-
 # --- Doing it ----------------------------------------------------------------------------------------------------
 
 
@@ -254,8 +246,7 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
         if deed == ASSIGN:
             telling.of_rules(request, data["to"], [row.id for row in able])
     for why, count in (+left).most_common():
-        text = ngettext("%(count)d order stays as it is: %(why)s", "%(count)d orders stay as they are: %(why)s", count)
-        messages.warning(request, text % {"count": count, "why": why})
+        messages.warning(request, stays(count, why))
 
 
 def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data: dict[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
-from agents.supervision import for_supervisors
+from agents.supervision import for_supervisors, stays
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
@@ -146,9 +146,7 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     else:
         messages.success(request, text)
     if beyond := len(chosen[MOST:]):
-        text = ngettext("%(count)d order stays as it is: %(why)s", "%(count)d orders stay as they are: %(why)s", beyond)
-        why = _("More than %(most)d at once.") % {"most": MOST}
-        messages.warning(request, text % {"count": beyond, "why": why})
+        messages.warning(request, stays(beyond, _("More than %(most)d at once.") % {"most": MOST}))
     return redirect("admin:moves")
 
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.db.models.functions import JSONObject
+from django.db.models.functions import JSONObject, Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
@@ -12,9 +12,11 @@ from django.utils.translation import ngettext
 
 from agents.console import show
 from agents.desk import assignment, claims, decisions, telling
-from agents.supervision import for_supervisors
+from agents.desk.forms import OLD_PAGE
+from agents.supervision import for_supervisors, moves, seen_at, stays
 from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
+from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
 
 PER_PAGE = 50
@@ -37,11 +39,11 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def waiting() -> QuerySet[Order]:
-    """The longest waiting first, each with `last_note`: the note that sent it here."""
+    """The longest waiting first, each with `last_note`, the note that sent it here, and `now`, when it was read."""
     last = CallNote.objects.filter(order_id=OuterRef("pk")).order_by("-created_at", "-id")
     note = last.values(json=JSONObject(outcome="outcome", note="note", agent="agent_name"))[:1]
     orders = Order.live.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
-    return orders.annotate(last_note=Subquery(note)).order_by("call_due_at", "id")
+    return orders.annotate(last_note=Subquery(note), now=Now()).order_by("call_due_at", "id")
 
 
 def _take(request: HttpRequest) -> HttpResponse:
@@ -58,16 +60,18 @@ def _take(request: HttpRequest) -> HttpResponse:
 
 
 def _requeue(request: HttpRequest) -> HttpResponse:
-    order_ids = []
-    for text in request.POST.getlist("order")[:PER_PAGE]:
-        try:
-            order_ids.append(UUID(text))
-        except ValueError:
-            continue
+    order_ids = {id_ for text in request.POST.getlist("order")[:PER_PAGE] if (id_ := moves.as_uuid(text))}
     if not order_ids:
         messages.warning(request, _("Choose at least one order."))
         return redirect("admin:review")
-    count = decisions.requeue(order_ids, supervisor=request.user)
+    seen = seen_at(request)
+    if seen is None:
+        messages.warning(request, OLD_PAGE)
+        return redirect("admin:review")
+    count = decisions.requeue(order_ids, supervisor=request.user, seen_at=seen)
     text = ngettext("%(count)d order is back in the queue.", "%(count)d orders are back in the queue.", count)
-    messages.success(request, text % {"count": count})
+    if count:
+        messages.success(request, text % {"count": count})
+    if left := len(order_ids) - count:
+        messages.warning(request, stays(left, lifecycle.Changed().message))
     return redirect("admin:review")

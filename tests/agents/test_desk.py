@@ -281,8 +281,8 @@ def test_a_skipped_customer_comes_back_after_the_others(alice: Account, agent: U
 def test_the_review_list_gives_orders_back(alice: Account, agent: User, supervisor: User) -> None:
     order = waits(make_order(alice), CallState.REVIEW)
     Order.objects.update(call_attempts=6)
-    assert decisions.requeue([order.id, uuid4()], supervisor=supervisor) == 1
-    assert decisions.requeue([order.id], supervisor=supervisor) == 0
+    assert decisions.requeue([order.id, uuid4()], supervisor=supervisor, seen_at=timezone.now()) == 1
+    assert decisions.requeue([order.id], supervisor=supervisor, seen_at=timezone.now()) == 0
     order.refresh_from_db()
     assert (order.call_state, order.call_attempts) == (CallState.RETRY, 0)
     assert next_order(agent) == order

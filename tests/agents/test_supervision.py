@@ -1,5 +1,6 @@
 """What supervisors do beside calling: review, claims, moves of many orders, calling rules."""
 
+import re
 from datetime import time
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.desk import claims
+from agents.desk import claims, decisions
+from agents.desk.forms import OLD_PAGE
 from agents.models import CallingRules, Claim
 from agents.supervision import moves
 from codservice.accounts.actor import Actor
@@ -38,6 +40,13 @@ def for_review(order: Order, agent: User) -> Order:
     return order
 
 
+def seen_at(browser: Any) -> str:
+    """As the page's form has it."""
+    found = re.search(r'name="seen_at" value="([^"]+)"', browser.get(REVIEW).content.decode())
+    assert found
+    return found[1]
+
+
 def test_the_review_list_says_why_an_order_is_there(for_review: Order, alice: Account, browser: Any) -> None:
     make_order(alice, customer_name="Somebody else", phone="0661 11 22 33")
     text = browser.get(REVIEW).content.decode()
@@ -64,11 +73,41 @@ def test_orders_go_back_to_the_agents_one_or_many(for_review: Order, alice: Acco
     other = make_order(alice, phone="0661 11 22 33")
     Order.objects.update(call_state=CallState.REVIEW, call_attempts=6)
     ids = [str(for_review.id), str(other.id), "no id"]
-    response = browser.post(REVIEW, {"order": ids, "requeue": "1"}, follow=True)
+    response = browser.post(REVIEW, {"order": ids, "requeue": "1", "seen_at": seen_at(browser)}, follow=True)
     assert said(response) == ["2 orders are back in the queue."]
     assert set(Order.objects.values_list("call_state", "call_attempts")) == {("retry", 0)}
     assert claims.next_customer(agent)
     assert said(browser.post(REVIEW, {"requeue": "1"}, follow=True)) == ["Choose at least one order."]
+
+
+def test_what_a_colleague_has_dealt_with_since_stays(
+    for_review: Order, alice: Account, agent: User, colleague: User, browser: Any
+) -> None:
+    """Of the page that was opened before they did: nobody phones a stranger because it was old."""
+    other, decided = make_order(alice, phone="0661 11 22 33"), make_order(alice, phone="0661 11 22 44")
+    Order.objects.update(call_state=CallState.REVIEW)
+    seen = seen_at(browser)
+    wrong = lifecycle.Call(colleague, CallNote.Outcome.WRONG_NUMBER, "C'est un autre")
+    decisions.note_call(claims.take(for_review.id, agent=colleague), wrong, seen={})
+    lifecycle.cancel(decided.id, actor=Actor.of_user(agent))
+
+    ids = [str(order.id) for order in (for_review, other, decided)]
+    response = browser.post(REVIEW, {"order": ids, "requeue": "1", "seen_at": seen}, follow=True)
+
+    changed = lifecycle.Changed().message
+    assert said(response) == ["1 order is back in the queue.", f"2 orders stay as they are: {changed}"]
+    for_review.refresh_from_db()
+    other.refresh_from_db()
+    assert (for_review.call_state, other.call_state) == (CallState.REVIEW, CallState.RETRY)
+
+
+@pytest.mark.parametrize("seen", [{}, {"seen_at": "x"}, {"seen_at": "2026-01-01T10:00:00"}])
+def test_nothing_goes_back_from_a_page_that_does_not_say_when_it_was_read(
+    seen: dict[str, str], for_review: Order, browser: Any
+) -> None:
+    response = browser.post(REVIEW, {"order": str(for_review.id), "requeue": "1", **seen}, follow=True)
+    assert said(response) == [str(OLD_PAGE)]
+    assert Order.objects.get().call_state == CallState.REVIEW
 
 
 @pytest.mark.parametrize("data", [{"take": "x"}, {"take": "01980000-0000-7000-8000-000000000000"}, {}])
