@@ -185,7 +185,8 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
         orders = [order for order in orders if order.id not in since]
         called = claims.holders(order.phone_e164 for order in orders)
         free = [order for order in orders if order.phone_e164 not in called]
-        plans = {order.id: planning.assigned(order, to, number) for number, order in enumerate(free)}
+        numbers = {phone: number for number, phone in enumerate(dict.fromkeys(order.phone_e164 for order in free))}
+        plans = {order.id: planning.assigned(order, to, numbers[order.phone_e164]) for order in free}
         note = _("Assigned to %(name)s.") % {"name": to.display_name}
         lifecycle.add_call_notes(free, Call(supervisor, Outcome.HANDED_OVER, note), plans)
     return len(free), len(orders) - len(free)

@@ -60,10 +60,10 @@ def after(
 
 
 def assigned(order: Order, to: User, number: int) -> CallPlan:
-    """What a locked order waits for that is the `number`-th of those that are given to an agent at once.
+    """What a locked order waits for whose customer is the `number`-th of those who are given to an agent at once.
 
-    One after the other falls due, so that none is a colleague's before the agent can have come to it; what is planned
-    for later stays so.
+    One after the other falls due, so that none is a colleague's before the agent can have come to them, and all of a
+    customer's orders at once: one call is about them. What is planned for later stays so.
     """
     due_at = max(order.call_due_at, order.now + number * PACE)
     return CallPlan(CallState.CALLBACK, due_at, attempts=order.call_attempts, agent_id=to.id)

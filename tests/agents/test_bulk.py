@@ -259,6 +259,21 @@ def test_assigned_orders_are_the_agents_next_calls(
     assert claims.holder(first.phone_e164).agent == agent
 
 
+def test_a_customer_who_does_not_answer_is_not_rung_again_for_another_assigned_order(
+    orders: list[Order], alice: Account, agent: User, browser: Client
+) -> None:
+    other = make_order(alice, phone="0550000000")
+    press(browser, "assign", {"to": str(agent.id)}, every="1")
+    due = dict(Order.objects.values_list("id", "call_due_at"))
+    assert due[other.id] == due[orders[0].id] < due[orders[1].id] < due[orders[2].id] < due[orders[3].id]
+
+    called(orders[0], agent, CallNote.Outcome.NO_ANSWER)
+
+    theirs = Order.objects.filter(phone_e164=other.phone_e164)
+    assert set(theirs.values_list("call_state", "call_attempts")) == {("retry", 1)}
+    assert min(theirs.values_list("call_due_at", flat=True)) > timezone.now() + timedelta(minutes=90)
+
+
 def test_nobody_is_given_more_than_a_days_work(
     orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
