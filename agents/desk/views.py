@@ -144,6 +144,7 @@ def _screen(
         seen=seen,
         shown_at=shown_at,
         seal=shown.seal(claim_id, shown_at, seen),
+        draft=shown.draft_of(first.phone_e164),
         settled=_SETTLED,
         reasons={name: reasons.choices for name, reasons in OutcomeForm.REASONS.items()},
         presets=planning.presets(found.shown_at, windows),
@@ -170,8 +171,9 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
         _write(claim_id, form, request.user)
     except Refused as refused:
         return call_screen(request, claim_id, form=form, refused=_why_refused(claim_id, form, refused, request.user))
+    order = Order.live.select_related("account").get(id=order_id)
     # The tag tells the page whose draft of a note is no longer needed.
-    messages.success(request, _what_was_done(form), extra_tags=f"done-{next(iter(form.seen_versions))}")
+    messages.success(request, _what_was_done(form, order), extra_tags=f"done-{shown.draft_of(order.phone_e164)}")
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
         telling.of_rules(request, form.cleaned_data["to"], form.seen_versions)
     return redirect("admin:desk") if form.cleaned_data["pause"] else _to_next(request, claim_id, form.next_order)
@@ -295,6 +297,7 @@ def _gone(
         "title": _("This customer is not yours now"),
         "says": says,
         "is_refused": form is not None,
+        "claim_id": claim_id,
         "note": form.data.get("note", "") if form else "",
         "again": again,
     }
@@ -314,9 +317,8 @@ def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: Use
     return [*(changed or [refused.message]), _("Nothing was written now.")]
 
 
-def _what_was_done(form: OutcomeForm) -> SafeString:
+def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:
     """What was written of whom, and the way to the order."""
-    order = Order.live.select_related("account").get(id=form.cleaned_data["order"])
     named = ", ".join(filter(None, [order.external_id, order.account.name]))
     link = _("See the order: %(order)s") % {"order": named}
     address = reverse("admin:orders_order_change", args=[order.id])

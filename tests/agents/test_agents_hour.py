@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from agents.desk import claims
+from agents.desk import claims, shown
 from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
@@ -154,7 +154,7 @@ def test_every_outcome_and_the_next_customer_comes_by_itself(
     for order, (outcome, (words, status, state)) in zip(orders, OUTCOMES.items(), strict=True):
         calls(page, order.customer_name)
         way(page, outcome, f"{when:%Y-%m-%dT%H:%M}")
-        expect(page.locator(f".done-{order.id}")).to_be_visible()
+        expect(page.locator(f".done-{shown.draft_of(order.phone_e164)}")).to_be_visible()
         told(page, words)
         order.refresh_from_db()
         assert (order.status, order.call_state) == (status, state), outcome
@@ -233,6 +233,46 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
     told(page, "is confirmed")
     assert CallNote.objects.get().note == "Livrer le matin"
     assert page.evaluate("Object.keys(localStorage).filter(name => name.startsWith('draft'))") == []
+
+
+def test_a_note_is_there_whatever_becomes_of_the_orders(
+    visit: Visits, alice: Account, agent: User, supervisor: User
+) -> None:
+    oldest, other = (make_order(alice) for _ in range(2))
+    page = visit().sign_in("samira")
+    call_next(page)
+    page.get_by_label("Note").fill("Livrer le matin")
+    lifecycle.cancel(oldest.id, actor=Actor.of_user(supervisor))
+    page.reload()
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    page.reload()
+    expect(page.get_by_label("What you wrote")).to_have_value("Livrer le matin")
+    page.get_by_role("button", name="Take this customer again").click()
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+
+    lifecycle.cancel(other.id, actor=Actor.of_user(supervisor))
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is left to decide.")
+    expect(page.get_by_label("What you wrote")).to_have_value("Livrer le matin")
+    claims.release(Claim.objects.get().id)
+    page.reload()
+    expect(page.get_by_label("What you wrote")).to_have_value("Livrer le matin")
+
+
+def test_of_who_is_gone_without_a_note_none_is_shown(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 2)
+    page = visit().sign_in("samira")
+    call_next(page)
+    page.get_by_label("Note").fill("Livrer le matin")
+    first = page.url
+    press(page, "Confirm")
+    calls(page, "Customer 1")
+    page.get_by_label("Note").fill("De quelqu'un d'autre")
+    page.goto(first)
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_label("What you wrote")).to_be_hidden()
 
 
 def test_a_refused_outcome_keeps_the_note(visit: Visits, alice: Account, agent: User, supervisor: User) -> None:
@@ -434,7 +474,7 @@ def test_the_hour_in_arabic_and_french(
                 page.keyboard.press(key)
         else:
             by_key(page, outcome, "")
-        expect(page.locator(f".done-{order.id}")).to_be_visible()
+        expect(page.locator(f".done-{shown.draft_of(order.phone_e164)}")).to_be_visible()
     states = list(Order.objects.order_by("id").values_list("status", "call_state"))
     assert states == [
         ("confirmed", "new"),

@@ -19,7 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from agents.desk import claims, forms, overview
+from agents.desk import claims, forms, overview, shown
 from agents.models import CallingPeriod, CallingRules, Claim
 from codservice import days
 from codservice.accounts.actor import Actor, Role
@@ -367,7 +367,7 @@ def test_the_next_customer_comes_by_itself_or_a_pause(alice: Account, browser: C
 
 def test_a_page_after_the_outcome_knows_whose_draft_is_done(order: Order, browser: Client, screen: Screen) -> None:
     screen.press("confirm")
-    assert f"done-{order.id}" in browser.get(DESK).content.decode()
+    assert f"done-{shown.draft_of(order.phone_e164)}" in browser.get(DESK).content.decode()
 
 
 # --- Who cannot be shown -----------------------------------------------------------------------------------------

@@ -6,12 +6,17 @@
   const note = form.elements.note;
   const draft = DRAFTS + form.dataset.draft;
 
-  const kept = JSON.parse(localStorage.getItem(draft) ?? "null");
-  if (kept && !note.value) note.value = kept.note;
-  note.addEventListener("input", () => {
-    if (note.value) localStorage.setItem(draft, JSON.stringify({ note: note.value, at: Date.now() }));
+  function keep() {
+    if (note.value) localStorage.setItem(draft, JSON.stringify({ note: note.value, state: form.dataset.state, at: Date.now() }));
     else localStorage.removeItem(draft);
-  });
+  }
+
+  const kept = JSON.parse(localStorage.getItem(draft) ?? "null");
+  if (kept && !note.value) {
+    note.value = kept.note;
+    keep();
+  }
+  note.addEventListener("input", keep);
 
   const radios = [...document.querySelectorAll("input[type=radio][name=order]")];
   document.addEventListener("keydown", (event) => {
