@@ -28,10 +28,12 @@ DAYS_AHEAD = (14, FARTHEST_CALLBACK.days + hours.AHEAD)
 def counters(agent: User) -> dict[str, int]:
     """What waits: `due` now, `later` today, `mine` (the agent's promises), for `review`; each up to COUNTED_TO.
 
-    Due is what the agent may be served (`assignment`). Whose merchant has no calling hours now is not due; it is due
-    later today when they are still to begin.
+    Due is what the agent may be served (`assignment`), whoever has the customer just now. Whose merchant has no calling
+    hours now is not due; it is due later today when they are still to begin, and so is a colleague's promise until it
+    is late.
     """
-    values = {"agent": agent.id, "end_of_day": days.end_of(days.today()), "most": COUNTED_TO, **hours.defaults()}
+    end_of_day = days.end_of(days.today())
+    values = {"agent": agent.id, "overdue": OVERDUE, "end_of_day": end_of_day, "most": COUNTED_TO, **hours.defaults()}
     with connection.cursor() as cursor:
         cursor.execute(_COUNTERS, values)
         return dict(zip(("due", "later", "mine", "review"), cursor.fetchone(), strict=True))
@@ -39,14 +41,20 @@ def counters(agent: User) -> dict[str, int]:
 
 _WAITS = "SELECT FROM orders_order o WHERE o.status = 'pending_confirmation' AND o.call_state"
 _CALLED = f"{_WAITS} IN ('new', 'retry', 'callback') AND o.call_due_at"
+_KEPT_BY_COLLEAGUES = """(
+    o.call_state = 'callback' AND o.callback_agent_id IS DISTINCT FROM %(agent)s
+        AND o.call_due_at > statement_timestamp() - %(overdue)s::interval
+)"""
+_SERVED = f"{_CALLED} <= statement_timestamp() AND {assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
 # Of what is due whole queues might be read for nothing while nobody may be called: that is asked once, before.
 _COUNTED = (
-    f"""{_CALLED} <= statement_timestamp() AND {assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}
+    f"""{_SERVED} AND NOT {_KEPT_BY_COLLEAGUES}
     UNION ALL {_CALLED} <= statement_timestamp() AND o.callback_agent_id = %(agent)s
         AND {hours.IS_OPEN} AND NOT {assignment.IS_SERVED}""",
     f"""{_CALLED} > statement_timestamp() AND o.call_due_at < %(end_of_day)s
         AND EXISTS (SELECT FROM today t WHERE t.account_id = o.account_id AND o.call_due_at < t.closes_at)
         AND {assignment.IS_THEIRS}
+    UNION ALL {_SERVED} AND {_KEPT_BY_COLLEAGUES}
     UNION ALL {_CALLED} <= statement_timestamp() AND EXISTS (SELECT FROM opening)
         AND (o.account_id IN (SELECT account_id FROM opening)) IS TRUE AND {assignment.IS_THEIRS}""",  # noqa: S608  (our own conditions)
     f"{_WAITS} = 'callback' AND o.callback_agent_id = %(agent)s",
@@ -142,19 +150,21 @@ WITH {assignment.MINE}, waiting AS MATERIALIZED (
     )
     UNION ALL {" UNION ALL ".join(_HEAD.format(late=late, which=which) for late, which in _QUEUES)}
 ), windows AS MATERIALIZED ({_WINDOWS})
-SELECT greatest(w.opens_at, waiting.due), w.opens_at > waiting.due
+SELECT NULLIF(greatest(w.opens_at, waiting.due), statement_timestamp()), w.opens_at > waiting.due
 FROM waiting JOIN windows w ON w.account_id = waiting.account_id AND w.closes_at > waiting.due
-ORDER BY 1, 2 LIMIT 1
+ORDER BY greatest(w.opens_at, waiting.due), 2 LIMIT 1
 """  # noqa: S608  (our own conditions)
 
 
 class NextCall(NamedTuple):
-    """When somebody is called again, and whether calling hours begin then."""
+    """When somebody is called again, None for now, and whether calling hours begin then."""
 
-    at: datetime
+    at: datetime | None
     is_opening: bool
 
     def __str__(self) -> str:
+        if self.at is None:
+            return _("Whoever is due is being called by a colleague just now.")
         said = {"when": formats.date_format(timezone.localtime(self.at), "j M Y, H:i")}
         if self.is_opening:
             return _("Nobody may be called now. Calling hours begin again on %(when)s.") % said
