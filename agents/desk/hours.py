@@ -89,9 +89,13 @@ def of_account(account_id: UUID, days: int) -> Windows:
 
 
 def of_customer(order_ids: Collection[UUID], days: int = AHEAD) -> Windows:
-    """When one call may be about all these orders; where their merchants have no hour in common within AHEAD, about
-    some."""
-    every = list(by_account(order_ids, days).values())
+    """When one call may be about all these orders, as `in_common` has it."""
+    return in_common(by_account(order_ids, days).values())
+
+
+def in_common(of_merchants: Iterable[Windows]) -> Windows:
+    """When all these merchants may be called for; where they have no hour in common within AHEAD, when some of them."""
+    every = list(of_merchants)
     common = every[0] if every else []
     for windows in every[1:]:
         common = list(_common(common, windows))

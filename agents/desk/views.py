@@ -131,7 +131,7 @@ def _screen(
         return _gone(request, claim_id, form, [] if found is None else refused, status)
     first, shown_at = found.pending[0].order, found.shown_at.isoformat()
     seen = [f"{entry.order.id}:{entry.order.version}" for entry in found.pending]
-    windows = hours.of_customer([entry.order.id for entry in found.pending])
+    windows = hours.by_account([entry.order.id for entry in found.pending]).values()
     return show(
         request,
         "agents/call.html",
@@ -147,9 +147,9 @@ def _screen(
         draft=shown.draft_of(first.phone_e164),
         settled=_SETTLED,
         reasons={name: reasons.choices for name, reasons in OutcomeForm.REASONS.items()},
-        presets=planning.presets(found.shown_at, windows),
+        presets=planning.presets(found.shown_at, hours.in_common(windows)),
         tomorrow=days.today() + timedelta(days=1),
-        is_closed=not planning.may_call(found.shown_at, windows),
+        is_closed=not any(planning.may_call(found.shown_at, of_merchant) for of_merchant in windows),
         refused=refused,
         asks=asks,
         whatsapp=first.phone_e164.removeprefix("+") if first.phone_e164[4:5] in "567" else "",

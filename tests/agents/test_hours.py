@@ -17,9 +17,10 @@ from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from orders.models import CallNote, CallState, Order
 from tests.agents.public_holidays import YEARS, table
-from tests.agents.screens import DESK, take
+from tests.agents.screens import DESK, next_order, take
 from tests.factories import make_order
 
+CLOSED = "calling hours: call only who has called."
 ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
 
 
@@ -75,8 +76,24 @@ def test_the_desk_says_when_calling_hours_begin(alice: Account, agent: User, bro
     assert said in browser.get(DESK).content.decode()
     assert browser.post(f"{DESK}next/").url == DESK
     assert browser.get(DESK).content.decode().count(said) == 2
-    # Who calls by themselves is taken all the same, and the screen says that it is late.
-    assert "calling hours are over" in take(browser, order).text
+    # Who calls by themselves is taken all the same, and the screen says that it is no time to call.
+    assert CLOSED in take(browser, order).text
+
+
+def test_who_is_served_for_one_merchant_may_be_called(
+    alice: Account, charlie: Account, agent: User, browser: Client
+) -> None:
+    """Though another one of theirs has a day off."""
+    closed(alice)
+    working = rules(charlie)
+    order, _other = make_order(alice), make_order(charlie)
+    screen = next_order(browser)
+    assert order in screen.pending
+    assert len(screen.pending) == 2
+    assert CLOSED not in screen.text
+    working.days_off = [weekday()]
+    working.save()
+    assert CLOSED in browser.get(screen.address).content.decode()
 
 
 def test_what_falls_due_outside_is_called_when_the_hours_begin(alice: Account, agent: User) -> None:
