@@ -61,6 +61,14 @@ def open_panel(page: Page, name: str) -> None:
     page.locator("#outcome summary", has_text=name).click()
 
 
+def press_of_layout(page: Page, key: str, code: str) -> None:
+    """A key by what it writes and by its place, as the browser tells of a keyboard that is not American."""
+    page.evaluate(
+        "said => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { ...said, bubbles: true }))",
+        {"key": key, "code": code},
+    )
+
+
 def forgive(person: Visit, status: int) -> None:
     """The browser reports an answer that refuses; this one was meant."""
     person.wrongs[:] = [wrong for wrong in person.wrongs if f"status of {status}" not in wrong]
@@ -207,6 +215,28 @@ def test_keys_do_nothing_while_somebody_types(visit: Visits, alice: Account, age
     assert CallNote.objects.count() == 0
     order.refresh_from_db()
     assert order.status == "pending_confirmation"
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [("a", "KeyQ"), ("A", "KeyQ"), ("a", "KeyA"), ("ش", "KeyA")],
+    ids=["AZERTY", "caps lock", "QWERTY", "Arabic"],
+)
+def test_letters_are_what_is_written_on_the_keys(
+    key: str, code: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    """Of a keyboard of another script what stands there on a Latin one."""
+    for _ in range(2):
+        make_order(alice)
+    page = visit().sign_in("samira")
+    call_next(page)
+    settled(page)
+    press_of_layout(page, "q", "KeyA")  # no shortcut
+    expect(page.get_by_role("button", name="Confirm them all")).to_be_hidden()
+    press_of_layout(page, key, code)
+    expect(page.get_by_role("button", name="Confirm them all")).to_be_visible()
+    press_of_layout(page, "&", "Digit1")
+    told(page, "2 orders of Amine Benali are confirmed.")
 
 
 def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Account, agent: User) -> None:

@@ -4,8 +4,9 @@
 const DRAFTS = "draft:";
 const DAY = 24 * 60 * 60 * 1000;
 
-/** Digits and letters by their place on the keyboard: the same in every layout and script. */
+/** Letters as they are written on the keys; digits, and letters of other scripts, by their place on the keyboard. */
 function keyOf(event) {
+  if (/^[a-z]$/i.test(event.key)) return event.key.toLowerCase();
   const place = /^(?:Digit|Numpad|Key)(.)$/.exec(event.code);
   return place && event.key.length === 1 ? place[1].toLowerCase() : event.key;
 }
