@@ -6,9 +6,12 @@ from django.templatetags import i18n
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
+from codservice.values import unturned
+
 register = template.Library()
 register.tags |= i18n.register.tags
 register.filters |= i18n.register.filters
+register.filter(unturned)  # of a name that others chose, in a sentence of ours
 
 
 class Once(template.Node):

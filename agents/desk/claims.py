@@ -16,6 +16,7 @@ from agents.desk import assignment, hours
 from agents.models import Claim, ClaimQuerySet
 from codservice.accounts.models import User
 from codservice.errors import Refused
+from codservice.values import unturned
 from orders.models import Order, Status
 
 LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity
@@ -131,7 +132,7 @@ def take(order_id: UUID, *, agent: User) -> UUID:
         cursor.execute(_TAKE, values)
         row = cursor.fetchone()
     if row is None:
-        name = holders([phone]).get(phone, "?")
+        name = unturned(holders([phone]).get(phone, "?"))
         raise HeldByAnother(_("%(name)s is calling this customer.") % {"name": name})
     return row[0]
 

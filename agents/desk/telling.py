@@ -12,6 +12,7 @@ from agents.desk import assignment
 from agents.models import Claim
 from codservice.accounts.models import User
 from codservice.errors import Refused
+from codservice.values import unturned
 from orders.models import Order, Status, StatusChange
 
 
@@ -42,7 +43,7 @@ def what_happened(order_id: UUID) -> str:
         when = _("%(time)s on %(date)s") % {"time": when, "date": formats.date_format(at, "j F Y")}
     return _("Already %(status)s by %(who)s at %(when)s.") % {
         "status": last.get_to_status_display().lower(),
-        "who": last.actor,
+        "who": unturned(last.actor),
         "when": when,
     }
 
@@ -73,7 +74,7 @@ def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
     others = Claim.objects.live().exclude(agent=agent).filter(phone_e164__in=orders.values("phone_e164"))
     other = others.select_related("agent").first()
     if other is not None:
-        return _("%(name)s is calling this customer now.") % {"name": other.agent.display_name}
+        return _("%(name)s is calling this customer now.") % {"name": unturned(other.agent.display_name)}
     return _("The call has been finished, or a supervisor has set the customer free.")
 
 

@@ -27,6 +27,7 @@ from codservice import days
 from codservice.accounts.models import User
 from codservice.accounts.sessions import by_itself
 from codservice.errors import Invalid, Refused
+from codservice.values import unturned
 from orders import lifecycle, regions
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order, Status
@@ -319,10 +320,10 @@ def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: Use
 
 def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:
     """What was written of whom, and the way to the order."""
-    named = ", ".join(filter(None, [order.external_id, order.account.name]))
+    named = unturned(", ".join(filter(None, [order.external_id, order.account.name])))
     link = _("See the order: %(order)s") % {"order": named}
     address = reverse("admin:orders_order_change", args=[order.id])
-    return format_html('{} <a href="{}">{}</a>', _written(form, order.customer_name), address, link)
+    return format_html('{} <a href="{}">{}</a>', _written(form, unturned(order.customer_name)), address, link)
 
 
 def _written(form: OutcomeForm, name: str) -> str:

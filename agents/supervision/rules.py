@@ -20,6 +20,7 @@ from agents.supervision import for_supervisors
 from codservice.accounts.models import Account
 from codservice.form_fields import FreeText, RowSinceShown
 from codservice.long_lists import BoundedPaginator
+from codservice.values import unturned
 
 PER_PAGE = 50
 HOURS = {"opens_at", "closes_at"}
@@ -114,8 +115,8 @@ def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
     form = RulesForm(request.POST or None, instance=rules)
     if request.method == "POST" and form.is_valid():
         CallingRules.objects.update_or_create(account=account, defaults=form.changes)
-        messages.success(request, _("The rules of %(name)s are saved.") % {"name": account.name})
+        messages.success(request, _("The rules of %(name)s are saved.") % {"name": unturned(account.name)})
         return redirect("admin:rules")
-    title = _("Calling rules of %(name)s") % {"name": account.name}
+    title = _("Calling rules of %(name)s") % {"name": unturned(account.name)}
     status = 422 if form.errors else 200
     return show(request, "agents/supervision/rules_of.html", title=title, account=account, form=form, status=status)

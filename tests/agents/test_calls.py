@@ -370,6 +370,22 @@ def test_a_page_after_the_outcome_knows_whose_draft_is_done(order: Order, browse
     assert f"done-{shown.draft_of(order.phone_e164)}" in browser.get(DESK).content.decode()
 
 
+@pytest.mark.parametrize("outcome", ["confirm", "cancel", "no_answer", "callback_hour"])
+def test_a_name_does_not_turn_our_sentences_around(outcome: str, alice: Account, browser: Client) -> None:
+    order = make_order(alice, customer_name="\u202eSamira", external_id="\u2067C-1")
+    said = told(take(browser, order).press(outcome))
+    assert "Samira" in said
+    assert "See the order: C-1, " in said
+    assert not {"\u202e", "\u2067"} & set(said)
+
+
+def test_nor_does_the_name_of_who_came_first(order: Order, agent: User, colleague: User, browser: Client) -> None:
+    colleague.first_name = "\u202eNadia"
+    colleague.save()
+    claims.take(order.id, agent=colleague)
+    assert told(browser.post(f"{DESK}take/{order.id}/")) == "Nadia is calling this customer."
+
+
 # --- Who cannot be shown -----------------------------------------------------------------------------------------
 
 

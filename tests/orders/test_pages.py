@@ -260,6 +260,11 @@ def cancel(browser: Client, order: Order, **data: Any) -> Any:
     return browser.post(of(order, "/cancel"), {"version": order.version, "reason": "", **data})
 
 
+def test_a_customers_name_does_not_turn_the_question_around(alice: Account, browser: Client) -> None:
+    order = make_order(alice, customer_name="\u202eSamira\u2066")
+    assert "The order of Samira is not called and not sent any more." in page(browser, of(order, "/cancel"))
+
+
 def test_an_order_is_canceled_after_a_question(alice: Account, browser: Client, webhook: Webhook) -> None:
     order = make_order(alice)
     assert 'name="version" value="1"' in page(browser, of(order, "/cancel"))
