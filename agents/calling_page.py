@@ -26,11 +26,11 @@ SHOWN = 7  # days
 
 
 class MerchantsRulesForm(HoursForm):
-    """As supervisors have it, between what operators allow a merchant."""
+    """As supervisors have it, between what operators allow a merchant; what is beyond that already may be left so."""
 
     def _clock(self, name: str) -> time:
         at: time = self.cleaned_data[name]
-        if not settings.CALLING_EARLIEST <= at <= settings.CALLING_LATEST:
+        if name in self.changed_data and not settings.CALLING_EARLIEST <= at <= settings.CALLING_LATEST:
             said = _("Choose a time from %(first)s to %(last)s.")
             raise forms.ValidationError(said % {"first": f"{settings.CALLING_EARLIEST:%H:%M}",
                                                 "last": f"{settings.CALLING_LATEST:%H:%M}"})  # fmt: skip
@@ -44,14 +44,14 @@ class MerchantsRulesForm(HoursForm):
 
     def clean_retry_minutes(self) -> int:
         minutes: int = self.cleaned_data["retry_minutes"]
-        if minutes < settings.CALLING_LEAST_MINUTES:
+        if "retry_minutes" in self.changed_data and minutes < settings.CALLING_LEAST_MINUTES:
             said = _("Leave at least %(least)s minutes between two tries.")
             raise forms.ValidationError(said % {"least": settings.CALLING_LEAST_MINUTES})
         return minutes
 
     def clean_most_attempts(self) -> int:
         tries: int = self.cleaned_data["most_attempts"]
-        if tries > settings.CALLING_MOST_TRIES:
+        if "most_attempts" in self.changed_data and tries > settings.CALLING_MOST_TRIES:
             said = _("At most %(most)s tries are made.")
             raise forms.ValidationError(said % {"most": settings.CALLING_MOST_TRIES})
         return tries

@@ -65,6 +65,17 @@ def test_operators_bounds_hold(browser: Client, field: str, value: Any, says: st
     assert not CallingRules.objects.exists()
 
 
+def test_what_a_supervisor_has_set_beyond_them_may_be_left_so(browser: Client, alice: Account) -> None:
+    beyond = {"opens_at": time(7), "closes_at": time(22), "retry_minutes": 15, "most_attempts": 12}
+    CallingRules.objects.create(account=alice, **beyond)
+    shown = {name: browser.get(PAGE).context["form"][name].value() for name in (*beyond, "seen")}
+
+    assert browser.post(PAGE, shown | {"days_off": ["5", "6"]}).url == PAGE
+
+    assert CallingRules.objects.filter(**beyond).get().days_off == [5, 6]
+    assert browser.post(PAGE, shown | {"days_off": ["5", "6"], "most_attempts": "11"}).status_code == 422
+
+
 def test_in_test_mode_too_they_are_the_rules_by_which_calls_are_planned(
     browser: Client, alice: Account, twin: Account
 ) -> None:
