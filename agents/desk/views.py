@@ -291,13 +291,14 @@ def _gone(
     mine = Claim.objects.filter(id=claim_id, agent=request.user)
     pending = Order.live.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
+    is_refused = form is not None and not says  # or they say themselves that nothing was written
     if not says:
         is_held = again is None and mine.live().exists()
         says = [_("Nothing is left to decide.") if is_held else telling.why_gone(claim_id, request.user, seen)]
     context = {
         "title": _("This customer is not yours now"),
         "says": says,
-        "is_refused": form is not None,
+        "is_refused": is_refused,
         "claim_id": claim_id,
         "note": form.data.get("note", "") if form else "",
         "again": again,

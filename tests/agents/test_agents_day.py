@@ -82,6 +82,17 @@ def test_the_calls_stand_in_their_order_with_what_came_of_them(day: list[Order],
     assert "Customer 36" not in text
 
 
+def test_the_reason_of_a_cancellation_is_read_in_ones_own_language(
+    alice: Account, agent: User, browser: Client
+) -> None:
+    order = called(alice, agent, 0, "answered", "cancel")
+    Order.objects.filter(id=order.id).update(cancel_reason="Customer refused: Trop cher")
+    address = f"{page_of(agent)}?day={YESTERDAY.isoformat()}"
+    text = browser.get(address, headers={"Accept-Language": "fr"}).content.decode()
+    assert "Customer refused" not in text
+    assert ": Trop cher" in text
+
+
 PLAIN = """
 SELECT count(*) FILTER (WHERE outcome IN ('answered', 'callback', 'no_answer', 'busy', 'switched_off', 'wrong_number')),
     count(*) FILTER (WHERE outcome IN ('no_answer', 'busy', 'switched_off'))

@@ -386,6 +386,14 @@ def test_nor_does_the_name_of_who_came_first(order: Order, agent: User, colleagu
     assert told(browser.post(f"{DESK}take/{order.id}/")) == "Nadia is calling this customer."
 
 
+def test_of_a_refusal_it_is_said_once_that_nothing_was_written(order: Order, screen: Screen, supervisor: User) -> None:
+    lifecycle.cancel(order.id, actor=Actor.of_user(supervisor))
+    for outcome in ("no_answer", "skipped"):  # the second of which lacks its reason
+        text = screen.press(outcome, note="Livrer le matin").content.decode()
+        assert "Livrer le matin" in text
+        assert text.count("Nothing was written now.") == 1
+
+
 # --- Who cannot be shown -----------------------------------------------------------------------------------------
 
 
