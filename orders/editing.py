@@ -99,8 +99,7 @@ def edit(
             written.append(("shipping_fee", order.shipping_fee, changes.shipping_fee))
         total = order.total_amount + difference if changes.total_amount is None else changes.total_amount
         if total != order.total_amount:
-            if not 0 <= total <= MAX_AMOUNT:
-                raise Invalid({"total_amount": [_("The total would become %(total)s.") % {"total": total}]})
+            check_total(total)
             written.append(("total_amount", order.total_amount, total))
         for name, _old, new in written:
             setattr(order, name, new)
@@ -128,6 +127,12 @@ def edit(
         )
         events.publish_changes([told(order, Event.Kind.ORDER_UPDATED)])
     return order
+
+
+def check_total(total: Decimal) -> None:
+    """Of a total that follows from something else. Raises Invalid outside its bounds."""
+    if not 0 <= total <= MAX_AMOUNT:
+        raise Invalid({"total_amount": [_("The total would become %(total)s.") % {"total": total}]})
 
 
 def _call_again(order: Order) -> list[str]:

@@ -10,9 +10,10 @@ from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
+from codservice.errors import Invalid
 from codservice.form_fields import AmountField, FreeText, LongSelect, QuantityField, Words
 from inventory.models import Product
-from orders import fees, phones, regions
+from orders import editing, fees, phones, regions
 from orders.models import DeliveryType, Order, OrderItem
 
 LINES, MORE_LINES, MOST_LINES = 3, 3, 100
@@ -135,10 +136,18 @@ class OrderForm(forms.Form):
             data["shipping_fee"] = (
                 fees.fee(self.account.id, data["customer_wilaya"], data["delivery_type"]) or Decimal()
             )
-        if "total_amount" not in data:
-            total = sum((line["unit_price"] * line["quantity"] for line in lines), Decimal())
-            data["total_amount"] = total + data["shipping_fee"]
+        goods = sum((line["unit_price"] * line["quantity"] for line in lines), Decimal())
+        data["total_amount"] = self._total(data.get("total_amount"), goods + data["shipping_fee"], items)
+        try:
+            editing.check_total(data["total_amount"])
+        except Invalid as invalid:
+            self.add_error("total_amount", invalid.errors["total_amount"])
+            return None
         return data | {"items": lines}
+
+    def _total(self, written: Decimal | None, whole: Decimal, items: Sequence[OrderItem]) -> Decimal:
+        """What is paid, of lines and fee that make `whole`."""
+        return whole if written is None else written
 
     def _lines(
         self, written: list[LineForm], catalog: dict[str, Product], items: dict[Any, OrderItem]
@@ -178,13 +187,10 @@ class CorrectionForm(OrderForm):
             "Left as it is it follows the lines and the shipping fee. Left empty it is their sum."
         )
 
-    def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
-        body = super().body(items)
-        if body is not None and self.cleaned_data["total_amount"] == self.order.total_amount:
-            lines = sum((line["quantity"] * line["unit_price"] for line in body["items"]), Decimal())
-            before = sum((item.quantity * item.unit_price for item in items), self.order.shipping_fee)
-            body["total_amount"] += lines + body["shipping_fee"] - before
-        return body
+    def _total(self, written: Decimal | None, whole: Decimal, items: Sequence[OrderItem]) -> Decimal:
+        if written != self.order.total_amount:
+            return super()._total(written, whole, items)
+        return written + whole - sum((item.quantity * item.unit_price for item in items), self.order.shipping_fee)
 
 
 def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:

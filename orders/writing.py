@@ -16,6 +16,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
+from codservice.uploads.wording import in_words
 from orders import amending, importing, lifecycle
 from orders.account_pages import note_order
 from orders.forms import LINES, MORE_LINES, MOST_LINES, CorrectionForm, OrderForm
@@ -112,7 +113,8 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 def _blame(form: OrderForm, error: Invalid) -> None:
     """What the form did not see."""
-    form.add_error(None, [sentence for sentences in error.errors.values() for sentence in sentences])
+    for name, sentences in error.errors.items():
+        form.add_error(name if name in form.fields else None, [in_words(sentence) for sentence in sentences])
 
 
 def _done(request: HttpRequest, id_: UUID) -> HttpResponse:

@@ -12,6 +12,7 @@ from django.test import Client
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry
+from codservice.errors import Invalid
 from orders import amending, lifecycle
 from orders.models import Order, ShippingFee
 from tests.factories import ProductFactory, make_order, order_line
@@ -115,6 +116,7 @@ def test_an_id_of_anothers_order_is_not_ours(browser: Client, charlie: Account) 
         ({"line-0-unit_price": "ten"}, "Write an amount such as 400 or 400.50."),
         ({"line-0-product": "", "line-0-quantity": "1", "line-0-unit_price": ""}, "Write at least one product."),
         ({"line-1-unit_price": "5"}, "This field is required."),
+        ({"line-0-quantity": "10000", "line-0-unit_price": "10000"}, "The total would become 100000400.00."),
         ({"external_id": "taken"}, "Another order of yours has this number."),
     ],
 )  # fmt: skip
@@ -225,6 +227,30 @@ def test_a_total_that_is_left_follows_the_lines_and_the_fee(browser: Client, ord
     correct(browser, order, total_amount="", **{"line-0-unit_price": "4900"})
     order.refresh_from_db()
     assert order.total_amount == 4900 + 500 + 600, "the sum, which happens to be what it was"
+
+
+def test_a_total_that_would_fall_below_nothing_is_said_at_its_field(browser: Client, order: Order) -> None:
+    """Of lines of 4300, all but 300 off."""
+    Order.objects.filter(id=order.id).update(total_amount=300, shipping_fee=0)
+    browser.cookies.load({"django_language": "fr"})
+    answer = correct(browser, order, **{"line-0-quantity": "1"})
+    assert problems(answer) == ["Le total deviendrait -1600.00."]
+    assert answer.context["form"].errors.keys() == {"total_amount"}
+    assert edits(order) == {}
+
+
+def test_what_the_rules_alone_refuse_is_said_in_the_readers_language(
+    browser: Client, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise Invalid({"notes": ["Must not be empty."], "items.0.quantity": ["Must be from 1 to 10000."]})
+
+    monkeypatch.setattr(amending, "amend", refuse)
+    browser.cookies.load({"django_language": "fr"})
+    answer = correct(browser, order)
+    assert answer.context["form"].errors == {
+        "notes": ["Ne doit pas être vide."], "__all__": ["Doit être compris entre 1 et 10000."]
+    }  # fmt: skip
 
 
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client, order: Order, alice: Account) -> None:
