@@ -1,5 +1,6 @@
 """The filters of `GET /api/v1/orders`."""
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -134,10 +135,13 @@ class OrderFilter(Filters):
 
 
 def _number(text: str) -> str:
-    """`text` as it would stand in a phone as E.164: a number in any usual form, or some of its digits."""
+    """`text` as it would stand in a phone as E.164: a number in any usual form, or some of its digits.
+
+    Where the number begins, the 0 before it is no digit of it.
+    """
     digits = text.replace(" ", "")
     try:
         whole = phones.to_e164(text)
     except phones.NotAPhone:
-        return digits
+        return digits[1:] if re.fullmatch(r"0[0-9]{3,}", digits) else digits
     return digits if digits in whole else whole
