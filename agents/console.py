@@ -39,11 +39,16 @@ class Console(AdminSite):
     final_catch_all_view = False
 
     def admin_view(self, view: Callable[..., HttpResponse], cacheable: bool = False) -> Callable[..., HttpResponse]:
+        # Imported here: this module is loaded before the models are.
+        from codservice.accounts.account_page import sign_in_first
+
         inner = super().admin_view(view)  # Django would let browsers store a few
 
         def in_algiers(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if "" in (request.GET.get(TO_FIELD_VAR), request.POST.get(TO_FIELD_VAR)):
                 raise BadRequest("a field without a name, which Django would look up")
+            if request.method == "POST" and not self.has_permission(request):
+                return sign_in_first(request, door="admin:login", home="admin:index")
             with timezone.override(ALGIERS):
                 response = inner(request, *args, **kwargs)
                 # Django would render it after this block, by another clock.

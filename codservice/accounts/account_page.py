@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, Concatenate, overload
+from urllib.parse import urlsplit
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -42,6 +44,8 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
 
     @wraps(view)
     def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return sign_in_first(request, door="login", home="account")
         seat = request.seat = team.seat_of(request.user)  # type: ignore[attr-defined]  # for the templates, as those below
         if seat is None:
             raise PermissionDenied
@@ -65,7 +69,14 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
                 raise
             raise Http404 from gone
 
-    return never_cache(login_required(of_team))
+    return never_cache(of_team)
+
+
+def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse:
+    """To the login, and from there back to the page: to that of a form which was sent where it stood, else to `home`,
+    since the address of a form alone shows nobody anything."""
+    is_shown = request.method in ("GET", "HEAD") or urlsplit(request.META.get("HTTP_REFERER", "")).path == request.path
+    return redirect_to_login(request.get_full_path() if is_shown else reverse(home), reverse(door))
 
 
 def seat(request: HttpRequest) -> dict[str, Any]:

@@ -70,6 +70,24 @@ def test_strangers_are_sent_to_the_login(db: None) -> None:
     assert Client().get("/console").url == "/console/"
 
 
+@pytest.mark.parametrize(
+    ("sent_to", "sent_from", "back"),
+    [
+        ("/account/mode", "/account/keys", "/account/"),
+        ("/account/mode", None, "/account/"),
+        ("/account/calling", "/account/calling", "/account/calling"),
+        ("/console/keys/", "/console/desk/", "/console/"),
+        ("/console/review/?p=2", "/console/review/?p=2", "/console/review/%3Fp%3D2"),
+    ],
+)
+def test_who_was_signed_out_comes_back_to_a_page_and_to_no_address_of_a_form(
+    sent_to: str, sent_from: str | None, back: str, db: None
+) -> None:
+    headers = {"Referer": f"http://testserver{sent_from}"} if sent_from else {}
+    door = DOORS[sent_to.startswith("/console/")]
+    assert Client().post(sent_to, headers=headers).url == f"{door}?next={back}"
+
+
 def test_the_console_answers_a_merchants_password_like_a_wrong_one(alice: Account) -> None:
     right = sign_in("/console/login/", alice.holder.email)
     wrong = sign_in("/console/login/", alice.holder.email, "wrong")
