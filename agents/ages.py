@@ -1,9 +1,10 @@
 """How old orders are, in a few spans: for the figures of what waits, and to find them in the list."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 from django.db.models import Q
+from django.db.models.expressions import Combinable
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -24,8 +25,8 @@ def _said(hours: int) -> str:
     return ngettext("%(count)d day", "%(count)d days", hours // 24) % {"count": hours // 24}
 
 
-def between(span: int, now: datetime) -> Q:
-    """The orders of a span; `now` is when it is asked."""
+def between(span: int, now: Combinable) -> Q:
+    """The orders of a span; `now` is the time from which it is reckoned."""
     found = Q()
     if span > 0:
         found &= Q(created_at__lte=now - timedelta(hours=BOUNDS[span - 1]))

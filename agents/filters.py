@@ -1,20 +1,22 @@
 """The filters of the console's list of orders, beside its tabs of statuses: one form for all that people choose, and
 what the figures lead to: the orders to which something happened, as `supervision.summing` counts it."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import CharField, Exists, Func, OuterRef, QuerySet
-from django.db.models.functions import ExtractHour
+from django.db.models import CharField, Exists, Func, OuterRef, QuerySet, Value
+from django.db.models.functions import ExtractHour, Now
 from django.http import HttpRequest
-from django.utils import formats, timezone
+from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from agents import ages
 from agents.models import Claim
+from agents.supervision import seen_at
 from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.form_fields import DayField, FreeText, LongSelect
@@ -65,8 +67,9 @@ class FilterForm(forms.Form):
         """Those whose orders were asked for, of a form that is valid."""
         return Account.objects.filter(live=None, name__icontains=self.cleaned_data["merchant"])
 
-    def narrow(self, orders: QuerySet[Order]) -> QuerySet[Order]:
-        """Those of `orders` that were asked for; none when what was asked for cannot be understood."""
+    def narrow(self, orders: QuerySet[Order], seen_at: datetime | None) -> QuerySet[Order]:
+        """Those of `orders` that were asked for; none when what was asked for cannot be understood. How old they are is
+        reckoned from when somebody saw them, if somebody has."""
         if not self.is_valid():
             return orders.none()
         data = self.cleaned_data
@@ -79,7 +82,7 @@ class FilterForm(forms.Form):
         if data["last"]:
             orders = orders.filter(created_at__lt=days.end_of(data["last"]))
         if data["age"] != "":
-            orders = orders.filter(ages.between(data["age"], timezone.now()))
+            orders = orders.filter(ages.between(data["age"], Value(seen_at) if seen_at else Now()))
         if data["call"]:
             orders = orders.filter(status=Status.PENDING, call_state=data["call"])
         if data["holder"]:
@@ -116,7 +119,7 @@ class FormFilter(admin.ListFilter):
         return []
 
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
-        return self.form.narrow(orders) if self.is_used else orders
+        return self.form.narrow(orders, seen_at(request)) if self.is_used else orders
 
 
 class SortFilter(admin.ListFilter):

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -160,6 +160,20 @@ def test_all_that_the_filter_finds_is_found_anew(orders: list[Order], alice: Acc
         "pending_confirmation",
         "pending_confirmation",
     ]
+
+
+def test_what_has_come_of_age_since_the_look_stays(orders: list[Order], browser: Client) -> None:
+    query = {"every": "1", "age": "1"}
+    Order.objects.filter(id=orders[0].id).update(created_at=timezone.now() - timedelta(hours=5))
+    seen_at = look(browser, "cancel", **query).context["seen_at"]
+    so_far = datetime.fromisoformat(seen_at) - timedelta(hours=4) + timedelta(microseconds=1)
+    Order.objects.filter(id=orders[1].id).update(created_at=so_far)
+    assert look(browser, "cancel", **query).context["able"] == 2
+    assert pressed(browser, seen_at, "cancel", REFUSED, **query) == ["1 order is now “Canceled”."]
+    assert statuses().count("canceled") == 1
+    assert browser.post(
+        BULK, {"seen_at": "0001-01-01T00:00:00+14:00", **REFUSED}, query_params={"deed": "cancel", **query}
+    ).status_code in (200, 302)
 
 
 def test_only_the_chosen_ones_are_changed(orders: list[Order], browser: Client) -> None:
