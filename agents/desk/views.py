@@ -8,7 +8,7 @@ from uuid import UUID
 from django import db
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -162,7 +162,7 @@ def _screen(
 
 
 def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
-    form = OutcomeForm(request.POST, claim_id=claim_id, agent=request.user)
+    form = OutcomeForm(_sent(request), claim_id=claim_id, agent=request.user)
     if not form.is_valid():
         return call_screen(request, claim_id, form=form)
     order_id = form.cleaned_data["order"]
@@ -178,6 +178,14 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
         telling.of_rules(request, form.cleaned_data["to"], form.seen_versions)
     return redirect("admin:desk") if form.cleaned_data["pause"] else _to_next(request, claim_id, form.next_order)
+
+
+def _sent(request: HttpRequest) -> QueryDict:
+    """The form; of the button in an order's card it is that order which is canceled, whichever is chosen."""
+    sent = request.POST.copy()
+    if order_id := sent.get("duplicate"):
+        sent["order"], sent["outcome"] = order_id, f"{OutcomeForm.CANCEL}:{CancelReason.DUPLICATE}"
+    return sent
 
 
 @by_itself

@@ -386,6 +386,20 @@ def test_of_several_orders_the_chosen_one_is_decided(
     assert [statuses[order.id] for order in (first, second, third)] == ["pending_confirmation", "confirmed", "canceled"]
 
 
+def test_a_duplicate_is_that_of_the_card_with_the_button(visit: Visits, alice: Account, agent: User) -> None:
+    first, second = (make_order(alice) for _ in range(2))
+    page = visit().sign_in("samira")
+    call_next(page)
+    expect(page.get_by_role("radio", name="Order 1 of 2")).to_be_checked()
+    settled(page)
+    button = page.locator(f"section[data-order='{second.id}']").get_by_role(
+        "button", name="Cancel as duplicate", include_hidden=True
+    )
+    button.evaluate("button => button.form.requestSubmit(button)")  # as where a browser hides no card
+    told(page, "is canceled")
+    assert dict(Order.objects.values_list("id", "status")) == {first.id: "pending_confirmation", second.id: "canceled"}
+
+
 def test_an_idle_agent_is_warned_and_then_loses_the_customer(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 1)
     person = visit()
