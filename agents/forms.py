@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from agents.desk.forms import AT_WIDGET, FARTHEST_CALLBACK, MAX_DETAILS, NOTE_WIDGET
+from agents.desk.forms import AT_WIDGET, FARTHEST_CALLBACK, NOTE_WIDGET, ReasonForm
 from codservice.accounts.forms import LoginForm
 from codservice.form_fields import FreeText
 from orders.cancel_reasons import CancelReason
@@ -38,22 +38,9 @@ class MoveForm(forms.Form):
         return ""
 
 
-class CancelForm(MoveForm):
-    why = forms.ChoiceField(label=_("Why?"), choices=[("", _("Choose a reason")), *CancelReason.choices])
-    details = FreeText(
-        label=_("In other words"),
-        required=False,
-        max_length=MAX_DETAILS,
-        widget=forms.TextInput,
-    )
-
+class CancelForm(ReasonForm, MoveForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, auto_id="cancel-%s", **kwargs)
-
-    def clean(self) -> dict[str, Any]:
-        if self.cleaned_data.get("why") == CancelReason.OTHER and not self.cleaned_data.get("details"):
-            self.add_error("details", _("Say why the order is canceled."))
-        return self.cleaned_data
 
     @property
     def reason(self) -> str:

@@ -85,6 +85,23 @@ class WorkerField(forms.ModelChoiceField):
         return worker
 
 
+class ReasonForm(forms.Form):
+    """Why an order is canceled."""
+
+    why = forms.ChoiceField(label=_("Why?"), choices=[("", _("Choose a reason")), *CancelReason.choices])
+    details = FreeText(label=_("In other words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
+
+    def clean(self) -> dict[str, Any]:
+        ask_for_words(self)
+        return self.cleaned_data
+
+
+def ask_for_words(form: forms.Form) -> None:
+    """*Other* says nothing by itself."""
+    if form.cleaned_data.get("why") == CancelReason.OTHER and not form.cleaned_data.get("details"):
+        form.add_error("details", _("Say why the order is canceled."))
+
+
 class OutcomeForm(forms.Form):
     """What came of a call: one of the buttons, with what it asks for. The same `note_id` sent twice is written once.
 
@@ -143,8 +160,7 @@ class OutcomeForm(forms.Form):
         if outcome == self.CANCEL:
             if not data["why"]:
                 self.add_error("details", _("Choose why the order is canceled."))
-            elif data["why"] == CancelReason.OTHER and not data.get("details"):
-                self.add_error("details", _("Say why the order is canceled."))
+            ask_for_words(self)
         elif outcome in self.CALLBACKS:
             self._clean_callback(self.CALLBACKS[outcome])
         elif outcome == Outcome.HANDED_OVER and not (data["why"] or data.get("handover_reason")):

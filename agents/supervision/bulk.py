@@ -25,14 +25,13 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
 from agents.desk import decisions, telling
-from agents.desk.forms import MAX_DETAILS, WorkerField
+from agents.desk.forms import ReasonForm, WorkerField
 from agents.supervision import for_supervisors, moves, seen_at, stays
 from agents.templatetags.console_tags import counted
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.form_fields import FreeText
 from orders import export, lifecycle, shipments
 from orders.cancel_reasons import CancelReason
 from orders.models import CallState, Order, Status
@@ -63,21 +62,9 @@ class AssignForm(forms.Form):
         super().__init__(*args, label_suffix="", **kwargs)
 
 
-class CancelForm(forms.Form):
-    why = forms.ChoiceField(
-        label=gettext_lazy("Why?"), choices=[("", gettext_lazy("Choose a reason")), *CancelReason.choices]
-    )
-    details = FreeText(
-        label=gettext_lazy("In other words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput
-    )
-
+class CancelForm(ReasonForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, label_suffix="", **kwargs)
-
-    def clean(self) -> dict[str, Any]:
-        if self.cleaned_data.get("why") == CancelReason.OTHER and not self.cleaned_data.get("details"):
-            self.add_error("details", _("Say why the order is canceled."))
-        return self.cleaned_data
 
 
 class NoForm(forms.Form):
