@@ -184,10 +184,10 @@ class OrderRows(Intake):
         return (int(item[1]), item[2]) if item else (0, path)
 
     def _catalog(self, entries: Sequence[Entry]) -> Catalog:
-        """The account's products that rows name, by SKU and by id; no statement when they name none."""
+        """The account's products that rows name by their SKUs, or by id without a price; no statement for none."""
         cells = [row.cells for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells} - {""}
-        ids = {_uuid(each.get("product_id")) for each in cells} - {None}
+        ids = {_uuid(each.get("product_id")) for each in cells if not each.get("unit_price")} - {None}
         if not (skus or ids):
             return {}
         found = Product.objects.filter(Q(sku__in=skus) | Q(id__in=ids), account_id=self.account_id)
