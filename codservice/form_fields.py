@@ -112,6 +112,11 @@ class AmountField(forms.CharField):
             raise forms.ValidationError(_("Write an amount such as 400 or 400.50.")) from None
 
 
+def written_amount(value: Decimal) -> str:
+    """As people write it into an AmountField: centimes only where there are some."""
+    return f"{value:f}".removesuffix(".00")
+
+
 class QuantityField(forms.IntegerField):
     def to_python(self, value: str | None) -> int | None:
         try:

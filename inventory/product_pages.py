@@ -26,7 +26,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.form_fields import AmountField, FreeText, Words
+from codservice.form_fields import AmountField, FreeText, Words, written_amount
 from codservice.long_lists import IsOneOf
 from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
@@ -103,7 +103,7 @@ class ProductForm(forms.Form):
         initial = {}
         if product:
             initial = {name: getattr(product, name) for name in catalog.Record._fields}
-            initial |= {"price": f"{product.price:f}".removesuffix(".00"), "seen": _sign(product)}
+            initial |= {"price": written_amount(product.price), "seen": _sign(product)}
         super().__init__(data, initial=initial, label_suffix="")
         for name, field in self.fields.items():
             if name not in ("is_active", "seen"):

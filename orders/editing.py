@@ -17,11 +17,10 @@ from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.values import MAX_AMOUNT
 from orders.lifecycle import AlreadyDecided, Changed, decided, lock_one, told
-from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem, Status
+from orders.models import MAX_LINES, CallNote, CallState, Order, OrderEdit, OrderItem, Status
 from webhooks import events
 from webhooks.models import Event
 
-MAX_LINES = 100  # of an order (contract, section 5)
 MAX_WRITTEN_DOWN = 500  # characters of a value in an OrderEdit
 MOST_EDITS = 10_000  # of an order: whoever reads it reads them all
 FEW_CHANGES = 10  # which are not so many edits, whatever they change

@@ -16,7 +16,7 @@ from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
-from codservice.form_fields import AmountField, SinceShown
+from codservice.form_fields import AmountField, SinceShown, written_amount
 from orders import fees, regions
 from orders.models import DeliveryType
 
@@ -27,7 +27,7 @@ class FeesForm(SinceShown):
     def __init__(self, data: Any, *, account: Account) -> None:
         kept = {fee.wilaya: fee for fee in fees.of_account(account.id).data}
         initial = {
-            _name(code, kind): f"{amount:f}".removesuffix(".00")
+            _name(code, kind): written_amount(amount)
             for code, fee in kept.items()
             for kind in DeliveryType.values
             if (amount := getattr(fee, kind)) is not None

@@ -11,12 +11,12 @@ from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
 from codservice.errors import Invalid
-from codservice.form_fields import AmountField, FreeText, LongSelect, QuantityField, Words
+from codservice.form_fields import AmountField, FreeText, LongSelect, QuantityField, Words, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
-from orders.models import DeliveryType, Order, OrderItem
+from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
 
-LINES, MORE_LINES, MOST_LINES = 3, 3, 100
+LINES, MORE_LINES = 3, 3
 LEFT_TO_RIGHT = {"customer_phone", "customer_phone_2", "shipping_fee", "total_amount", "external_id"}
 
 
@@ -41,7 +41,7 @@ class LineForm(forms.Form):
 
     item = forms.UUIDField(widget=forms.HiddenInput, required=False)  # the line of the order that is corrected
     product = Words(label=_("Product or SKU"), max_length=255)
-    quantity = QuantityField(label=_("Quantity"), min_value=1, max_value=10_000, initial=1)
+    quantity = QuantityField(label=_("Quantity"), min_value=1, max_value=MAX_QUANTITY, initial=1)
     unit_price = AmountField(label=_("Price"), max_length=20, required=False)
 
     def __init__(self, data: Any, number: int, written: Any) -> None:
@@ -201,18 +201,14 @@ def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:
         "customer_phone_2": order.customer_phone_2 or "",
         "customer_wilaya": order.wilaya_code,
         "customer_commune": commune,
-        "shipping_fee": _amount(order.shipping_fee),
-        "total_amount": _amount(order.total_amount),
+        "shipping_fee": written_amount(order.shipping_fee),
+        "total_amount": written_amount(order.total_amount),
     }
     for number, item in enumerate(items):
         written |= {
             f"line-{number}-item": item.id,
             f"line-{number}-product": item.product_name,
             f"line-{number}-quantity": item.quantity,
-            f"line-{number}-unit_price": _amount(item.unit_price),
+            f"line-{number}-unit_price": written_amount(item.unit_price),
         }
     return written
-
-
-def _amount(value: Decimal) -> str:
-    return f"{value:f}".removesuffix(".00")

@@ -109,7 +109,7 @@ class LiveOrders(models.Manager.from_queryset(OrderQuerySet)):  # type: ignore[m
     """The orders of merchants' customers, without those of accounts' twins: what there is for the call center.
 
     All that the console reads begins here, and what it reads by SQL says `call_state <> 'test'` or which other states
-    it means; tests/agents/test_twins.py holds it.
+    it means; tests/pages/test_twins.py holds it.
     """
 
     def get_queryset(self) -> OrderQuerySet:
@@ -117,7 +117,11 @@ class LiveOrders(models.Manager.from_queryset(OrderQuerySet)):  # type: ignore[m
 
 
 class Order(models.Model):
-    """An order that will be paid in cash at the door. Changed by `orders.lifecycle` and `shipments` alone."""
+    """An order that will be paid in cash at the door.
+
+    Made by `orders.importing`; changed by `lifecycle` and `shipments`, whose moves `movement` writes, by `editing` and
+    by `anonymising`.
+    """
 
     # (status, move) → Move. What is not in the table is refused (contract, section 5).
     MOVES = {
@@ -255,6 +259,9 @@ class Order(models.Model):
         return f"{self.customer_name} {self.id}"
 
 
+MAX_LINES, MAX_QUANTITY = 100, 10_000  # of an order, and of a line (contract, section 5)
+
+
 class OrderItem(models.Model):
     """One line of an order. Name and price are kept as they were ordered."""
 
@@ -285,7 +292,7 @@ class OrderItem(models.Model):
 
 
 class StatusChange(models.Model):
-    """One move of one order: the order's history, never changed."""
+    """One move of one order: the order's history. Never changed, but that `orders.anonymising` empties the reason."""
 
     account = models.ForeignKey(
         Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
@@ -313,7 +320,10 @@ class StatusChange(models.Model):
 
 
 class OrderEdit(models.Model):
-    """One field of an order that was changed before it was confirmed: the old value and the new, never changed."""
+    """One field of an order that was changed before it was confirmed: the old value and the new.
+
+    Never changed, but that `orders.anonymising` and `customer_data` empty them.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(

@@ -21,12 +21,12 @@ from codservice.files.tables import Row
 from inventory.models import Product
 from inventory.product_files import sku_of
 from orders import importing, serializers
-from orders.models import DeliveryType
+from orders.models import MAX_QUANTITY, DeliveryType
 from orders.serializers import SAID, SAID_OF_LINE
 
 Catalog = dict[str | UUID, Product]  # by SKU and by id
 
-MAX_ROWS = 1000  # that are held as one order; of the 100 lines that it may have there are too many already
+MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
 
@@ -252,7 +252,7 @@ def _total(body: dict[str, Any], catalog: Catalog) -> Decimal | None:
     try:
         for item in body["items"]:
             price = item["unit_price"] if "unit_price" in item else catalog[values.uuid(item["product_id"])].price
-            total += values.amount(price) * values.integer(item["quantity"], 1, 10_000)
+            total += values.amount(price) * values.integer(item["quantity"], 1, MAX_QUANTITY)
         return total + values.amount(body.get("shipping_fee", "0"))
     except (KeyError, ValueError):
         return None

@@ -12,7 +12,7 @@ from codservice.api.error_answers import flatten
 from codservice.api.fields import Amount, CanonicalUUID, Integer, Strict, StringMap, Text, read_body
 from codservice.errors import Invalid
 from orders import phones, regions
-from orders.models import DeliveryType
+from orders.models import MAX_LINES, MAX_QUANTITY, DeliveryType
 
 MAX_ORDERS = 100  # of a batch (contract, section 5)
 
@@ -125,7 +125,7 @@ class OrderItemImport(Body):
 
     product_id = CanonicalUUID(allow_null=True, default=None)
     product_name = Text(max_length=255, allow_null=True, default=None)
-    quantity = Integer(min_value=1, max_value=10_000)
+    quantity = Integer(min_value=1, max_value=MAX_QUANTITY)
     unit_price = Amount(allow_null=True, default=None)
     attributes = StringMap(max_entries=20, max_key=64, max_value=255, allow_null=True, default=dict)
 
@@ -163,7 +163,7 @@ class OrderImport(Body):
     external_id = Text(max_length=64, allow_null=True, default=None)
     delivery_type = DeliveryTypeField(choices=DeliveryType.choices, allow_null=True, default=DeliveryType.HOME.value)
     source = Text(max_length=64, allow_null=True, allow_blank=True, default=None)
-    items = OrderItemImport(many=True, allow_empty=False, max_length=100)
+    items = OrderItemImport(many=True, allow_empty=False, max_length=MAX_LINES)
 
     def read(self, data: Any) -> tuple[dict[str, Any], Any]:
         """Field by field, then what is made of regions, of which one depends on the other."""

@@ -19,13 +19,13 @@ from codservice.errors import Invalid, Refused
 from codservice.uploads.wording import in_words
 from orders import amending, importing, lifecycle
 from orders.account_pages import note_order
-from orders.forms import LINES, MORE_LINES, MOST_LINES, CorrectionForm, OrderForm
+from orders.forms import LINES, MORE_LINES, CorrectionForm, OrderForm
 from orders.importing import DuplicateExternalId
-from orders.models import Order, Status
+from orders.models import MAX_LINES, Order, Status
 
 
 def _shown_lines(request: HttpRequest) -> int:
-    return sum(f"line-{number}-product" in request.POST for number in range(MOST_LINES))
+    return sum(f"line-{number}-product" in request.POST for number in range(MAX_LINES))
 
 
 @account_page(look=Right.WRITE)
@@ -36,7 +36,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
         return _page(request, OrderForm(account=account))
     shown = _shown_lines(request)
     if "more" in request.POST:
-        lines = min(shown + MORE_LINES, MOST_LINES)
+        lines = min(shown + MORE_LINES, MAX_LINES)
         return _page(request, OrderForm(account=account, lines=lines, written=request.POST.dict()))
     form = OrderForm(request.POST, account=account, lines=max(shown, 1))
     if (body := form.body()) is None:
@@ -76,7 +76,7 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     if request.method != "POST":
         return _page(request, CorrectionForm(order=order, items=items, lines=len(items) + 1), order)
     if "more" in request.POST:
-        lines = min(shown + MORE_LINES, MOST_LINES)
+        lines = min(shown + MORE_LINES, MAX_LINES)
         return _page(request, CorrectionForm(order=order, lines=lines, written=request.POST.dict()), order)
     form = CorrectionForm(request.POST, order=order, lines=max(shown, LINES))
     if (body := form.body(items)) is None:
@@ -122,7 +122,7 @@ def _done(request: HttpRequest, id_: UUID) -> HttpResponse:
 
 
 def _page(request: HttpRequest, form: OrderForm, order: Order | None = None, status: int = 200) -> HttpResponse:
-    context = {"form": form, "order": order, "most": MOST_LINES}
+    context = {"form": form, "order": order, "most": MAX_LINES}
     return render(request, "orders/write.html", context, status=status)
 
 

@@ -11,11 +11,11 @@ from django import forms
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from codservice.form_fields import AmountField, FreeText, QuantityField, Words
+from codservice.form_fields import AmountField, FreeText, QuantityField, Words, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.forms import PhoneField
-from orders.models import DeliveryType, Order, OrderItem
+from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
 
 MOST_FOUND = 8  # products that a search offers
 MOST_ADDED = 10  # lines that one edit adds
@@ -128,9 +128,9 @@ class EditForm(forms.Form):
             "wilaya": regions.wilaya(order.wilaya_code).name,
             "commune": regions.commune(order.commune_code).name if order.commune_code else order.customer_commune,
             "delivery_type": order.delivery_type,
-            "shipping_fee": _amount(order.shipping_fee),
+            "shipping_fee": written_amount(order.shipping_fee),
             "fee_for": f"{order.wilaya_code}-{order.delivery_type}",
-            "discount": _amount(self.discount_before) if self.discount_before else "",
+            "discount": written_amount(self.discount_before) if self.discount_before else "",
         }
         self.before = initial
         super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s", label_suffix="")
@@ -172,7 +172,7 @@ class EditForm(forms.Form):
             "quantity": QuantityField(
                 label=_("Quantity of %(product)s") % said,
                 min_value=0,
-                max_value=10_000,
+                max_value=MAX_QUANTITY,
                 initial=line.item.quantity if line.item else 1,
             ),
             "remove": forms.BooleanField(label=_("Remove %(product)s") % said, required=False),
@@ -218,7 +218,7 @@ class EditForm(forms.Form):
     def take_fee(self) -> None:
         """Write the proposed fee where there is one."""
         if self.proposed_fee is not None and self.place:
-            self.initial |= {"shipping_fee": _amount(self.proposed_fee), "fee_for": "-".join(self.place)}
+            self.initial |= {"shipping_fee": written_amount(self.proposed_fee), "fee_for": "-".join(self.place)}
 
     @property
     def total(self) -> Decimal:
@@ -347,10 +347,6 @@ def chosen(said: Mapping[str, str]) -> dict[str, str]:
         key = next(free, "")
         written[f"quantity-{key}"] = "1"
     return written | {f"product-{key}": product}
-
-
-def _amount(value: Decimal) -> str:
-    return f"{value:f}".removesuffix(".00")
 
 
 def _uuid(text: str | None) -> UUID | None:
