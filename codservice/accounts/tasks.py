@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from celery import Task, shared_task
+from celery.exceptions import OperationalError
 from django.conf import settings
 from django.contrib.auth.forms import PasswordResetForm
 from django.core.mail import send_mail
@@ -12,7 +13,6 @@ from django.db.models.functions import Now
 from django.http.request import split_domain_port, validate_host
 from django.urls import reverse
 from django.utils import translation
-from kombu.exceptions import OperationalError
 
 from codservice import mails, ratelimit
 from codservice.accounts import team
@@ -24,7 +24,7 @@ EXPIRES = 60 * 60  # seconds, after which a mail that no worker has sent is none
 
 
 def have_mailed(task: Task, arguments: list[Any], options: dict[str, Any]) -> None:
-    """Have a worker do one of the tasks below. Raises kombu's OperationalError when the broker is away.
+    """Have a worker do one of the tasks below. Raises OperationalError when the broker is away.
 
     For a Redis that hangs whoever asks would wait, with a thread; the limits, which were asked before, know it.
     """

@@ -93,7 +93,6 @@ def _load(application: str) -> Any:
 def preload(application: str = APPLICATION) -> None:
     """Load everything once, before the web processes are forked, so that they share the memory of it."""
     import granian.server.mp  # noqa: F401
-    import uvloop  # noqa: F401
     from django.conf import settings
     from django.urls import get_resolver
 

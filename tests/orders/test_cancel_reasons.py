@@ -17,8 +17,8 @@ from tests.factories import make_order
     ("kept", "shown"),
     [
         ("Customer refused", "Le client refuse"),
-        ("Customer refused: too dear: 500 DA", "Le client refuse : too dear: 500 DA"),
-        ("Duplicate:of Monday's", "Doublon : of Monday's"),
+        ("Customer refused: too dear: 500 DA", "Le client refuse\u202f: too dear: 500 DA"),
+        ("Duplicate:of Monday's", "Doublon\u202f: of Monday's"),
         ("Duplicate:", "Doublon"),
         ("customer refused", "customer refused"),
         ("Il n'en veut plus: Duplicate", "Il n'en veut plus: Duplicate"),
@@ -38,9 +38,9 @@ def test_pages_say_it_in_the_readers_language(alice: Account) -> None:
     order, other = make_order(alice), make_order(alice)
     lifecycle.cancel(order.id, actor=Actor.of_user(agent), reason=CancelReason.REFUSED.said("too dear"))
     pages = (
-        (agent, f"/console/orders/order/{order.id}/", "Le client refuse : too dear"),
-        (agent, f"/console/orders/order/{other.id}/", "Le client refuse : too dear"),  # another of this customer's
-        (alice.holder, f"/account/orders/{order.id}", "Le client refuse : too dear"),
+        (agent, f"/console/orders/order/{order.id}/", "Le client refuse\u202f: too dear"),
+        (agent, f"/console/orders/order/{other.id}/", "Le client refuse\u202f: too dear"),  # another of this customer's
+        (alice.holder, f"/account/orders/{order.id}", "Le client refuse\u202f: too dear"),
         (alice.holder, "/account/", "Le client refuse"),
     )
     for person, path, shown in pages:
