@@ -20,7 +20,7 @@ from codservice.files.intake import Entry, Errors, Intake, Taken
 from codservice.files.tables import Row
 from inventory.models import Product
 from inventory.product_files import sku_of
-from orders import importing, serializers
+from orders import importing, phones, serializers
 from orders.models import MAX_QUANTITY, DeliveryType
 from orders.serializers import SAID, SAID_OF_LINE
 
@@ -29,6 +29,7 @@ Catalog = dict[str | UUID, Product]  # by SKU and by id
 MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
+_SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
 
 COLUMNS = (
     Column(
@@ -114,14 +115,19 @@ _DELIVERIES = {
     for word in words
 }  # fmt: skip
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
+_WHOSE = ("external_id", "customer_name", "customer_phone")
+_NO_NUMBER = (
+    "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
+)
 
 
 class OrderRows(Intake):
     """A row is one line of an order; rows that follow each other with the same order number are one order.
 
-    What an order's first row says of the customer holds for its other rows. Orders whose number is in the account
-    already are left as they are. A total that is left out is the sum of the lines and the shipping fee. A SKU of the
-    catalog is its product; of any other product it is the name, where that is left out.
+    A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. What an
+    order's first row says of the customer holds for its other rows, and none may say otherwise. Orders whose number is
+    in the account already are left as they are. A total that is left out is the sum of the lines and the shipping fee.
+    A SKU of the catalog is its product; of any other product it is the name, where that is left out.
     """
 
     columns = COLUMNS
@@ -140,14 +146,22 @@ class OrderRows(Intake):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lines: dict[str, int] = {}  # of each order number
-        self.unnamed = 0
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         unnamed = itertools.count()
-        for _key, group in itertools.groupby(rows, key=lambda row: row.cells.get("external_id") or next(unnamed)):
+        number: str | int = -1  # of the row before; what has none is counted
+
+        def number_of(row: Row) -> str | int:
+            nonlocal number
+            if named := row.cells.get("external_id"):
+                number = named
+            elif isinstance(number, int) or not _goes_on(row.cells):
+                number = next(unnamed)
+            return number
+
+        for _key, group in itertools.groupby(rows, key=number_of):
             while part := list(itertools.islice(group, MAX_ROWS)):
                 yield part
-        self.unnamed = next(unnamed)
 
     def note(self, entry: Entry) -> None:
         if any(row.surplus for row in entry):
@@ -163,7 +177,10 @@ class OrderRows(Intake):
         for entry in entries:
             body, line = _body(entry, catalog), entry[0].line
             external_id = serializers.external_id(body)
-            if external_id is not None and (first := self.lines.setdefault(external_id, line)) != line:
+            first = self.lines.setdefault(external_id, line) if external_id is not None else line
+            if errors := _doubts(entry):
+                refused.append((entry, errors))
+            elif first != line:
                 refused.append((entry, {"external_id": [_apart(first)]}))
             else:
                 sent.append((entry, body))
@@ -209,6 +226,35 @@ def _errors(refusal: Invalid, body: dict[str, Any]) -> Errors:
 
 def _apart(first: int) -> str:
     return f"Line {first} has the same external_id, with other orders between. An order's rows must follow each other."
+
+
+def _goes_on(cells: Mapping[str, str]) -> bool:
+    """Whether a row says a line of the order above."""
+    return not any(map(cells.get, _WHOSE)) and any(map(cells.get, (*SAID_OF_LINE, "sku")))
+
+
+def _doubts(entry: Entry) -> Errors:
+    """Why these rows may not be one order."""
+    first = entry[0].cells
+    if _SHORTENED.fullmatch(first.get("external_id", "")):
+        return {"external_id": [_NO_NUMBER]}
+    return {
+        f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
+        for index, row in enumerate(entry)
+        for name in SAID
+        if (said := row.cells.get(name)) and (before := first.get(name, "")) != said
+        if _plain(name, said) != _plain(name, before)
+    }
+
+
+def _plain(name: str, text: str) -> Any:
+    """The same however it is written."""
+    with contextlib.suppress(ValueError):
+        if name in _AMOUNTS:
+            return values.amount(values.plain_amount(text))
+        if name in ("customer_phone", "customer_phone_2"):
+            return phones.to_e164(text)
+    return " ".join(text.casefold().split())
 
 
 def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:

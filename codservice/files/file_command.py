@@ -61,6 +61,13 @@ class FileCommand(Command):
         """Take a batch in, in one transaction; called again after one that others' locks have undone."""
         raise NotImplementedError
 
+    def note(self, batch: Sequence[Entry]) -> None:
+        """A batch that is done: taken in, or refused."""
+
+    def again(self) -> str:
+        """How to go on after an interruption, when it is not by running the same command again."""
+        return ""
+
     def row_of(self, path: str) -> tuple[int, str]:
         """Which of an entry's rows, and which column of it, an error's path leads to."""
         return 0, path
@@ -83,21 +90,27 @@ class FileCommand(Command):
         except UnreadableTable as error:
             raise CommandError(str(error)) from None
         problem, status = "", 1
+        again = "Run the same command again: it goes on where it was."
         atomic = options.get("atomic", False) and not dry_run
+        self.is_kept = not atomic
         try:
             self.take_table(table, report, dry_run=dry_run, atomic=atomic)
         except UnreadableTable as error:
-            problem = f"{error} What comes before is done; run this again with the whole file."
+            problem, again = str(error), "What comes before is done; run this again with the whole file."
         except (KeyboardInterrupt, SystemExit) as stopped:
-            problem = "Stopped. Run the same command again: it goes on where it was."
+            problem = "Stopped."
             status = getattr(stopped, "code", 130)
         except OperationalError as error:
-            problem = f"The database cannot be used: {error}\nRun the same command again: it goes on where it was."
+            problem = f"The database cannot be used: {error}"
         except OSError as error:
-            raise CommandError(f"{report or file} cannot be used: {error.strerror}.") from None
-        if problem and atomic:
+            problem = f"{report or file} cannot be used: {error.strerror}."
+            if not any(self.counts.values()):
+                raise CommandError(problem) from None
+        if problem and not self.is_kept:
             self.forget_counts()
-            problem = f"{problem} Nothing was kept of this run."
+            again = f"{again} Nothing was kept of this run."
+        if problem:
+            problem = f"{problem} {(not dry_run and self.again()) or again}"
         self.tell(dry_run=dry_run, as_json=options["json"])
         if problem or self.counts["refused"]:
             mend = f"mend {report}" if report else "--report FILE writes their rows to a file; mend it"
@@ -117,6 +130,7 @@ class FileCommand(Command):
                         self.take_batch(batch, add, dry_run=dry_run, patient=not atomic)
                     if atomic and self.counts["refused"]:
                         raise _Undo
+                self.is_kept = True
             except _Undo:
                 self.forget_counts()
 
@@ -138,6 +152,7 @@ class FileCommand(Command):
                     raise
                 time.sleep(wait)
         self.counts.update(taken.counts)
+        self.note(batch)
         for entry, errors in sorted([*taken.refused, *wrong], key=lambda refusal: refusal[0][0].line):
             self.counts["refused"] += 1
             if len(self.shown) < MOST_SHOWN:

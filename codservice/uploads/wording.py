@@ -57,6 +57,10 @@ _SENTENCES: dict[str, Any] = {
     "Line <line> has the same external_id, with other orders between. An order's rows must follow each other.": _(
         "Line %(line)s has the same order number, with other orders between. An order's rows must follow each other."
     ),
+    "Line <line> of the same order says otherwise.": _("Line %(line)s of the same order says otherwise."),
+    "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again.": _(
+        "The spreadsheet has shortened this long number. Format the column as text, and write the numbers again."
+    ),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),
     "There is no product of this SKU yet, and a new one needs it.": _(

@@ -1,6 +1,7 @@
 """import_orders: a file of orders, by the API's rules."""
 
 import csv
+import errno
 import json
 import os
 import signal
@@ -21,6 +22,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 
 from codservice.accounts.models import Account
+from codservice.files.tables import SafeWriter
+from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderItem, StatusChange
 from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE
@@ -104,6 +107,57 @@ def test_an_order_may_say_how_it_is_delivered_where_it_came_from_and_a_second_ph
     assert Order.objects.filter(external_id="A1", phone_2_e164="+21321556677", **said).exists()
     plain = Order.objects.get(external_id="A2")
     assert (plain.delivery_type, plain.source, plain.customer_phone_2) == ("home", None, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"customer_name": "Nadia"},
+        {"customer_phone": "0661234567"},
+        {"customer_address": "rue 2"},
+        {"total_amount": "4000"},
+        {"source": "facebook"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_rows_of_one_number_that_contradict_each_other_are_refused(
+    alice: Account, write: Any, changes: dict[str, str]
+) -> None:
+    out, path = StringIO(), write([row(), row(**changes), row(external_id="A2")])
+    with pytest.raises(CommandError):
+        call_command("import_orders", str(path), "--account", alice.holder.email, stdout=out, stderr=StringIO())
+    (name,) = changes
+    assert out.getvalue() == f"line 3: {name}: Line 2 of the same order says otherwise.\n"
+    assert [order.external_id for order in Order.objects.all()] == ["A2"]
+
+
+def test_what_is_only_written_otherwise_is_no_contradiction(alice: Account, write: Any) -> None:
+    same = {"customer_name": "AMINE", "customer_phone": "+213 550 12 34 56", "total_amount": "100,5 DA"}
+    result, status = run(write([row(), row(**same)]), alice)
+    assert (result["imported"], status) == (1, 0)
+
+
+@pytest.mark.parametrize("number", ["2,02611E+11", "2.02611e+11", "2E+11"])
+def test_a_number_that_a_spreadsheet_has_shortened_is_refused(alice: Account, write: Any, number: str) -> None:
+    result, status = run(write([row(external_id=number), row(external_id=number)]), alice)
+    assert (result["imported"], result["refused"], status) == (0, 1, 1)
+    assert "format the column as text" in result["errors"][0]["errors"]["external_id"][0]
+
+
+def test_a_row_whose_number_is_merged_with_the_one_above_is_of_its_order(alice: Account, write: Any) -> None:
+    nobody = dict.fromkeys(COLUMNS, "")
+    merged = nobody | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    bad = row(external_id="A2", total_amount="")
+    result, _ = run(write([row(total_amount=""), merged, merged, bad, merged | {"quantity": "x"}]), alice)
+
+    assert (result["imported"], result["refused"]) == (1, 1), "and no half order"
+    order = Order.objects.get()
+    assert (order.external_id, order.items.count(), order.total_amount) == ("A1", 3, Decimal("8100.50"))
+
+    result, _ = run(
+        write([row(external_id="A3"), nobody | {"total_amount": "9000"}, row(external_id=""), merged]), alice
+    )
+    assert (result["imported"], [each["line"] for each in result["errors"]]) == (2, [3, 5]), "a sum; below no number"
 
 
 def test_rows_without_a_number_are_orders_of_their_own(alice: Account, write: Any) -> None:
@@ -365,6 +419,57 @@ def test_interrupted_it_says_how_to_go_on(
     assert not list(tmp_path.glob("refused*"))
     result, _ = run(path, alice)
     assert (result["already_there"], result["imported"]) == (1001, 499)
+
+
+def interrupted(path: Path, account: Account, *options: str) -> tuple[str, str]:
+    """What is said, and how it ends."""
+    err = StringIO()
+    with pytest.raises(CommandError) as raised:
+        call_command(
+            "import_orders", str(path), "--account", account.holder.email, *options, stdout=StringIO(), stderr=err
+        )
+    return err.getvalue(), str(raised.value)
+
+
+@pytest.mark.parametrize("options", [(), ("--atomic",), ("--dry-run",)])
+def test_interrupted_it_says_which_orders_without_a_number_are_in(
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(Command, "batch", 2)
+    path, whole, batches = write([row(external_id="")] * 5), Command.take, []
+
+    def stopped(self: Command, entries: Any) -> Any:
+        batches.append(entries)
+        if len(batches) == 3:
+            raise KeyboardInterrupt
+        return whole(self, entries)
+
+    monkeypatch.setattr(Command, "take", stopped)
+    _, problem = interrupted(path, alice, *options)
+    if options:
+        assert "Run the same command again" in problem
+        assert not Order.objects.exists()
+    else:
+        assert "All up to line 5 is done, and 4 orders there have no external_id: cut lines 2 to 5" in problem
+        assert "goes on where it was" not in problem
+        assert Order.objects.count() == 4
+
+
+def test_a_disk_that_is_full_hides_nothing_that_is_in(
+    alice: Account, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path, report = write([row(), row(external_id="A2", customer_phone="1"), row(external_id="")]), tmp_path / "r.csv"
+    monkeypatch.setattr(SafeWriter, "write", lambda self, cells: full() if "A2" in map(str, cells) else None)
+    said, problem = interrupted(path, alice, "--report", str(report))
+    assert "2 orders imported" in said
+    assert f"{report} cannot be used: No space left on device. All up to line 4 is done" in problem
+
+    said, problem = interrupted(path, alice, "--report", str(report), "--atomic")
+    assert "0 orders imported" in said
+    assert "Nothing was kept of this run." in problem
 
 
 @pytest.mark.django_db(transaction=True)

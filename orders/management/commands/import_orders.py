@@ -18,9 +18,9 @@ A row is one line of an order; rows that follow each other with the same externa
 {", ".join(SAID)}; for the line {", ".join(SAID_OF_LINE)} (a JSON object), or sku. Usual French, Arabic and English
 headings are understood too, and amounts as people write them. What an order's first row says of the customer holds for
 its other rows; a total that is left out is the sum of the lines and the shipping fee. Orders whose external_id is in
-the account already are left as they are, so that a file can be imported again, after an interruption too. Every order
-that is refused is reported with its line, and with --report all its rows are written to a file; mend that and import
-it. Exit status 1 when one was refused."""
+the account already are left as they are, so that a file can be imported again, after an interruption too; which rows
+without one are in by then is said. Every order that is refused is reported with its line, and with --report all its
+rows are written to a file; mend that and import it. Exit status 1 when one was refused."""
     examples = (
         "import_orders orders.csv --account yasmine@example.dz --dry-run\n"
         "import_orders orders.csv --account yasmine@example.dz --report refused.csv\n"
@@ -39,6 +39,7 @@ it. Exit status 1 when one was refused."""
 
     def begin(self, options: dict[str, Any]) -> None:
         self.orders = OrderRows(find_account(options["account"]).id, actor=Actor.of_command("import_orders"))
+        self.unnamed = self.done = 0
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         return self.orders.entries(rows)
@@ -46,12 +47,27 @@ it. Exit status 1 when one was refused."""
     def take(self, entries: Sequence[Entry]) -> Taken:
         return self.orders.take(entries)
 
+    def note(self, batch: Sequence[Entry]) -> None:
+        self.unnamed += sum(not entry[0].cells.get("external_id") for entry in batch)
+        self.done = batch[-1][-1].line
+
+    def forget_counts(self) -> None:
+        super().forget_counts()
+        self.unnamed = self.done = 0
+
+    def again(self) -> str:
+        if not self.unnamed:
+            return ""
+        return (
+            f"All up to line {self.done} is done, and {self.unnamed} orders there have no external_id: cut lines 2 to "
+            f"{self.done} off the file, but for those that were refused, before you run this again, or they come twice."
+        )
+
     def row_of(self, path: str) -> tuple[int, str]:
         return self.orders.row_of(path)
 
     def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
-        unnamed = self.orders.unnamed
-        again = f" {unnamed} have no external_id: another run imports them again." if unnamed else ""
+        again = f" {self.unnamed} have no external_id: another run imports them again." if self.unnamed else ""
         return (
             f"{counts['imported']} orders {'would be imported' if dry_run else 'imported'}, "
             f"{counts['already_there']} were there already, {counts['refused']} refused.{again}"
