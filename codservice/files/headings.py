@@ -16,11 +16,15 @@ _ARTICLES = {"de", "du", "des", "d", "la", "le", "les", "l", "a", "of", "the"}
 
 
 class Column(NamedTuple):
-    """A column of ours: what people call it (`label`, translated), and which headings mean it besides."""
+    """A column of ours: what people call it (`label`, translated), and which headings mean it besides.
+
+    A heading of `beside` means it where the file has the other one too.
+    """
 
     name: str
     label: Any
     headings: tuple[str, ...] = ()
+    beside: tuple[tuple[str, str], ...] = ()
 
 
 def key(heading: str) -> str:
@@ -32,14 +36,12 @@ def key(heading: str) -> str:
 
 
 @cache
-def _known(columns: tuple[Column, ...]) -> dict[str, str]:
-    """The name of the column that a heading means, by the heading's key. A label comes after what is listed."""
-    known: dict[str, str] = {}
+def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    """The name of the column that a heading means, by the heading's key: of what is listed, and of labels."""
     listed = [(heading, column.name) for column in columns for heading in (column.name, *column.headings)]
     labels = [(label, column.name) for column in columns for label in in_all_languages(column.label)]
-    for heading, name in listed + labels:
-        known.setdefault(key(heading), name)
-    return known
+    listed_names, label_names = ({key(heading): name for heading, name in reversed(each)} for each in (listed, labels))
+    return listed_names, label_names
 
 
 def in_all_languages(text: Any) -> list[str]:
@@ -53,15 +55,18 @@ def in_all_languages(text: Any) -> list[str]:
 def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
     """For each heading the name of the column that it means, empty when it means none; no column twice.
 
-    A column's own name comes before what usually means it, and a heading on the left before one on the right. What
-    has a `#` is a number, and so no name: `Item #`.
+    A column's own name comes before what usually means it, what is listed before a label (`Stock` before `In stock?`),
+    and then a heading on the left before one on the right. What has a `#` is a number, and so no name: `Item #`.
     """
     names = {column.name for column in columns}
     found = [heading.strip().lower().replace(" ", "_") for heading in headings]
     found = [name if name in names and name not in found[:place] else "" for place, name in enumerate(found)]
-    for place, heading in enumerate(headings):
-        name = _known(columns).get(key(heading), "")
-        is_no_name = "#" in heading and name.endswith("name")
-        if not found[place] and name not in found and not is_no_name:
-            found[place] = name
+    keys = [key(heading) for heading in headings]
+    beside = {heading: column.name for column in columns for heading, other in column.beside if other in keys}
+    for known in (beside, *_known(columns)):
+        for place, heading in enumerate(headings):
+            name = known.get(keys[place], "")
+            is_no_name = "#" in heading and name.endswith("name")
+            if not found[place] and name not in found and not is_no_name:
+                found[place] = name
     return found

@@ -241,3 +241,17 @@ def test_the_list_is_downloaded_as_its_filters_leave_it(browser: Client, alice: 
     assert found("?q=rob") == ["ROB-01"]
     assert found("?is_active=false") == ["FOU-01"]
     assert browser.get("/account/products/download.csv?stock_below=few").url == "/account/products?stock_below=few"
+
+
+@pytest.mark.parametrize(
+    ("header", "titles"),
+    [
+        ("ID,Type,SKU,Name,Published,Description,Tax status,Tax class,In stock?,Stock,Sale price,Regular price,Images",
+         ["SKU", "Name", "Regular price", "Stock"]),
+        ("ID,Type,UGS,Nom,Publié,Description,État de la TVA,Classe de TVA,En stock ?,Stock,Tarif promo,Tarif régulier",
+         ["UGS", "Nom", "Tarif régulier", "Stock"]),
+    ],
+)  # fmt: skip
+def test_the_stock_of_a_shop_is_its_number_and_not_whether_there_is_any(header: str, titles: list[str]) -> None:
+    found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
+    assert [found[name] for name in ("sku", "name", "price", "stock_quantity")] == titles

@@ -111,6 +111,42 @@ def test_what_is_numbered_is_no_name() -> None:
     assert meant(header, COLUMNS) == ["external_id", "", "customer_name", "", "product_name", "customer_phone"]
 
 
+WOOCOMMERCE = (
+    "Order Number,Order Status,Order Date,Customer Note,First Name (Billing),Last Name (Billing),Company (Billing),"
+    "Address 1&2 (Billing),City (Billing),State Code (Billing),Postcode (Billing),Country Code (Billing),"
+    "Email (Billing),Phone (Billing),First Name (Shipping),Last Name (Shipping),Address 1&2 (Shipping),"
+    "City (Shipping),State Code (Shipping),Payment Method Title,Cart Discount Amount,Order Subtotal Amount,"
+    "Shipping Method Title,Order Shipping Amount,Order Refund Amount,Order Total Amount,Order Total Tax Amount,SKU,"
+    "Item #,Item Name,Quantity (- Refund),Item Cost,Coupon Code,Discount Amount,Discount Amount Tax"
+)
+SHOPIFY = (
+    "Name,Email,Financial Status,Currency,Subtotal,Shipping,Taxes,Total,Discount Code,Shipping Method,Created at,"
+    "Lineitem quantity,Lineitem name,Lineitem price,Lineitem sku,Billing Name,Billing Street,Billing City,"
+    "Billing Province,Billing Phone,Shipping Name,Shipping Street,Shipping Address1,Shipping City,Shipping Province,"
+    "Shipping Phone,Notes,Phone,Billing Province Name,Shipping Province Name"
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (WOOCOMMERCE,
+         ["Order Number", "First Name (Billing)", "Phone (Billing)", "State Code (Billing)", "City (Billing)",
+          "Address 1&2 (Billing)", "Item Name", "SKU", "Quantity (- Refund)", "Item Cost", "Order Shipping Amount",
+          "Order Total Amount", "Customer Note"]),
+        (SHOPIFY,
+         ["Name", "Shipping Name", "Shipping Phone", "Shipping Province Name", "Shipping City", "Shipping Street",
+          "Lineitem name", "Lineitem sku", "Lineitem quantity", "Lineitem price", "Shipping", "Total", "Notes"]),
+    ],
+    ids=["WooCommerce", "Shopify"],
+)  # fmt: skip
+def test_the_columns_of_shops_are_known(header: str, expected: list[str]) -> None:
+    names = [*HEADINGS[:4], "customer_commune", "customer_address", "product_name", "sku", "quantity", "unit_price",
+             "shipping_fee", "total_amount", "notes"]  # fmt: skip
+    found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
+    assert {name: title for name, title in found.items() if name} == dict(zip(names, expected, strict=True))
+
+
 def test_a_file_may_have_as_many_columns_as_shops_exports(browser: Client) -> None:
     upload = send(browser, csv_of([[*row(), *[""] * 111]], [*HEADER, *(f"Other {number}" for number in range(111))]))
     assert take_in(browser, upload).counts == {"imported": 1, "refused": 0}
