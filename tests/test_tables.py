@@ -167,6 +167,69 @@ def test_a_small_file_cannot_fill_the_memory(tmp_path: Path, cells: str, says: s
     assert largest <= max(sheets.MAX_MEMORY, before << 10)
 
 
+def shared(path: Path, text: str, cells: int) -> Path:
+    """A file whose second row has this text, which stands in it once, in so many cells."""
+    names = [chr(ord("A") + place) for place in range(cells)]
+    again = "".join(f'<c r="{name}2" t="s"><v>0</v></c>' for name in names)
+    header = "".join(f'<c r="{name}1" t="inlineStr"><is><t>{name}</t></is></c>' for name in names)
+    sheet_with(path, f'<row r="1">{header}</row><row r="2">{again}</row>')
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name).decode() for name in file.namelist()}
+    parts["[Content_Types].xml"] = parts["[Content_Types].xml"].replace(
+        "</Types>", '<Override PartName="/xl/sharedStrings.xml" ContentType="application/vnd.openxmlformats-'
+        'officedocument.spreadsheetml.sharedStrings+xml"/></Types>',
+    )  # fmt: skip
+    parts["xl/_rels/workbook.xml.rels"] = parts["xl/_rels/workbook.xml.rels"].replace(
+        "</Relationships>", '<Relationship Id="rId2" Target="sharedStrings.xml" Type="http://schemas.openxmlformats.org'
+        '/officeDocument/2006/relationships/sharedStrings"/></Relationships>',
+    )  # fmt: skip
+    parts["xl/sharedStrings.xml"] = f'<sst xmlns="{main}"><si><t>{text}</t></si></sst>'
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    return path
+
+
+@reads_sheet
+@pytest.mark.parametrize(("length", "cells"), [(sheets.MAX_CELL + 1, 1), (10 << 20, 20), (sheets.MAX_CELL, 26)])
+def test_a_text_that_stands_once_cannot_fill_many_cells(tmp_path: Path, length: int, cells: int) -> None:
+    path = shared(tmp_path / "t.xlsx", "é" * length, cells)
+    assert path.stat().st_size < 50_000
+    with pytest.raises(UnreadableTable, match=r"too much text in row 2\.$"):
+        Table(path)
+
+
+@reads_sheet
+def test_as_much_text_as_a_spreadsheet_takes_is_read(tmp_path: Path) -> None:
+    (row,) = Table(shared(tmp_path / "t.xlsx", "a" * sheets.MAX_CELL, 20))
+    assert [len(cell) for cell in row.cells.values()] == [sheets.MAX_CELL] * 20
+
+
+@reads_sheet
+def test_of_several_sheets_the_first_that_is_shown_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    write_xlsx(path, [["shown"], ["1"]])
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name).decode() for name in file.namelist()}
+    book, links, types = "xl/workbook.xml", "xl/_rels/workbook.xml.rels", "[Content_Types].xml"
+    parts[book] = parts[book].replace("<sheets>", '<sheets><sheet name="L" sheetId="2" state="hidden" r:id="rId2"/>')
+    parts[links] = parts[links].replace(
+        "</Relationships>", '<Relationship Id="rId2" Target="worksheets/sheet2.xml" Type="http://schemas.'
+        'openxmlformats.org/officeDocument/2006/relationships/worksheet"/></Relationships>',
+    )  # fmt: skip
+    parts[types] = parts[types].replace(
+        "</Types>", '<Override PartName="/xl/worksheets/sheet2.xml" ContentType="application/vnd.openxmlformats-'
+        'officedocument.spreadsheetml.worksheet+xml"/></Types>',
+    )  # fmt: skip
+    parts["xl/worksheets/sheet2.xml"] = parts["xl/worksheets/sheet1.xml"].replace("shown", "hidden")
+    with zipfile.ZipFile(path, "w") as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+
+    assert Table(path).names == ["shown"]
+
+
 @reads_sheet
 def test_a_small_file_that_unpacks_to_much_is_not_read(tmp_path: Path) -> None:
     path = sheet_with(tmp_path / "t.xlsx", f'<row r="1">{text("A1", "sku")}</row>')

@@ -1,4 +1,4 @@
-"""A spreadsheet's first sheet as lines of text, read in a process of its own that may not grow.
+"""A spreadsheet's first sheet that is shown as lines of text, read in a process of its own that may not grow.
 
 A file of 1 kB can name a cell so far away that the sheet between fills all memory, and no check of a file before it is
 read finds every such trick in four formats. So whoever reads it has bounds that the kernel keeps: `read` runs this file
@@ -27,6 +27,9 @@ MAX_WRITTEN = 1 << 30
 # What is refused in words, before it is tried.
 MAX_UNZIPPED = 256 << 20
 MAX_COLUMNS = 500
+MAX_CELL = 32_767  # characters, as many as Excel takes: a text that stands once in the file may be that of many cells
+MAX_ROW = 1 << 20  # bytes
+_SHOWN = (python_calamine.SheetTypeEnum.WorkSheet, python_calamine.SheetVisibleEnum.Visible)
 _REFUSED = 3  # exit status: why stands on stderr
 
 
@@ -57,12 +60,17 @@ def _write_rows(file: IO[bytes]) -> None:
         if size > MAX_UNZIPPED:
             raise UnreadableSheet(f"unpacks to {size >> 20} MiB, at most {MAX_UNZIPPED >> 20} are read.")
     file.seek(0)
-    sheet = python_calamine.CalamineWorkbook.from_filelike(file).get_sheet_by_index(0)
+    book = python_calamine.CalamineWorkbook.from_filelike(file)
+    shown = [each.name for each in book.sheets_metadata if (each.typ, each.visible) == _SHOWN]
+    sheet = book.get_sheet_by_name(shown[0]) if shown else book.get_sheet_by_index(0)
     if sheet.width > MAX_COLUMNS:
         raise UnreadableSheet(f"has {sheet.width} columns, at most {MAX_COLUMNS} are read.")
     encode = msgspec.json.Encoder().encode
-    for row in sheet.iter_rows():
-        sys.stdout.buffer.write(encode([_text(cell) for cell in row]) + b"\n")
+    for number, row in enumerate(sheet.iter_rows(), start=1):
+        cells = [_text(cell) for cell in row]
+        if max(map(len, cells), default=0) > MAX_CELL or len(line := encode(cells)) > MAX_ROW:
+            raise UnreadableSheet(f"has too much text in row {number}.")
+        sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -22,7 +22,7 @@ from codservice.files.headings import Column, meant
 BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 
 # Characters of a row of a CSV file: an open quotation mark, or a file without lines, would take in the whole of it.
-MAX_RECORD = 1 << 20
+MAX_RECORD = sheets.MAX_ROW
 _PIECE = 64 << 10
 _row_of = msgspec.json.Decoder(list[str]).decode
 
@@ -57,9 +57,9 @@ class UnreadableTable(ValueError):
 class Table:
     """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over.
 
-    CSV is UTF-8, with commas, semicolons or tabs as the header has them. Of an XLSX file the first sheet is read. A
-    number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a `required` column is missing, and
-    while it is read where the file breaks off; FileNotFoundError.
+    CSV is UTF-8, with commas, semicolons or tabs as the header has them. Of an XLSX file the first sheet that is
+    shown is read. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a `required` column
+    is missing, and while it is read where the file breaks off; FileNotFoundError.
 
     Of `columns` other usual headings are known too. Whoever takes cells by their place instead says `by_place`, and
     reads `records`; then headings may be anything. What is given as `file` is read in place of the path, whose name

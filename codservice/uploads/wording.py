@@ -87,6 +87,7 @@ _SENTENCES: dict[str, Any] = {
     "The file has a row that does not end: is a quotation mark left open?": _(
         "The file has a row that does not end: is a quotation mark left open?"
     ),
+    "The file has too much text in row <row>.": _("The file has too much text in row %(row)s."),
     "The file is not UTF-8. Save it as “CSV UTF-8”.": _(
         "The file's letters cannot be read. Save it as “CSV UTF-8”, or as XLSX."
     ),
