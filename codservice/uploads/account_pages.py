@@ -29,7 +29,7 @@ from codservice.accounts.sessions import by_itself
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.files.headings import meant
+from codservice.files.headings import key, meant
 from codservice.uploads import arrival, wording, work
 from codservice.uploads.kinds import KINDS, Kind
 from codservice.uploads.models import RefusedRow, Upload
@@ -143,13 +143,26 @@ def _form(upload: Upload, data: Any = None) -> MatchForm:
 
 def _guess(upload: Upload, kind: Kind) -> dict[str, int]:
     """How a file with the same headings was matched before, or else what its headings mean."""
+    found = {name: place for place, name in enumerate(meant(upload.titles, kind.intake.columns)) if name}
     before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, headings=upload.headings)
-    if known := before.exclude(mapping={}).order_by("-created_at", "-id").first():
-        titles, places = _numbered(known.titles), {each: place for place, each in enumerate(_numbered(upload.titles))}
-        then = {name: titles[place] for name, place in known.mapping.items() if place < len(titles)}
-        return {name: places[each] for name, each in then.items() if each in places}
-    found = meant(upload.titles, kind.intake.columns)
-    return {name: place for place, name in enumerate(found) if name}
+    known = before.exclude(mapping={}).order_by("-created_at", "-id").first()
+    if known is None:
+        return found
+    places = _found_again(known.titles, upload.titles)
+    again = {name: places[place] for name, place in known.mapping.items() if place in places}
+    missing = {name: place for name, place in found.items() if name in known.mapping and place not in again.values()}
+    return missing | again
+
+
+def _found_again(then: list[str], now: list[str]) -> dict[int, int]:
+    """Where titles stand now, by their place then: as they were written, or else however they are."""
+    found: dict[int, int] = {}
+    for written in (str, key):
+        places = {each: place for place, each in enumerate(_numbered([written(title) for title in now]))}
+        for place, each in enumerate(_numbered([written(title) for title in then])):
+            if place not in found and each in places and places[each] not in found.values():
+                found[place] = places[each]
+    return found
 
 
 def _numbered(titles: list[str]) -> list[tuple[str, int]]:

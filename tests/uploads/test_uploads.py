@@ -198,6 +198,14 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     assert chosen(theirs, send(theirs, csv_of([row()], header))) == {}
 
 
+def test_how_columns_were_matched_is_remembered_however_the_headings_are_written(browser: Client) -> None:
+    header = ["N° commande", "Acheteur", "Téléphone", "Wilaya", "Adresse", "Produit", "Qté", "Montant à Régler"]
+    take_in(browser, send(browser, csv_of([row("A1")], header)), customer_name="1", unit_price="7")
+    header = ["N° Commande", "ACHETEUR", "Telephone", "Wilaya", "Adresse", "Produit", "Qte", "montant a regler"]
+    found = chosen(browser, send(browser, csv_of([row("A2")], header)))
+    assert found == {name: str(place) for place, name in enumerate(HEADINGS)}
+
+
 def test_a_heading_of_marks_on_a_letter_keeps_no_worker_busy(browser: Client) -> None:
     heading = "e" + "\u0301" * 60_000 + "\u0316" * 60_000
     began = time.thread_time()
