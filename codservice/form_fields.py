@@ -100,7 +100,7 @@ class DayField(forms.DateField):
 
 
 class AmountField(forms.CharField):
-    """A comma is as good as a point, and spaces may part the digits. None: not given, where it may be left out."""
+    """A comma is as good as a point, and spaces may part thousands. None: not given, where it may be left out."""
 
     def clean(self, value: str | None) -> Decimal | None:
         text = values.plain_amount(super().clean(value))

@@ -135,13 +135,21 @@ def amount(value: Any) -> Decimal:
     return abs(value).quantize(CENTIME)
 
 
-_SPACES = re.compile(r"[\s\u200e\u200f\u202f]+")
-_CURRENCY = re.compile(r"(da|dzd|د\.?ج)\.?$", re.IGNORECASE)
+_MARKS = re.compile("[\u200e\u200f]+")
+_SPACE = "[ \u00a0\u2009\u202f]"
+_CURRENCY = re.compile(r"(da|dzd|د\.?\s?ج)\.?$", re.IGNORECASE)
+_GROUPED = re.compile(rf"[0-9]{{1,3}}({_SPACE}[0-9]{{3}})+([.,][0-9]*)?", re.ASCII)
 
 
 def plain_amount(text: str) -> str:
-    """An amount as people write it, such as `2 500,50 DA`, as `amount` takes it: no spaces, a point for a comma."""
-    return _CURRENCY.sub("", _SPACES.sub("", text)).replace(",", ".")
+    """An amount as people write it, such as `2 500,50 DA`, as `amount` takes it: no spaces, a point for a comma.
+
+    Two numbers, such as `1500 2000`, stay two.
+    """
+    text = _CURRENCY.sub("", _MARKS.sub("", text).strip()).strip()
+    if _GROUPED.fullmatch(text):
+        text = re.sub(_SPACE, "", text)
+    return text.replace(",", ".")
 
 
 # How an amount goes out, and what it may be when it comes in.

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rest_framework.serializers import ValidationError
 
+from codservice import values
 from codservice.api.fields import MAX_AMOUNT, Amount
 from codservice.wire import dump_json, load_json
 from orders.models import Order
@@ -440,3 +441,19 @@ def test_amounts_survive_the_database(api, total, fee, price):
     (listed,) = json.loads(api.get(ORDERS).content, parse_float=Decimal)["data"]
     assert listed["total_amount"] == total
     order.delete()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    {
+        "2500": "2500", "2 500": "2500", "2\u202f500,50 DA": "2500.50", "1\u00a0234\u00a0567.8": "1234567.8",
+        " 400 ": "400", "400DA": "400", "400 dzd.": "400", "\u200f2 500 د.ج": "2500", "2500 د ج": "2500", ",5": "0.5",
+        "1500\n2000": None, "1500 2000": None, "4500 400": None, "12 5": None, "2 500 50": None, "2 500, 50": None,
+        "2\n500": None, "1 2500": None, "2 500 DA 400 DA": None,
+    }.items(),
+)  # fmt: skip
+def test_an_amount_is_understood_as_people_write_it_and_two_are_none(written: str, meant: str | None) -> None:
+    try:
+        assert values.amount(values.plain_amount(written)) == Decimal(meant or "NaN")
+    except ValueError:
+        assert meant is None
