@@ -127,6 +127,33 @@ def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: s
         list(Table(tmp_path / "t.csv"))
 
 
+@pytest.mark.parametrize(
+    ("text", "names", "line"),
+    [
+        ("sep=;\r\nNom, prénom;Tél\r\nA;1\r\n", ["nom,_prénom", "tél"], 3),
+        ("SEP=\t\na,b,c\td\n1\t2\n", ["a,b,c", "d"], 3),
+        ('"N°\ncommande";Client\n1;A\n', ["n°\ncommande", "client"], 3),
+        ('"Adresse, commune, wilaya";Total\nb;3\n', ["adresse,_commune,_wilaya", "total"], 2),
+        ('"a ""b"", c, d"\tTotal\nb\t3\n', ['a_"b",_c,_d', "total"], 2),
+        ('TV 24" LED;Total\nb;3\n', ['tv_24"_led', "total"], 2),
+        ("sku\n1\n", ["sku"], 2),
+    ],
+)
+def test_cells_are_parted_as_the_header_has_it(tmp_path: Path, text: str, names: list[str], line: int) -> None:
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8-sig", newline="")
+    table = Table(tmp_path / "t.csv")
+    assert (table.names, [row.line for row in table]) == (names, [line])
+    assert all(not row.surplus and len(row.cells) == len(names) for row in table)
+
+
+@pytest.mark.parametrize("before", ["", "sep=,\n"])
+def test_a_row_that_cannot_be_read_is_named(tmp_path: Path, before: str) -> None:
+    for row, says in (('"Robe "Sahara"",1', "no CSV file: line {}:"), (f'"{"x" * MAX_RECORD}', "at line {} that does")):
+        (tmp_path / "t.csv").write_text(f'{before}a,b\n"1\n1",2\n{row}\n')
+        with pytest.raises(UnreadableTable, match=says.format(5 if before else 4)):
+            list(Table(tmp_path / "t.csv"))
+
+
 # --- Files that are more than they look -------------------------------------------------------------------------------
 
 

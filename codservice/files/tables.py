@@ -23,6 +23,7 @@ BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 
 # Characters of a row of a CSV file: an open quotation mark, or a file without lines, would take in the whole of it.
 MAX_RECORD = sheets.MAX_ROW
+_SEPARATOR = re.compile('"?sep=([,;\t])"?\\s*', re.IGNORECASE)
 _PIECE = 64 << 10
 _row_of = msgspec.json.Decoder(list[str]).decode
 
@@ -57,9 +58,10 @@ class UnreadableTable(ValueError):
 class Table:
     """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over.
 
-    CSV is UTF-8, with commas, semicolons or tabs as the header has them. Of an XLSX file the first sheet that is
-    shown is read. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a `required` column
-    is missing, and while it is read where the file breaks off; FileNotFoundError.
+    CSV is UTF-8, with commas, semicolons or tabs as the header has them, or a line `sep=;` above it says.
+    Of an XLSX file the first sheet that is shown is read. A number comes as people see it: 2 and not 2.0. Raises
+    UnreadableTable, also when a `required` column is missing, and while it is read where the file breaks off;
+    FileNotFoundError.
 
     Of `columns` other usual headings are known too. Whoever takes cells by their place instead says `by_place`, and
     reads `records`; then headings may be anything. What is given as `file` is read in place of the path, whose name
@@ -133,23 +135,27 @@ class Table:
             for line, row in enumerate(self._rows, start=1):
                 yield line, [_original(cell) for cell in _row_of(row)]
             return
+        line = 1
         try:
             with self._open() as file:
-                header = file.readline(MAX_RECORD)
-                self.delimiter = max(",;\t", key=header.count)
+                self.delimiter, before = _delimiter(file)
                 file.seek(0)
                 lines = _Lines(file)
+                for _ in range(before):
+                    next(lines)
+                line += before
                 reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
-                line = 1
                 for cells in reader:
                     yield line, [_original(cell.strip()) for cell in cells]
-                    line, lines.taken = reader.line_num + 1, 0
+                    line, lines.taken = before + reader.line_num + 1, 0
         except _TooLong:
-            raise UnreadableTable(f"{self} has a row that does not end: is a quotation mark left open?") from None
+            raise UnreadableTable(
+                f"{self} has a row at line {line} that does not end: is a quotation mark left open?"
+            ) from None
         except UnicodeDecodeError:
             raise UnreadableTable(f"{self} is not UTF-8. Save it as “CSV UTF-8”.") from None
         except csv.Error as error:
-            raise UnreadableTable(f"{self} is no CSV file: {error}.") from None
+            raise UnreadableTable(f"{self} is no CSV file: line {line}: {error}.") from None
 
 
 @contextmanager
@@ -159,6 +165,24 @@ def _detached(text: TextIOWrapper) -> Iterator[TextIO]:
         yield text
     finally:
         text.detach()
+
+
+def _delimiter(file: TextIO) -> tuple[str, int]:
+    """What parts the cells, and how many lines stand before the header: in Excel's manner a first one may say it.
+
+    What stands in quotation marks, which may be several lines, parts nothing.
+    """
+    first = line = file.readline(MAX_RECORD)
+    if said := _SEPARATOR.fullmatch(first):
+        return said[1], 1
+    outside, is_open, left = "", False, MAX_RECORD
+    while line:
+        parts = line.split('"')
+        outside += "".join(parts[is_open::2])
+        is_open ^= len(parts) % 2 == 0
+        left -= len(line)
+        line = file.readline(left) if is_open and left else ""
+    return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
 
 
 class _TooLong(Exception):

@@ -84,14 +84,17 @@ _SENTENCES: dict[str, Any] = {
     "The file has <count> columns, at most <most> are read.": _(
         "The file has %(count)s columns, at most %(most)s are read."
     ),
-    "The file has a row that does not end: is a quotation mark left open?": _(
-        "The file has a row that does not end: is a quotation mark left open?"
+    "The file has a row at line <line> that does not end: is a quotation mark left open?": _(
+        "The file has a row at line %(line)s that does not end: is a quotation mark left open?"
     ),
     "The file has too much text in row <row>.": _("The file has too much text in row %(row)s."),
     "The file is not UTF-8. Save it as “CSV UTF-8”.": _(
         "The file's letters cannot be read. Save it as “CSV UTF-8”, or as XLSX."
     ),
-    "The file is no CSV file: <why>.": _("The file is no CSV file: a row of it cannot be read."),
+    "The file is no CSV file: line <line>: <why>.": _(
+        "The file is no CSV file: the row at line %(line)s cannot be read. Is a quotation mark in it not doubled, or "
+        "not closed?"
+    ),
     "The file is no spreadsheet that we can read: <why>.": _("The file is no spreadsheet that we can read."),
     "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”.": _(
         "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”."

@@ -148,8 +148,11 @@ def _read(upload: Upload, claim: UUID) -> None:
     with tempfile.TemporaryFile() as file:  # without a name: nothing of it is left behind by whoever is killed
         digest = _fetch(upload, file)
         table = Table(Path(upload.name), file=file, by_place=True)
-        if len(table.header) > MAX_COLUMNS:
-            raise UnreadableTable(f"The file has {len(table.header)} columns, at most {MAX_COLUMNS} are read.")
+        header = table.header
+        while len(header) > MAX_COLUMNS and not header[-1]:
+            header.pop()
+        if len(header) > MAX_COLUMNS:
+            raise UnreadableTable(f"The file has {len(header)} columns, at most {MAX_COLUMNS} are read.")
         with _held(upload, claim):
             Block.objects.filter(upload=upload).delete()
         row_count = _write_blocks(upload, claim, table)
@@ -161,8 +164,8 @@ def _read(upload: Upload, claim: UUID) -> None:
             upload,
             status=Status.MATCHING,
             digest=digest,
-            titles=[title[:200].replace("\0", "\ufffd") for title in table.header],
-            headings=_headings(table.header),
+            titles=[title[:200].replace("\0", "\ufffd") for title in header],
+            headings=_headings(header),
             row_count=row_count,
             tries=0,
         )

@@ -152,6 +152,11 @@ def test_a_file_may_have_as_many_columns_as_shops_exports(browser: Client) -> No
     assert take_in(browser, upload).counts == {"imported": 1, "refused": 0}
 
 
+def test_columns_that_are_empty_to_the_right_do_not_count(browser: Client) -> None:
+    upload = send(browser, csv_of([[*row(), *[""] * 200]], [*HEADER, *[""] * 200]))
+    assert take_in(browser, upload).counts == {"imported": 1, "refused": 0}
+
+
 @pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])
 def test_a_delivery_is_known_by_the_words_of_our_pages_and_of_our_sentences(browser: Client, language: str) -> None:
     with override(language):
@@ -321,7 +326,8 @@ def test_nothing_in_a_file_is_run_or_breaks_a_page(browser: Client) -> None:
         (b"\n\n", "The file is empty; its first line must name the columns."),
         (b"a,b\n", "The file has no rows below its first line."),
         ("name\nCafé".encode("latin-1"), "letters cannot be read"),
-        (b'a,b\n1,"2\n', "The file is no CSV file"),
+        (b'a,b\n1,"2\n', "The file is no CSV file: the row at line 2 cannot be read."),
+        (b"a\n" + b'"' + b"x" * (1 << 20), "The file has a row at line 2 that does not end"),
         (b",".join([b"x"] * 121) + b"\n1\n", "The file has 121 columns, at most 120 are read."),
         (b"a\n" + b'"' + b"x\n" * 600_000, "The file is no CSV file"),
     ],
