@@ -4,6 +4,7 @@ A customer is a number, as the first phone of an order or the second. What is as
 twin too: somebody may have tried the API with a true customer's order.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -204,15 +205,31 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
 
 
 def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> None:
-    """Rows of uploaded files that wait to be mended; while a file is under way nobody is erased."""
-    for upload in Upload.objects.filter(account_id=account_id).values_list("id", flat=True):
-        refused = RefusedRow.objects.filter(upload_id=upload)
-        rows = refused.values_list("id", "cells").iterator(chunk_size=BATCH)
-        theirs = [id_ for id_, cells in rows if phone in map(_e164, cells)]
+    """Rows of uploaded files that wait to be mended; while a file is under way nobody is erased.
+
+    Their cells may be refused as a number for what stands beside it: another one, or words. The other rows of the same
+    order are theirs too.
+    """
+    national = phone.removeprefix("+213")
+    for upload in Upload.objects.filter(account_id=account_id):
+        refused, place = RefusedRow.objects.filter(upload=upload), upload.mapping.get("external_id")
+        theirs: list[int] = []
+        numbers: set[str] = set()
+        for id_, cells in refused.values_list("id", "cells").iterator(chunk_size=BATCH):
+            if any(national in _digits(cell) for cell in cells):
+                theirs.append(id_)
+                numbers.update(cells[place : place + 1] if place is not None else ())
         if theirs:
+            of_orders = Q(**{f"cells__{place}__in": numbers - {""}}) if numbers else Q()
             with transaction.atomic():
-                refused.filter(id__in=theirs).delete()
+                refused.filter(Q(id__in=theirs) | of_orders).delete()
                 note()
+
+
+def _digits(text: str) -> str:
+    if not text.isascii():
+        text = "".join(str(int(sign)) for sign in text if sign.isdecimal())
+    return re.sub("[^0-9]+", "", text)
 
 
 def _e164(text: str) -> str:

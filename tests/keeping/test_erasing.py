@@ -312,6 +312,30 @@ def test_a_record_is_kept_of_whoever_was_known_from_refused_rows_alone(alice: Ac
     assert SecurityEntry.objects.filter(action="erased").count() == 1
 
 
+@pytest.mark.parametrize(
+    "cell",
+    ["0550123456 / {}", "{}-0550123456", "Tel: {}", "{} (Nadia)", "0550 12 34 56 {}", "{}\n0550123456", "+213 (0) {}"],
+)
+def test_a_number_is_found_in_the_cell_for_which_its_row_was_refused(alice: Account, cell: str) -> None:
+    made = {"account": alice, "kind": "orders", "name": "x.csv", "size": 1, "actor": "x", "user_id": uuid4()}
+    upload = Upload.objects.create(**made, status="done", mapping={"customer_phone": 2, "external_id": 1})
+    rows = [
+        [NAME, "A1", cell.format("٠٦٦١ ٢٢٣٣٤٤")],
+        [NAME, "A1", ""],
+        ["Amine", "A2", "0550123456"],
+        ["Amine", "", ""],
+    ]
+    for written in (cell.format(PHONE), cell.format("0661223344"), rows[0][2]):
+        rows[0][2] = written
+        RefusedRow.objects.all().delete()
+        RefusedRow.objects.bulk_create(
+            RefusedRow(account=alice, upload=upload, line=line, cells=cells, faults=[])
+            for line, cells in enumerate(rows, start=2)
+        )
+        customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+        assert list(RefusedRow.objects.order_by("line").values_list("line", flat=True)) == [4, 5]
+
+
 def test_in_batches_with_one_record(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(customer_data, "BATCH", 2)
     for _ in range(5):
