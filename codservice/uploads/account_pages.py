@@ -12,6 +12,7 @@ from django import forms
 from django.contrib import messages
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
@@ -176,13 +177,18 @@ def _numbered(titles: list[str]) -> list[tuple[str, int]]:
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """How far it is; while its columns are to be matched the form for it, by POST what is chosen there."""
+    """How far it is; while its columns are to be matched the form for it, by POST what is chosen there.
+
+    Of a file that was sent before that is said, at POST too when it was not yet: two colleagues may send one at once.
+    """
     shown = _find(account, id)
     if request.method != "POST" or shown.status != Status.MATCHING:
         return render(request, "uploads/upload.html", _context(shown))
     form = _form(shown, request.POST)
     if not form.is_valid():
         return render(request, "uploads/upload.html", _context(shown, form), status=422)
+    if (same := _same(shown)) and request.POST.get("seen") != str(same.id):
+        return render(request, "uploads/upload.html", _context(shown, form) | {"is_asked": True}, status=422)
     waiting = Upload.objects.filter(id=id, account=account, status=Status.MATCHING)
     with transaction.atomic():
         if waiting.update(status=Status.RUNNING, mapping=form.mapping()):
@@ -241,8 +247,7 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
         rows = work.rows_of(upload)
         context["form"] = form or _form(upload)
         context["sample"] = [_titled(cells, upload) for _line, cells in islice(rows, SHOWN_ROWS)]
-        same = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, digest=upload.digest)
-        context["same"] = same.exclude(id=upload.id).exclude(mapping={}).order_by("-created_at").first()
+        context["same"] = _same(upload)
     elif upload.status not in Upload.OPEN:
         refused = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])
         said = _Reasons(upload)
@@ -251,6 +256,13 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
         ]
         context["has_more"] = len(refused) > SHOWN_REFUSED
     return context
+
+
+def _same(upload: Upload) -> Upload | None:
+    """The very same file of before, unless nothing came of it."""
+    same = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, digest=upload.digest)
+    nothing = Q(status__in=(Status.FAILED, Status.STOPPED), rows_done=0)
+    return same.exclude(id=upload.id).exclude(nothing).order_by("-created_at", "-id").first()
 
 
 def _titled(cells: list[str], upload: Upload) -> list[tuple[str, str]]:

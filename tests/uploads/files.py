@@ -66,7 +66,9 @@ def chosen(browser: Client, upload: Upload) -> dict[str, str]:
 
 def take_in(browser: Client, upload: Upload, **changes: str) -> Upload:
     """With the columns as they are proposed."""
-    answer = browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload) | changes)
+    context = browser.get(f"/account/uploads/{upload.id}").context
+    seen = {"seen": str(context["same"].id)} if context["same"] else {}
+    answer = browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload) | seen | changes)
     assert answer.status_code == 302, answer.content.decode()
     work.go_on()
     upload.refresh_from_db()

@@ -525,7 +525,7 @@ def test_the_file_of_an_account_that_is_closed_is_stopped(
 ) -> None:
     monkeypatch.setattr(OrderRows, "batch", 10)
     browser.post("/account/mode", {"to": mode})
-    upload, waiting = (send(browser, csv_of(row("") for _ in range(30))) for _ in range(2))
+    upload, waiting = (send(browser, csv_of([row("", name=name)] * 30)) for name in ("Amine", "Nadia"))
     browser.post(f"/account/uploads/{waiting.id}", chosen(browser, waiting))
     Upload.objects.filter(id=waiting.id).update(claimed_until=Now() + timedelta(minutes=1))
     whole = work._take_batch
@@ -551,6 +551,35 @@ def test_the_very_same_file_is_recognised_and_known_numbers_are_left(browser: Cl
     assert "You have sent the very same file before" in page
     assert str(first.id) in page
     assert take_in(browser, second).counts == {"already_there": 2, "refused": 0}
+
+
+def test_a_file_that_a_colleague_sends_at_once_is_asked_about_once(browser: Client, alice: Account) -> None:
+    data = csv_of([row(""), row("")])
+    first = send(browser, data)
+    form = chosen(browser, first)
+    second = send(browser, data)
+    assert "You have sent the very same file before" in browser.get(f"/account/uploads/{second.id}").content.decode()
+    take_in(browser, second)
+
+    answer = browser.post(f"/account/uploads/{first.id}", form)
+    page = answer.content.decode()
+    assert (answer.status_code, Order.objects.count()) == (422, 2)
+    assert "do it once more if you want these rows all the same" in page
+    (seen,) = re.findall(r'name="seen" value="(.+?)"', page)
+    assert seen == str(second.id)
+
+    assert browser.post(f"/account/uploads/{first.id}", form | {"seen": seen}).status_code == 302
+    work.go_on()
+    assert Order.objects.count() == 4
+
+
+def test_a_file_of_which_nothing_came_is_not_asked_about(browser: Client) -> None:
+    data = csv_of([row()])
+    stopped = send(browser, data)
+    browser.post(f"/account/uploads/{stopped.id}/stop")
+    assert browser.get(f"/account/uploads/{send(browser, data).id}").context["same"] is None
+    Upload.objects.filter(id=stopped.id).update(rows_done=1)
+    assert browser.get(f"/account/uploads/{Upload.objects.latest('id').id}").context["same"] == stopped
 
 
 # --- Whose it is, and for how long -----------------------------------------------------------------------------------
