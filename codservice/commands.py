@@ -56,14 +56,17 @@ class Command(BaseCommand):
         self.stderr.write(line, self.style.NOTICE)
 
     def progress(self, items: Iterable[T], *, total: int, unit: str) -> Iterator[T]:
-        """The items, with a progress bar when stderr is a terminal and a line per 5 % elsewhere."""
+        """The items, with a progress bar when stderr is a terminal and a line per 5 % elsewhere.
+
+        `total` is how many there were a moment ago: more may come.
+        """
         if sys.stderr.isatty():
             yield from tqdm(items, total=total, unit=f" {unit}", file=sys.stderr)
             return
         percent = 5 if total >= 20 else 105
         for count, item in enumerate(items, start=1):
             yield item
-            if count * 100 >= total * percent:
+            if total * percent <= count * 100 <= total * 100:
                 percent = count * 100 // total // 5 * 5
                 self.say(f"{percent} %: {count} of {total} {unit}")
                 percent += 5
