@@ -67,7 +67,8 @@ def test_the_newest_are_read_along_an_index(webhook, options):
         run("deliveries", *(option.format(webhook=webhook.id) for option in options))
 
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off")
+        off = ("sort", "incremental_sort", "seqscan")
+        cursor.execute("; ".join(f"SET LOCAL enable_{way} = off" for way in off))
         cursor.execute(f"EXPLAIN {queries[-1]['sql']}")
         plan = "\n".join(row for (row,) in cursor.fetchall())
     assert "Sort" not in plan.partition("SubPlan")[0], plan
