@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from codservice import values
 from codservice.errors import Invalid
@@ -165,7 +166,7 @@ class OrderRows(Intake):
         ("quantity",),
         ("unit_price", "sku", "product_id"),
     )
-    counted: Mapping[str, Any] = {"imported": _("Imported"), "already_there": _("There already")}
+    counted: Mapping[str, Any] = {"imported": pgettext_lazy("rows", "Imported"), "already_there": _("There already")}
     batch = 500  # rows: some tenths of a second
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -2,6 +2,7 @@
 
 from django import template
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from webhooks.models import Attempt, Delivery, Event
 
@@ -9,7 +10,7 @@ register = template.Library()
 
 STATUSES = {
     Delivery.Status.PENDING: _("Waiting"),
-    Delivery.Status.DELIVERED: _("Delivered"),
+    Delivery.Status.DELIVERED: pgettext_lazy("webhook", "Delivered"),
     Delivery.Status.FAILED: _("Failed"),
     Delivery.Status.DROPPED: _("Dropped"),
 }
