@@ -95,7 +95,7 @@ def shown(expression, **env):
     ("url", "port", "begins_with_tls", "asks_for_tls"),
     [
         ("smtp://relay", 25, False, False),
-        ("smtp://user:p%40ss@relay:2525", 2525, False, False),
+        ("smtp://user:password@relay:2525", 2525, False, False),
         ("submission://user:password@host", 587, False, True),
         ("submission://user:password@host:587", 587, False, True),
         ("submission://user:password@host:465", 465, True, False),

@@ -5,11 +5,11 @@ once more, when its lease is over, and nobody is told nothing.
 """
 
 import logging
-import random
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
+from secrets import randbits
 from uuid import UUID
 
 from django.conf import settings
@@ -41,7 +41,8 @@ def tell() -> int:
         # Code of before, which runs beside a migration, notes no time.
         webhooks.filter(is_failing=True, failing_since=None).update(failing_since=Now())
         news = [("failing", _failing(webhooks)), ("well", _well(webhooks))]
-        random.shuffle(news)
+        if randbits(1):
+            news.reverse()
         return sum(_tell_all(of_them, what, until) for what, of_them in news)
     finally:
         duties.leave(DUTY, is_done=True)
@@ -59,7 +60,7 @@ def _well(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
 def _tell_all(webhooks: QuerySet[Webhook], what: str, until: float) -> int:
     """Account by account, in another order in each round: who cannot be told keeps nobody behind waiting for ever."""
     of_account = defaultdict(list)
-    turn = Func("account_id", random.getrandbits(62), function="uuid_hash_extended")
+    turn = Func("account_id", randbits(62), function="uuid_hash_extended")
     webhooks = webhooks.defer("secret", "previous_secret").select_related("account__holder").order_by(turn, "id")
     for webhook in webhooks[:MOST]:
         of_account[webhook.account_id].append(webhook)

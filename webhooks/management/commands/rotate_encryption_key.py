@@ -68,5 +68,5 @@ def _encrypted_anew(webhook: Webhook) -> dict[str, Any]:
         try:
             changes["previous_secret"] = secrets.encrypt_anew(bytes(previous))
         except InvalidToken:
-            changes |= {"previous_secret": None, "previous_secret_until": None}
+            changes |= dict.fromkeys(("previous_secret", "previous_secret_until"))
     return changes
