@@ -25,7 +25,7 @@ from codservice.data_folder import Layout
 from tests.harness.background import eventually
 from tests.harness.disk import small_disk
 from tests.harness.onebox import OneBox
-from tests.harness.processes import CHECKOUT, descendants, free_port
+from tests.harness.processes import CHECKOUT, command_line, descendants, free_port
 from tests.harness.receivers import Connection, Receiver, answer
 
 from . import service
@@ -288,9 +288,11 @@ class Run:
         below = descendants(self.service.popen.pid)
         self.service.popen.kill()
         self.service.popen.wait()
-        # Its children hear of it from the kernel.
-        eventually(lambda: not any(_command_of(pid) == command for pid, command in below.items()))
-        self.start()
+        try:
+            # Its children hear of it from the kernel.
+            eventually(lambda: not any(command_line(pid) == command for pid, command in below.items()))
+        finally:
+            self.start()
 
     def _look_after(self) -> None:
         """Start a service again that has ended by itself, as systemd would; and say how things stand."""
@@ -320,7 +322,7 @@ class Run:
                 pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
                 name = _name_of(pid)
                 found[name] = found.get(name, 0) + pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-                found["sessions"] = found.get("sessions", 0) + _command_of(pid).startswith("postgres: codservice")
+                found["sessions"] = found.get("sessions", 0) + command_line(pid).startswith("postgres: codservice")
         return found
 
     def _standing(self) -> str:
@@ -341,7 +343,7 @@ class Run:
         self.service.popen.kill()
         self.service.popen.wait()
         for pid, command in below.items():
-            if _command_of(pid) == command:
+            if command_line(pid) == command:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -437,10 +439,4 @@ class Run:
 def _name_of(pid: int) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text().strip()
-    return ""
-
-
-def _command_of(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""

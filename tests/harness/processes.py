@@ -21,13 +21,20 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def command_line(pid: int) -> str:
+    """What it was started as; empty when it has ended, and while it ends."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""
+
+
 def descendants(pid: int) -> dict[int, str]:
-    """Process ids below `pid`, with their command lines."""
+    """Process ids below `pid` that have not ended, with their command lines."""
     found: dict[int, str] = {}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it may end while we look
             for child in map(int, task.read_text().split()):
-                if is_alive(child):
-                    found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")
+                if line := command_line(child):
+                    found[child] = line
                     found |= descendants(child)
     return found
