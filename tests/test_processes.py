@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 def test_who_ends_while_we_look_is_no_descendant():
-    """It has no command line any more, as every number has that is nobody's: whoever waits for its end never sees it."""
+    """It has no command line any more, as all have that are gone: whoever waits for its end never sees it."""
     # The more memory there is to give back, the longer an end takes.
     with subprocess.Popen([sys.executable, "-S", "-c", "import os; held = b'x' * (256 << 20); os._exit(0)"]) as child:
         while child.pid in (below := descendants(os.getpid())):
