@@ -31,9 +31,9 @@ Line = dict[str, Any]
 _HEAD = {"timestamp", "level", "logger", "event", "exception"}  # of a line; what else it has are fields
 
 _REDACTED = "[redacted]"
-# Ids of ours pass whole; without that their digits would now and then look like a telephone number.
+# Ids pass whole, with hyphens and without; else their digits would now and then look like a telephone number.
 _FORBIDDEN = re.compile(
-    r"(?P<id>\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)"
+    r"(?P<id>\b[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\b)"
     r"|cod_(?:live|test)_\w+"
     r"|whsec_[\w+/=-]+"
     # Links that are mailed to one person: Django names the path of what it refuses and of what fails.
@@ -54,13 +54,16 @@ _request: ContextVar[dict[str, str]] = ContextVar("request", default={})  # noqa
 
 
 def sane_request_id(sent: str) -> str:
-    """The request id that a client sent when it is a sane one, else a new one."""
-    return sent if _SANE_ID.fullmatch(sent) else str(uuid7())
+    """The request id that a client sent when it is a sane one, with nothing in it that no line may have; else a new one.
+
+    So what is answered is what is logged and kept.
+    """
+    return sent if _SANE_ID.fullmatch(sent) and redacted(sent) == sent else str(uuid7())
 
 
-def begin(request_id: str, *, is_ours: bool) -> None:
-    """From here on a line of this thread is one of this request; whose id may be what a client has sent."""
-    _request.set({"request_id": request_id if is_ours else redacted(request_id)})
+def begin(request_id: str) -> None:
+    """From here on a line of this thread is one of this request, whose id is a sane one."""
+    _request.set({"request_id": request_id})
 
 
 def bind(**fields: str) -> None:

@@ -52,9 +52,8 @@ class RequestId:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        sent = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = logs.sane_request_id(sent)
-        logs.begin(request_id, is_ours=request_id != sent)
+        request_id = logs.sane_request_id(request.META.get("HTTP_X_REQUEST_ID", ""))
+        logs.begin(request_id)
         security_log.begin(request)
         started = time.perf_counter()
         try:

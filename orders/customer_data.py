@@ -125,8 +125,8 @@ def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
     deliveries; in answers that are kept for an Idempotency-Key; in refused rows of files; in what
     `anonymising.COPIES` names. Orders that had the number once and have another now lose it where it is kept, with
     what was changed in them until then. Raises FileUnderWay, and StillOpen, with nothing erased unless such an order
-    came meanwhile; a file that is sent from now on is the merchant's new word. Each BATCH is one transaction, orders
-    and copies: whoever was interrupted asks again.
+    came meanwhile; a file that is sent from now on is the merchant's new word. Each BATCH of orders is one transaction,
+    and so is each other step: whoever was interrupted asks again.
     """
     to_erase(account, phone)
     counts = [_erase(each, phone, actor=actor) for each in with_twin(account)]
@@ -159,10 +159,10 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             # Test orders may change meanwhile: what was told of them since our look is found now.
             told = [*told.events, *personal.events_of(account.id, ids, since=told.since).events]
             _erase_orders(account.id, [order.id for order in locked], told)
-            for forget in anonymising.COPIES.values():
-                forget(phone)
             count += len(locked)
             note()
+    for forget in anonymising.COPIES.values():
+        forget(phone)
     _forget_former(account.id, phone, note)
     _forget_refused(account.id, phone, note)
     return count

@@ -16,6 +16,7 @@ from codservice.uploads.models import Piece, Upload
 
 PIECE_BYTES = 256 << 10  # which a slow line carries in seconds; a request's body may have 1 MiB
 MAX_BYTES = 40 << 20
+MAX_NAME = 255  # the end is kept, which says what the file is
 MAX_OPEN = 3  # uploads of an account that are not over
 SUFFIXES = (".csv", ".xlsx")
 
@@ -29,7 +30,7 @@ class Unacceptable(Refused):
 def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> Upload:
     """An upload whose pieces may arrive. Raises Unacceptable."""
     try:
-        name = values.text(name.replace("\\", "/").rpartition("/")[2][-255:])
+        name = values.text(name.replace("\\", "/").rpartition("/")[2])[-MAX_NAME:]
     except ValueError:
         raise Unacceptable(_("Choose a file.")) from None
     if not name.lower().endswith(SUFFIXES):

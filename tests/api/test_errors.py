@@ -316,6 +316,14 @@ def test_any_other_request_id_is_replaced(api, sent):
     assert answer.headers["X-Request-Id"] != sent
 
 
+@pytest.mark.parametrize("sent", ["whsec_a." * 16, "023456789." * 12, "req_0550123456"])
+def test_a_request_id_that_no_line_may_have_is_replaced_and_hinders_nothing(api, sent):
+    """Taken out of it, what may not be logged was longer than it had been, and than the column of the events."""
+    answer = api.post(ORDERS, order_body(), headers={"X-Request-Id": sent})
+    assert answer.status_code == 201
+    assert len(answer.headers["X-Request-Id"]) == 36
+
+
 def test_the_request_id_is_in_the_log_lines_of_the_request(api, monkeypatch, caplog):
     caplog.handler.setFormatter(logs.formatter(readable=False))
 

@@ -255,6 +255,7 @@ def test_the_second_phone_finds_an_order_too(alice: Account, nadia: Order) -> No
 
 def test_a_number_that_was_corrected_is_forgotten_and_the_order_is_not(alice: Account, agent: Any) -> None:
     order = factories.make_order(alice, customer_name="Amine", phone=PHONE)
+    claims.take(order.id, agent=agent)
     edit = editing.Edit(customer_phone="0550 99 88 77", phone_e164="+213550998877")
     editing.edit(order.id, edit, actor=Actor.of_user(agent))
 

@@ -365,6 +365,12 @@ def test_what_cannot_be_taken_is_said_before_it_is_sent(browser: Client, name: s
     assert not Upload.objects.exists()
 
 
+def test_of_a_long_name_the_end_is_kept(browser: Client) -> None:
+    """Composed, this letter is two characters."""
+    assert browser.post(PAGE, {"name": "\u0958" * 251 + ".csv", "size": 5}).status_code == 200
+    assert Upload.objects.get().name == "\u093c" + "\u0915\u093c" * 125 + ".csv"
+
+
 def test_few_files_are_under_way_at_a_time(browser: Client) -> None:
     for _ in range(arrival.MAX_OPEN):
         announce(browser, b"a\n1\n")
