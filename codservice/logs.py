@@ -54,9 +54,9 @@ _request: ContextVar[dict[str, str]] = ContextVar("request", default={})  # noqa
 
 
 def sane_request_id(sent: str) -> str:
-    """The request id that a client sent when it is a sane one, with nothing in it that no line may have; else a new one.
+    """The request id that a client sent when it is a sane one, else a new one.
 
-    So what is answered is what is logged and kept.
+    Nothing is in it that no line may have: what is answered is what is logged and kept.
     """
     return sent if _SANE_ID.fullmatch(sent) and redacted(sent) == sent else str(uuid7())
 

@@ -262,13 +262,16 @@ def _united(names: list[list[str]], find_one, within):
 
 
 def _without_wilaya(words: list[str], index: Index, within) -> list[str]:
-    """`words` without the name of the wilaya in front or at the end: "Alger Bab Ezzouar"."""
+    """`words` without the name of the wilaya in front or at the end: "Alger Bab Ezzouar".
+
+    Not where all of them name a place elsewhere: "Oued El Djemaa" is no Djamaâ of El Oued.
+    """
     for i in range(1, len(words)):
         for inside, around in ((words[i:], words[:i]), (words[:i], words[i:])):
             inside = _unwrapped(inside)
             around = _unwrapped(around)
-            if inside and around and within(around) and index.exact(inside):
-                return inside
+            if inside and around and within(around) and (place := index.exact(inside)):
+                return words if _is_elsewhere(words, place) else inside
     return words
 
 

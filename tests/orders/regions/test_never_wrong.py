@@ -192,6 +192,8 @@ def test_what_is_no_wilaya_is_refused(text):
         ("Beni Ahmed", "02"),
         ("Aïn Naadja", "16"),
         ("Cité 5 juillet", "16"),
+        ("Oued El Djemaa", "39"),  # of Relizane; Djamaâ is there, and "Oued" names the wilaya
+        ("Oued Djemaa", "57"),
         ("Bab", "16"),
         ("El", "16"),
         ("Bab El", "16"),
