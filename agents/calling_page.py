@@ -45,14 +45,14 @@ class MerchantsRulesForm(HoursForm):
     def clean_retry_minutes(self) -> int:
         minutes: int = self.cleaned_data["retry_minutes"]
         if "retry_minutes" in self.changed_data and minutes < settings.CALLING_LEAST_MINUTES:
-            said = _("Leave at least %(least)s minutes between two tries.")
+            said = _("Leave at least %(least)s minutes between two attempts.")
             raise forms.ValidationError(said % {"least": settings.CALLING_LEAST_MINUTES})
         return minutes
 
     def clean_most_attempts(self) -> int:
         tries: int = self.cleaned_data["most_attempts"]
         if "most_attempts" in self.changed_data and tries > settings.CALLING_MOST_TRIES:
-            said = _("At most %(most)s tries are made.")
+            said = _("At most %(most)s attempts are allowed.")
             raise forms.ValidationError(said % {"most": settings.CALLING_MOST_TRIES})
         return tries
 

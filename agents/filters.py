@@ -236,8 +236,8 @@ class HappenedForm(forms.Form):
             first if first == last else f"{first} – {last}",
             *filter(None, (data["agent"] and data["agent"].display_name, data["shop"] and data["shop"].name)),
             *filter(None, (data["product"] and data["product"].name, data["line"])),
-            *([data["source"] or _("Not told")] if "source" in self.data else []),
-            *([in_words(data["reason"]) or _("Not told")] if "reason" in self.data else []),
+            *([data["source"] or _("Not specified")] if "source" in self.data else []),
+            *([in_words(data["reason"]) or _("Not specified")] if "reason" in self.data else []),
             *([f"{data['hour']:02}:00"] if data["hour"] != "" else []),
         ]
 

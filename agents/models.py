@@ -53,16 +53,16 @@ class CallingRules(models.Model):
 
     account = models.OneToOneField(Account, on_delete=models.CASCADE, primary_key=True, related_name="calling_rules")
     retry_minutes = models.PositiveSmallIntegerField(
-        _("minutes between tries"),
+        _("minutes between attempts"),
         default=120,
         validators=[MinValueValidator(5), MaxValueValidator(7 * 24 * 60)],
         help_text=_("At least this long after a call that was not answered."),
     )
     most_attempts = models.PositiveSmallIntegerField(
-        _("most tries"),
+        _("maximum attempts"),
         default=6,
         validators=[MinValueValidator(1), MaxValueValidator(50)],
-        help_text=_("After so many calls without an answer a supervisor decides."),
+        help_text=_("After this many unanswered calls a supervisor decides."),
     )
     opens_at = models.TimeField(_("call from"), default=time(9))
     closes_at = models.TimeField(_("call until"), default=time(20))

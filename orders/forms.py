@@ -107,9 +107,9 @@ class OrderForm(forms.Form):
             except regions.NotFound as error:
                 said = {"text": text, "names": ", ".join(error.suggestions)}
                 if error.suggestions:
-                    sentence = _("“%(text)s” is no commune of this wilaya. Did you mean one of these: %(names)s?")
+                    sentence = _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?")
                 else:
-                    sentence = _("“%(text)s” is no commune of this wilaya.")
+                    sentence = _("“%(text)s” is not a commune of this wilaya.")
                 raise forms.ValidationError(sentence % said) from None
         return text
 

@@ -155,10 +155,10 @@ def _name(by: str, key: str) -> str:
         case "wilaya":
             return f"{key} {wilaya(key)}"
         case "reason":
-            return in_words(key) or _("Not told")
+            return in_words(key) or _("Not specified")
         case "wait":
             return _wait(key)
-    return key or _("Not told")
+    return key or _("Not specified")
 
 
 def _shown(rows: list[tuple[str, Figures]], by: str) -> list[tuple[str, Figures]]:

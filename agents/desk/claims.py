@@ -123,7 +123,7 @@ def take(order_id: UUID, *, agent: User) -> UUID:
     pending = Order.live.filter(id=order_id, status=Status.PENDING)
     found = pending.values_list("phone_e164", "account_id", "callback_agent_id").first()
     if found is None:
-        raise NothingToCallFor(_("This order has been decided: there is nothing to call for."))
+        raise NothingToCallFor(_("This order has already been decided: there is no need to call."))
     phone, account_id, promised_by = found
     if promised_by != agent.id:
         assignment.check(agent, [account_id], by=agent)

@@ -36,7 +36,7 @@ class NotHeld(Refused):
     code, status = "customer_not_held", 409
 
     def __init__(self) -> None:
-        super().__init__(_("This customer is no longer yours. Nothing was written; press Next order."))
+        super().__init__(_("This customer is no longer yours. Nothing was saved; press Next order."))
 
 
 class HandoverReason(models.TextChoices):
@@ -52,7 +52,7 @@ class SkipReason(models.TextChoices):
     """What customers are skipped for most; the note has the words that the agent read."""
 
     LINE = "line", gettext_lazy("The line is bad")
-    DROPPED = "dropped", gettext_lazy("The call broke off")
+    DROPPED = "dropped", gettext_lazy("The call was cut off")
     ASK = "ask", gettext_lazy("I ask the merchant first")
     KNOWN = "known", gettext_lazy("I know this customer")
 

@@ -360,8 +360,8 @@ def _place_not_found(name: str, text: str, suggestions: tuple[str, ...]) -> str:
     said = {"text": text, "names": ", ".join(suggestions)}
     if name == "wilaya":
         if suggestions:
-            return _("“%(text)s” is no wilaya. Did you mean one of these: %(names)s?") % said
-        return _("“%(text)s” is no wilaya.") % said
+            return _("“%(text)s” is not a wilaya. Did you mean one of these: %(names)s?") % said
+        return _("“%(text)s” is not a wilaya.") % said
     if suggestions:
-        return _("“%(text)s” is no commune of this wilaya. Did you mean one of these: %(names)s?") % said
-    return _("“%(text)s” is no commune of this wilaya.") % said
+        return _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?") % said
+    return _("“%(text)s” is not a commune of this wilaya.") % said

@@ -26,7 +26,7 @@ FARTHEST_CALLBACK = timedelta(days=90)
 OLDEST_PAGE = timedelta(hours=12)  # a session lasts no longer
 MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for the reason before it
 MAX_NOTE = CallNote._meta.get_field("note").max_length - 301  # room for reasons before it
-OLD_PAGE = _("This page is too old to be sent. Read it again, then repeat it.")
+OLD_PAGE = _("This page is out of date. Load it again, then repeat what you did.")
 AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 NOTE_WIDGET = forms.Textarea(attrs={"rows": 2, "dir": "auto"})
 
@@ -89,7 +89,7 @@ class ReasonForm(forms.Form):
     """Why an order is canceled."""
 
     why = forms.ChoiceField(label=_("Why?"), choices=[("", _("Choose a reason")), *CancelReason.choices])
-    details = FreeText(label=_("In other words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
+    details = FreeText(label=_("In your own words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
 
     def clean(self) -> dict[str, Any]:
         ask_for_words(self)
@@ -134,11 +134,11 @@ class OutcomeForm(forms.Form):
     seal = forms.CharField(required=False, max_length=100)
     asked = forms.UUIDField(required=False)  # of which order the screen asks whether to confirm it all the same
     note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE, widget=NOTE_WIDGET)
-    details = FreeText(label=_("In other words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
+    details = FreeText(label=_("In your own words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
     at = forms.DateTimeField(label=_("At a chosen time"), required=False, widget=AT_WIDGET)
     to = WorkerField(label=_("To whom?"), required=False, empty_label=_("A supervisor"))
-    handover_reason = FreeText(label=_("In other words"), required=False, max_length=200, widget=forms.TextInput)
-    skip_reason = FreeText(label=_("In other words"), required=False, max_length=200, widget=forms.TextInput)
+    handover_reason = FreeText(label=_("In your own words"), required=False, max_length=200, widget=forms.TextInput)
+    skip_reason = FreeText(label=_("In your own words"), required=False, max_length=200, widget=forms.TextInput)
     pause = forms.BooleanField(label=_("Pause after this call"), required=False)
 
     def __init__(self, *args: Any, claim_id: UUID, agent: User, **kwargs: Any) -> None:

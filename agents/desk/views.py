@@ -324,7 +324,7 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
 def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: User) -> list[str]:
     now = customer.glance(claim_id, agent=agent)
     changed = [] if now is None else [sentence for _id, sentence in telling.changes(form.seen_versions, now.versions)]
-    return [*(changed or [refused.message]), _("Nothing was written now.")]
+    return [*(changed or [refused.message]), _("Nothing was saved this time.")]
 
 
 def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:

@@ -42,19 +42,19 @@ class Migration(migrations.Migration):
                             django.core.validators.MinValueValidator(5),
                             django.core.validators.MaxValueValidator(10080),
                         ],
-                        verbose_name="minutes between tries",
+                        verbose_name="minutes between attempts",
                     ),
                 ),
                 (
                     "most_attempts",
                     models.PositiveSmallIntegerField(
                         default=6,
-                        help_text="After so many calls without an answer a supervisor decides.",
+                        help_text="After this many unanswered calls a supervisor decides.",
                         validators=[
                             django.core.validators.MinValueValidator(1),
                             django.core.validators.MaxValueValidator(50),
                         ],
-                        verbose_name="most tries",
+                        verbose_name="maximum attempts",
                     ),
                 ),
                 ("opens_at", models.TimeField(default=datetime.time(9, 0), verbose_name="call from")),

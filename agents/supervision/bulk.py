@@ -81,7 +81,7 @@ def labels() -> dict[str, str]:
     """What can be done with orders, in the order in which it is offered."""
     return {
         ASSIGN: _("Assign to an agent"),
-        REQUEUE: _("Back in the queue"),
+        REQUEUE: _("Put back in the queue"),
         **{status: _("Change to “%(status)s”") % {"status": label} for status, label in moves.TARGETS},
         CANCEL: _("Cancel the orders"),
         EXPORT: _("Download as CSV"),

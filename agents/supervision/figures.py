@@ -52,15 +52,16 @@ class Column(NamedTuple):
 COLUMNS = [
     Column("calls", gettext_lazy("Calls"), gettext_lazy("Calls that were noted, answered or not."), "count"),
     Column("contact_rate", gettext_lazy("Contact rate"),
-           gettext_lazy("Calls in which the customer spoke, of all calls."), "percent", "reached", "calls"),
+           gettext_lazy("Share of all calls in which the customer spoke."), "percent", "reached", "calls"),
     Column("decisions", gettext_lazy("Decisions"), gettext_lazy("Orders that agents confirmed or canceled."), "count",
            did="decided"),
     Column("confirmation_rate", gettext_lazy("Confirmation rate"),
-           gettext_lazy("Confirmed orders, of the decided ones."), "percent", "confirmed", "decisions", "confirmed"),
+           gettext_lazy("Share of the decided orders that were confirmed."), "percent", "confirmed", "decisions",
+           "confirmed"),
     Column("confirmed_amount", gettext_lazy("Confirmed, in DA"),
-           gettext_lazy("What the confirmed orders come to; by product, their lines of it."), "amount"),
+           gettext_lazy("Total amount of the confirmed orders; by product, of their lines with it."), "amount"),
     Column("calls_per_decision", gettext_lazy("Calls per decision"),
-           gettext_lazy("All calls of the period, by its decisions."), "ratio"),
+           gettext_lazy("All calls of the period, divided by its decisions."), "ratio"),
     Column("first_call", gettext_lazy("To the first call"),
            gettext_lazy("Half of the orders waited no longer from their import to their first call."), "time"),
     Column("decision", gettext_lazy("To the decision"),
@@ -69,10 +70,10 @@ COLUMNS = [
            gettext_lazy("Promised calls that were made within 15 minutes of the promised time."), "percent", "kept",
            "promises"),
     Column("return_rate", gettext_lazy("Returns"),
-           gettext_lazy("Parcels that came back, of those that arrived or came back; by the agent who confirmed them."),
+           gettext_lazy("Share of delivered and returned parcels that came back; by the agent who confirmed them."),
            "percent", "returned", "ended", "returned"),
     Column("delivered_amount", gettext_lazy("Delivered, in DA"),
-           gettext_lazy("What the parcels come to that arrived; by product, their lines of it."), "amount"),
+           gettext_lazy("Total amount of the delivered parcels; by product, of their lines with it."), "amount"),
 ]  # fmt: skip
 DIVISIONS = dict(
     zip(
@@ -202,7 +203,7 @@ def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
         case "hour":
             return {key: Name(f"{key}:00", {"hour": key}) for key in keys}
         case "source":
-            return {key: Name(key or _("Not told"), {"source": key}) for key in keys}
+            return {key: Name(key or _("Not specified"), {"source": key}) for key in keys}
         case "product":
             ids = [id_ for key in keys if (id_ := _id(key))]
             products = Product.objects.filter(id__in=ids).values_list("id", "name", "account__name")
@@ -301,7 +302,7 @@ def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[Bar]:
     most = max((row.canceled for row in summary.reasons), default=0)
     return [
         Bar(
-            cancel_reasons.in_words(row.key) or _("Not told"),
+            cancel_reasons.in_words(row.key) or _("Not specified"),
             row.canceled,
             most,
             f"{_number(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",

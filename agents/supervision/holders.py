@@ -33,7 +33,7 @@ def page(request: HttpRequest) -> HttpResponse:
     return show(
         request,
         "agents/supervision/claims.html",
-        title=_("Who holds whom"),
+        title=_("Who is calling whom"),
         claims=held.order_by("claimed_at")[:MOST],
         may_release=may_release,
     )
@@ -45,7 +45,7 @@ def _release(request: HttpRequest) -> HttpResponse:
     except ValueError:
         was_held = False
     if was_held:
-        messages.success(request, _("The customer is free: whoever presses Next may be served."))
+        messages.success(request, _("The customer is released: the next agent who presses Next may get them."))
     else:
-        messages.info(request, _("Nobody held this customer any more."))
+        messages.info(request, _("Nobody was calling this customer any more."))
     return redirect("admin:claims")

@@ -120,7 +120,7 @@ def said(outcome: bool | Refused, to: Status) -> str:
     """Why a move was refused, empty where it was not."""
     if isinstance(outcome, Refused):
         return outcome.message
-    return "" if outcome else _("It has been “%(status)s” already.") % {"status": to.label}
+    return "" if outcome else _("It is already “%(status)s”.") % {"status": to.label}
 
 
 def _make(request: HttpRequest, to: Status) -> HttpResponse:
@@ -130,7 +130,7 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
         if (order_id := as_uuid(name)) and version.isdecimal() and len(version) < 10:
             chosen.append(_shipment(order_id, int(version), to))
     if not chosen:
-        messages.warning(request, _("No order was chosen; nothing was moved."))
+        messages.warning(request, _("No order was chosen; nothing was changed."))
         return redirect("admin:moves")
     outcomes = shipments.record(chosen[:MOST], actor=Actor.of_user(request.user))
     moved = sum(outcome is True for outcome in outcomes)

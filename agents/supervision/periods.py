@@ -30,10 +30,10 @@ class PeriodForm(forms.ModelForm):
     class Meta:
         model = CallingPeriod
         fields = ("account", "name", "first_day", "last_day", "opens_at", "closes_at", "is_opening")
-        labels = {"name": gettext_lazy("What for"), "is_opening": gettext_lazy("Also on days off and holidays")}
+        labels = {"name": gettext_lazy("Reason"), "is_opening": gettext_lazy("Also on days off and holidays")}
         help_texts = {
             "name": gettext_lazy("For example Ramadan, or why a day off is worked."),
-            "last_day": gettext_lazy("The same day opens one day by hand."),
+            "last_day": gettext_lazy("Choose the same day again to open a single day."),
         }
         widgets = {
             **{name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in ("opens_at", "closes_at")},
@@ -65,12 +65,12 @@ class PeriodForm(forms.ModelForm):
 def page(request: HttpRequest) -> HttpResponse:
     if "end" in request.POST:
         ended = CallingPeriod.objects.filter(id=_id(request.POST["end"])).delete()[0]
-        messages.success(request, _("Ended: the usual hours hold again.") if ended else _("This had ended already."))
+        messages.success(request, _("Ended: the usual hours apply again.") if ended else _("This had ended already."))
         return redirect("admin:periods")
     form = PeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
     if form.is_valid():
         form.save()
-        messages.success(request, _("These hours hold now."))
+        messages.success(request, _("These hours apply now."))
         return redirect("admin:periods")
     ahead = CallingPeriod.objects.filter(last_day__gte=days.today()).select_related("account")
     return show(

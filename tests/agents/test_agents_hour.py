@@ -210,7 +210,7 @@ def test_keys_do_nothing_while_somebody_types(visit: Visits, alice: Account, age
     for key in "27":  # Other, which asks for words
         page.keyboard.press(key)
     page.keyboard.type("1")
-    expect(page.get_by_label("In other words").first).to_have_value("1")
+    expect(page.get_by_label("In your own words").first).to_have_value("1")
     expect(page.get_by_label("Note")).to_have_value("0123456789 e")
     assert CallNote.objects.count() == 0
     order.refresh_from_db()
@@ -415,7 +415,7 @@ def test_an_idle_agent_is_warned_and_then_loses_the_customer(visit: Visits, alic
 
     Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
     page.clock.fast_forward(5_000)
-    warned(page, "You did nothing here for ten minutes, so the customer was set free.")
+    warned(page, "You did nothing here for ten minutes, so the customer was released.")
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
     page.get_by_role("link", name="Reload").click()
     page.get_by_role("button", name="Take this customer again").click()
@@ -444,7 +444,7 @@ def test_a_supervisor_sets_a_customer_free(visit: Visits, alice: Account, agent:
     page = visit().sign_in("samira")
     call_next(page)
     claims.release(Claim.objects.get().id)
-    warned(page, "a supervisor has set the customer free")
+    warned(page, "a supervisor has released the customer")
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
 
 
@@ -490,7 +490,7 @@ def test_it_works_without_javascript(visit: Visits, alice: Account, agent: User)
     page.wait_for_timeout(SECOND)
     expect(page.get_by_role("button", name="Copy")).to_be_hidden()
     open_panel(page, "Cancel…")
-    page.get_by_label("In other words").first.fill("CMD-12")
+    page.get_by_label("In your own words").first.fill("CMD-12")
     page.keyboard.press("Enter")  # presses nothing, and confirms nothing
     press(page, "Duplicate")
     told(page, "is canceled")

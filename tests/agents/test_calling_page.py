@@ -41,7 +41,7 @@ def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> No
     assert "called from 10:00 to 18:30" in text
     assert "Nobody is called on: Friday, Saturday." in text
     assert "after 60 minutes at the earliest" in text
-    assert "After 4 tries" in text
+    assert "After 4 attempts" in text
     windows = hours.of_account(alice.id, 7)
     assert windows == hours.of_customer([order.id], 7)
     assert text.count("10:00–18:30") == len(windows) in (5, 6)
@@ -53,8 +53,8 @@ def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> No
         ("opens_at", "07:59", "Choose a time from 08:00 to 21:00."),
         ("closes_at", "21:01", "Choose a time from 08:00 to 21:00."),
         ("closes_at", "09:00", "Calls must end later than they begin."),
-        ("retry_minutes", "29", "Leave at least 30 minutes between two tries."),
-        ("most_attempts", "11", "At most 10 tries are made."),
+        ("retry_minutes", "29", "Leave at least 30 minutes between two attempts."),
+        ("most_attempts", "11", "At most 10 attempts are allowed."),
         ("days_off", ["1", "2", "3", "4", "5", "6", "7"], "Leave at least one day"),
     ],
 )

@@ -391,7 +391,7 @@ def test_of_a_refusal_it_is_said_once_that_nothing_was_written(order: Order, scr
     for outcome in ("no_answer", "skipped"):  # the second of which lacks its reason
         text = screen.press(outcome, note="Livrer le matin").content.decode()
         assert "Livrer le matin" in text
-        assert text.count("Nothing was written now.") == 1
+        assert text.count("Nothing was saved this time.") == 1
 
 
 # --- Who cannot be shown -----------------------------------------------------------------------------------------
@@ -456,14 +456,14 @@ def test_the_screen_learns_that_the_customer_is_gone(
     state = screen.state()
     assert (state["held"], state["says"]) == (
         False,
-        ["You did nothing here for ten minutes, so the customer was set free."],
+        ["You did nothing here for ten minutes, so the customer was released."],
     )
     assert f"{DESK}take/{order.id}/" in browser.get(screen.address).content.decode()
 
     claims.take(order.id, agent=colleague)
     assert screen.state()["says"] == ["Nadia is calling this customer now."]
     claims.release(Claim.objects.get().id)
-    assert screen.state()["says"] == ["The call has been finished, or a supervisor has set the customer free."]
+    assert screen.state()["says"] == ["The call has been finished, or a supervisor has released the customer."]
     response = screen.press("confirm", note="Livrer le matin")
     assert (response.status_code, CallNote.objects.count()) == (409, 0)
     assert "Livrer le matin" in response.content.decode()
@@ -566,7 +566,7 @@ def test_a_commune_may_be_left_out(alice: Account, browser: Client) -> None:
         ({"customer_name": ""}, "This field is required."),
         ({"customer_name": "a\x07b"}, "This text has signs that cannot be kept."),
         ({"customer_address": "x" * 501}, "at most 500 characters"),
-        ({"wilaya": "Milia"}, "“Milia” is no wilaya."),
+        ({"wilaya": "Milia"}, "“Milia” is not a wilaya."),
         ({"commune": "Bab Ezzouat"}, "Bab Ezzouar"),
         ({"shipping_fee": "4e2"}, "Write an amount such as 400 or 400.50."),
         ({"shipping_fee": "1.005"}, "Write an amount such as 400 or 400.50."),

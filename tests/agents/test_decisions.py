@@ -326,7 +326,7 @@ def test_a_supervisors_stale_button_is_told_who_and_when(
     for move in ("ship", "cancel"):
         status, said = press(browser_of(supervisor), confirmed, move)
         assert status == 302
-        assert said == "Already shipped by Karim at 14:05 on 1 December 2026. Nothing was changed now."
+        assert said == "Already shipped by Karim at 14:05 on 1 December 2026. Nothing was changed this time."
     confirmed.refresh_from_db()
     assert confirmed.status == "shipped"
 

@@ -42,7 +42,7 @@ def test_a_screen_that_was_just_shown_is_not_decided(outcome: str, order: Order,
     response = screen.press(outcome, age=JUST_NOW, note="Porte bleue", **MORE)
     assert response.status_code == 409
     assert "less than a second" in told(response)
-    assert "Nothing was written now." in told(response)
+    assert "Nothing was saved this time." in told(response)
     assert "Porte bleue" in response.content.decode()
     order.refresh_from_db()
     assert (order.status, order.version, CallNote.objects.count()) == ("pending_confirmation", 1, 0)
@@ -95,7 +95,7 @@ def test_only_what_the_screen_showed_is_decided(forged: str, alice: Account, ord
     }[forged]
     response = screen.press("confirm", note="Porte bleue", **data)
     assert response.status_code == 422
-    assert "This page is too old to be sent." in response.content.decode()
+    assert "This page is out of date." in response.content.decode()
     assert "Porte bleue" in response.content.decode()
     order.refresh_from_db()
     assert order.version == 1

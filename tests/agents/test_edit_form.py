@@ -168,7 +168,7 @@ def test_only_products_that_the_merchant_sells_are_offered(
     Product.objects.filter(id=scarf.id).update(is_active=False)
     page.press("search", q="foulard")
     assert page.form.found == []
-    assert "No product of this merchant is called so." in page.text
+    assert "No product of this merchant has this name." in page.text
     for product in (stranger, scarf):
         for sent in ({"product-new0": product.id, "quantity-new0": "1"}, {f"product-{key(order)}": product.id}):
             again = Page(page.browser, order)
@@ -250,8 +250,8 @@ def test_where_the_merchant_has_said_nothing_the_fee_stays(page: Page, fees: Non
 def test_an_error_stands_beside_its_field(page: Page) -> None:
     page.save(commune="Bab Ezzouat")
     commune = page.text.index('name="commune"')
-    assert page.text.index("is no commune of this wilaya") > commune
-    assert "</div>" not in page.text[commune : page.text.index("is no commune of this wilaya")]
+    assert page.text.index("is not a commune of this wilaya") > commune
+    assert "</div>" not in page.text[commune : page.text.index("is not a commune of this wilaya")]
 
 
 def test_an_edit_is_one_entry_in_words(page: Page, browser: Client, order: Order) -> None:

@@ -194,7 +194,7 @@ def test_the_page_shows_names_numbers_and_a_chart(
     text = response.content.decode()
     name = {
         "day": "2026-03-02", "agent": "Samira", "merchant": "Alice&#x27;s shop", "wilaya": "16 Alger",
-        "product": "Robe kabyle", "source": "Not told", "hour": "09:00",
+        "product": "Robe kabyle", "source": "Not specified", "hour": "09:00",
     }[by]  # fmt: skip
     assert name in text
     assert "100.0 %" in text

@@ -20,7 +20,7 @@ from tests.agents.public_holidays import YEARS, table
 from tests.agents.screens import DESK, next_order, take
 from tests.factories import make_order
 
-CLOSED = "calling hours: call only who has called."
+CLOSED = "calling hours: only call a customer who has called you."
 ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
 
 

@@ -128,9 +128,10 @@ def test_everybody_sees_who_holds_whom_and_supervisors_release(
         assert "Samira" in text
     assert b"Release" not in browser_of(colleague).get(CLAIMS).content
     assert b"Samira is calling" in browser_of(colleague).get(LIST).content
-    assert "is free" in said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))[0]
+    assert "is released" in said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))[0]
     assert not Claim.objects.exists()
-    assert said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True)) == ["Nobody held this customer any more."]
+    again = said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))
+    assert again == ["Nobody was calling this customer any more."]
     assert browser.post(CLAIMS, {"claim": "x"}, follow=True).status_code == 200
 
 

@@ -130,7 +130,7 @@ def test_a_supervisor_sets_a_customer_free_and_calls_from_the_review_list(
     page.get_by_role("link", name="In progress").click()
     expect(page.locator("#rooms [aria-current]")).to_have_text("In progress")
     page.get_by_role("button", name="Release Amine Benali").click()
-    expect(page.locator(".messagelist")).to_contain_text("The customer is free")
+    expect(page.locator(".messagelist")).to_contain_text("The customer is released")
     page.get_by_role("link", name="Review").click()
     page.get_by_role("button", name="Call Amine Benali").click()
     page.wait_for_url("**/console/desk/*/")

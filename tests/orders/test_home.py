@@ -337,7 +337,7 @@ def test_only_the_holder_looks(alice: Account, charlie: Account) -> None:
     browser.force_login(charlie.holder)
     assert file(browser, "source")[0]["source"] == "Charlie's secret"
     browser.force_login(alice.holder)
-    assert [row["source"] for row in file(browser, "source")] == ["Not told"]
+    assert [row["source"] for row in file(browser, "source")] == ["Not specified"]
     for path in (HOME, FILE):
         assert Client().get(path).url == f"/account/login?next={path}"
         assert browser.post(path).status_code == 405
