@@ -40,5 +40,5 @@ def read_moment(text: str, *, ends: bool = False) -> datetime:
     except (ValueError, OverflowError):
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise ValueError("Must be a date, or a time with a UTC offset, as ISO 8601 has them.")
+        raise ValueError("Must be an ISO 8601 date, or an ISO 8601 time with a UTC offset.")
     return moment

@@ -63,9 +63,7 @@ class MomentField(forms.Field):
         try:
             return days.read_moment(value, ends=self.ends) if value else None
         except ValueError:
-            raise forms.ValidationError(
-                _("Must be a date, or a time with a UTC offset, as ISO 8601 has them.")
-            ) from None
+            raise forms.ValidationError(_("Must be an ISO 8601 date, or an ISO 8601 time with a UTC offset.")) from None
 
 
 class Words(forms.CharField):
@@ -79,7 +77,7 @@ class Words(forms.CharField):
             return values.text(text, free=self.is_free, may_be_blank=not self.required) if text else ""
         except ValueError:
             raise forms.ValidationError(
-                _("This text has signs that cannot be kept. Write it in another way.")
+                _("This text has characters that cannot be stored. Write it in another way.")
             ) from None
 
 

@@ -58,7 +58,7 @@ def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> It
         if not isinstance(error.__cause__, QueryCanceled):
             raise
         if by == "q":
-            said = _("The search takes too long: search for a longer part, or in fewer days or statuses.")
+            said = _("The search takes too long: type more of the word, or choose fewer days or statuses.")
         else:
             said = _("The search takes too long: search in fewer days.")
         raise Invalid({by: [said]}) from None

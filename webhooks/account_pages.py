@@ -47,7 +47,7 @@ class WebhookForm(forms.Form):
     url = forms.CharField(
         label=gettext_lazy("Address"),
         widget=forms.URLInput(attrs={"dir": "ltr", "placeholder": "https://shop.example/hooks"}),
-        help_text=gettext_lazy("Where your shop listens: https, a public host, port 443 or from 1024 on."),
+        help_text=gettext_lazy("Where your shop receives events: https, a public host, port 443 or from 1024 on."),
         error_messages={"required": gettext_lazy("Write the address.")},
     )
     description = Words(
@@ -57,7 +57,7 @@ class WebhookForm(forms.Form):
         help_text=gettext_lazy("What it is for; only you read it."),
     )
     events = forms.MultipleChoiceField(
-        label=gettext_lazy("Tell it when"),
+        label=gettext_lazy("Notify it when"),
         choices=[(kind, KINDS[kind]) for kind in Event.Kind],
         initial=[Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED, Event.Kind.INVENTORY_UPDATED],
         widget=forms.CheckboxSelectMultiple,
@@ -182,7 +182,7 @@ def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             request,
             title=_("A new signing secret?"),
             text=_("It signs at once. For 24 hours the old one signs too, so that you can change it without a gap."),
-            button=_("Make a new secret"),
+            button=_("Create a new secret"),
             back=reverse("account-webhook", args=[id]),
         )
     webhook, secret = registry.rotate_secret(account.id, id)
@@ -198,7 +198,7 @@ def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return confirmation(
             request,
             title=_("Delete this webhook?"),
-            text=_("%(url)s is told of nothing more, and what is waiting for it is dropped.") % {"url": webhook.url},
+            text=_("%(url)s is no longer notified, and what is waiting for it is dropped.") % {"url": webhook.url},
             button=_("Delete the webhook"),
             back=reverse("account-webhook", args=[id]),
         )
@@ -342,7 +342,7 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             registry.note(Action.RESENT, found.webhook)
         messages.success(request, _("It is sent again."))
     except delivery.TooManyAttempts:
-        text = _("It was not sent again: %(most)d attempts are the most.") % {"most": delivery.MOST_ATTEMPTS}
+        text = _("It was not sent again: %(most)d attempts are the maximum.") % {"most": delivery.MOST_ATTEMPTS}
         messages.error(request, text)
     except events.WebhookOff:
         messages.error(request, _("This webhook is off. Turn it on first."))

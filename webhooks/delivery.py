@@ -387,7 +387,7 @@ class TooManyAttempts(Refused):
     code = "too_many_attempts"
 
     def __init__(self) -> None:
-        super().__init__(f"This delivery has had {MOST_ATTEMPTS} attempts, which is the most.")
+        super().__init__(f"This delivery has had {MOST_ATTEMPTS} attempts, which is the maximum.")
 
 
 class Dropped(Invalid):

@@ -74,14 +74,14 @@ def _check_host(url: ada_url.URL) -> None:
             raise Unusable(_("The host's address must be a public one."))
         return
     if not _NAME.fullmatch(url.hostname):
-        raise Unusable(_("The host's name is none that DNS could carry."))
+        raise Unusable(_("The host's name is not a valid DNS name."))
     if settings.WEBHOOK_ALLOW_PRIVATE:
         return
     if _LOCAL_NAME.fullmatch(url.hostname.removesuffix(".")):
         raise Unusable(_("The host must be a public one."))
     addresses = _look_up(url.hostname)
     if addresses and not any(is_public(address) for address in addresses):
-        raise Unusable(_("The host's name leads only to addresses that are not public."))
+        raise Unusable(_("The host's name resolves only to addresses that are not public."))
 
 
 def _look_up(name: str) -> list[str]:

@@ -51,7 +51,7 @@ def register(account_id: UUID, *, url: str, events: Sequence[str], description: 
         # The account's row is the lock under which its webhooks are counted.
         Account.objects.select_for_update(no_key=True).get(id=account_id)
         if Webhook.objects.filter(account_id=account_id, deleted_at=None).count() >= MOST_WEBHOOKS:
-            raise Invalid({"url": [f"The account has {MOST_WEBHOOKS} webhooks, which is the most; delete one first."]})
+            raise Invalid({"url": [f"The account has {MOST_WEBHOOKS} webhooks, the maximum; delete one first."]})
         webhook = Webhook.objects.create(
             account_id=account_id,
             url=url,

@@ -51,7 +51,7 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
             raise PermissionDenied
         needed = look if request.method in ("GET", "HEAD") else change
         if seat.right < needed:
-            raise PermissionDenied(_("Your role does not go so far. Ask the account's holder."))
+            raise PermissionDenied(_("Your role does not allow this. Ask the account's holder."))
         live = seat.account
         if seat.is_closed and request.method == "POST" and needed > Right.READ:
             messages.error(request, _("This account is closed: nothing can be changed any more."))

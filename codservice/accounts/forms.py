@@ -53,8 +53,8 @@ class TooManyTries(ValidationError):
         self.wait = wait
         minutes = -(-wait // 60)
         text = ngettext(
-            "Too many tries. Try again in %(minutes)d minute.",
-            "Too many tries. Try again in %(minutes)d minutes.",
+            "Too many attempts. Try again in %(minutes)d minute.",
+            "Too many attempts. Try again in %(minutes)d minutes.",
             minutes,
         )
         super().__init__(text, code="locked", params={"minutes": minutes})
@@ -76,8 +76,8 @@ class LoginForm(auth_forms.AuthenticationForm):
     is_of_staff = False  # the console's: no other door lets in who works there and has turned codes on
     wait = 0
     error_messages = {
-        "invalid_login": _("The username or the password is not right. Mind upper and lower case."),
-        "inactive": _("The username or the password is not right. Mind upper and lower case."),
+        "invalid_login": _("The username or the password is wrong. Check upper and lower case."),
+        "inactive": _("The username or the password is wrong. Check upper and lower case."),
     }
 
     def __init__(self, request: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -165,7 +165,7 @@ class PasswordChangeForm(auth_forms.PasswordChangeForm, _OwnPassword):
         new = self.cleaned_data["new_password1"]
         old = self.cleaned_data.get("old_password", "")
         if self.user.has_one_time_password and constant_time_compare(new, old):
-            raise ValidationError(_("Choose another than the one that you were given."))
+            raise ValidationError(_("Choose a different password from the one that you were given."))
         return new
 
     @sensitive_variables()
@@ -207,7 +207,7 @@ class ApiKeyForm(forms.Form):
         help_text=_("Where it will be used, such as “WooCommerce shop”."),
     )
     scopes = forms.MultipleChoiceField(
-        label=_("It may"),
+        label=_("Scopes"),
         choices=[(scope, SCOPE_WORDS[scope]) for scope in SCOPES],
         initial=list(SCOPES),
         widget=forms.CheckboxSelectMultiple,
@@ -217,7 +217,7 @@ class ApiKeyForm(forms.Form):
         label=_("It works"),
         required=False,
         choices=[
-            (LIVE, _("for real orders, which agents call and couriers bring")),
+            (LIVE, _("for real orders, which agents confirm by phone and couriers deliver")),
             (TEST, _("in test mode: for trying things out; nobody is called")),
         ],
         widget=forms.RadioSelect,

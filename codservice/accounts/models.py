@@ -235,7 +235,7 @@ class ApiKey(models.Model):
             Account.objects.select_for_update(no_key=True).get(pk=account.pk)
             live = cls.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), account=account, revoked_at=None)
             if live.count() >= MOST_LIVE_KEYS:
-                text = gettext("The account has %(most)d keys that work, which is the most: revoke one first.")
+                text = gettext("The account has %(most)d working keys, which is the maximum: revoke one first.")
                 raise TooManyKeys(text % {"most": MOST_LIVE_KEYS})
             key = make_key(account.mode)
             row = cls.objects.create(

@@ -72,7 +72,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         }
         help_texts = {
             "is_active": gettext_lazy("Without it the person is signed out everywhere; their name stays in histories."),
-            "is_staff": gettext_lazy("Only for people of ours, never for merchants."),
+            "is_staff": gettext_lazy("Only for our own people, never for merchants."),
             "is_superuser": gettext_lazy("May do everything, on all these pages too."),
         }
 
@@ -85,9 +85,9 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         data = super().clean() or self.cleaned_data
         works_here = data.get("is_staff") or data.get("is_superuser") or data.get("groups")
         if works_here and self._works_for_a_merchant():
-            raise ValidationError(_("This person works for a merchant. Make another sign-in for their work here."))
+            raise ValidationError(_("This person works for a merchant. Create another sign-in for their work here."))
         if not (data.get("is_superuser") and data.get("is_staff") and data.get("is_active")) and self._is_the_last():
-            raise ValidationError(_("This is the last operator: make another one first."))
+            raise ValidationError(_("This is the last operator: create another one first."))
         if self._has_worked_here() and not data.get("is_staff"):
             self.add_error("is_staff", _("They have worked here, and figures count it. Untick “May sign in” instead."))
         return data

@@ -101,7 +101,7 @@ class CodesPage:
             return self._page(request, form)
         data = form.cleaned_data
         if not one_time_codes.turn_on(request.user, data["code"], data["password"]):
-            text = _("This is not the code. Look whether the phone's clock is right, and take the next one.")
+            text = _("This code is wrong. Check that the phone's clock is right, and take the next one.")
             form.add_error("code", text)
             return self._page(request, form)
         _keep_only_this_session(request)

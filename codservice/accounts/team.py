@@ -109,7 +109,7 @@ def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
         account = Account.objects.select_for_update(no_key=True).get(id=account_id)
         people = User.objects.filter(Q(account=account) | Q(membership__account=account))
         if people.filter(email__iexact=email).exists():
-            raise AlreadyHere(_("Somebody of your team signs in with this address."))
+            raise AlreadyHere(_("Somebody on your team already signs in with this address."))
         if account.invitations.filter(email=email).exists():
             raise AlreadyHere(_("This address is invited already. Send the invitation again below."))
         if account.memberships.count() + account.invitations.count() >= MOST_PEOPLE:

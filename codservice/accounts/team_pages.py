@@ -164,7 +164,7 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     if request.method == "POST":
         if form.is_valid():
             team.change_role(member.account_id, id, form.cleaned_data["role"])
-            messages.success(request, _("The role holds from their next click on."))
+            messages.success(request, _("The role applies from their next click on."))
             return redirect("team")
         status = 422
     has_codes = TOTPDevice.objects.filter(user=member.user, confirmed=True).exists()
@@ -183,8 +183,9 @@ def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             request,
             title=_("Remove %(name)s from the team?") % name,
             text=_(
-                "They are signed out at once and cannot sign in any more. What they did stays in the log. API keys and"
-                " webhooks are the account's and go on: look whether they know any that you should change."
+                "They are signed out at once and cannot sign in any more. What they did stays in the log. API keys "
+                "and webhooks belong to the account and keep working: check whether they know any that you should "
+                "change."
             ),
             button=_("Remove"),
             back=reverse("colleague", args=[id]),

@@ -122,7 +122,7 @@ class Pages(BasePagination):
             bound_to = ""
         if bound_to != self._bound_to:
             raise Invalid(
-                {"cursor": [_("Is none that this list gave for these filters and this sort. Begin with an empty one.")]}
+                {"cursor": [_("Was not given by this list for these filters and this sort. Begin with an empty one.")]}
             )
         return [_READ[kind](text) for kind, text in place]
 

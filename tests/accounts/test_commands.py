@@ -114,7 +114,7 @@ def test_the_twenty_first_live_key_is_refused(alice: Account) -> None:
     for number in range(20):
         ApiKey.issue(alice, name=str(number))
 
-    with pytest.raises(CommandError, match="20 keys that work"):
+    with pytest.raises(CommandError, match="20 working keys"):
         run("create_api_key", "--account", alice.holder.email)
 
 

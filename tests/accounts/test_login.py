@@ -135,7 +135,7 @@ def test_after_ten_bad_tries_even_the_right_password_waits(door: str, agent: Use
     locked = sign_in(door, "samira")
     assert locked.status_code == 429
     assert 1 <= int(locked.headers["Retry-After"]) <= 300
-    assert "Too many tries. Try again in " in locked.content.decode()
+    assert "Too many attempts. Try again in " in locked.content.decode()
     clock.now += int(locked.headers["Retry-After"])
     assert sign_in(door, "samira").status_code == 302
 
@@ -300,7 +300,7 @@ def test_login_and_logout_need_the_csrf_token(door: str, agent: User) -> None:
     strict = Client(enforce_csrf_checks=True)
     response = sign_in(door, "samira", client=strict)
     assert response.status_code == 403
-    assert "The page was too old" in response.content.decode()
+    assert "The page was out of date" in response.content.decode()
     strict.force_login(agent)
     assert strict.post("/account/logout").status_code == 403
     assert strict.post("/console/logout/").status_code == 403
@@ -404,7 +404,7 @@ def test_who_was_given_a_password_changes_it_before_anything_else(person: str, a
             assert (response.status_code, response.url) == (302, change)
     assert "This password was made for you" in client.get(change).content.decode()
     same = {"old_password": PASSWORD, "new_password1": PASSWORD, "new_password2": PASSWORD}
-    assert "Choose another" in client.post(change, same).content.decode()
+    assert "Choose a different password" in client.post(change, same).content.decode()
     assert client.get(page).status_code == 302
     new = "another fine word"
     assert client.post(change, {**same, "new_password1": new, "new_password2": new}).status_code == 302

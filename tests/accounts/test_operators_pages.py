@@ -131,7 +131,7 @@ def test_a_merchants_page_leads_to_all_that_is_theirs(operator: Client, alice: A
     ApiKey.issue(alice, name="Trial key", is_test=True)
     ApiKey.issue(charlie, name="Other key")
     text = text_of(operator.get(of_merchant(alice)))
-    for shown in (alice.holder.username, "reader@example.com", "Shop key", "Trial key", "made an API key"):
+    for shown in (alice.holder.username, "reader@example.com", "Shop key", "Trial key", "created an API key"):
         assert shown in text
     assert "Other key" not in text
     for lead in re.findall(r'<a class="button" href="([^"]+)"', text):

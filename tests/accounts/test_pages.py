@@ -76,13 +76,13 @@ def test_the_twenty_first_live_key_is_refused_in_words(alice: Account, browser: 
         ApiKey.issue(alice, name=str(number))
     response = make_key(browser)
     assert response.status_code == 422
-    assert "20 keys that work, which is the most" in response.content.decode()
+    assert "20 working keys, which is the maximum" in response.content.decode()
     for number in range(20):
         ApiKey.issue(alice, name=str(number), is_test=True)
     response = browser.post("/account/quick-start", follow=True)
     assert 'data-mode="test"' in response.content.decode()
     assert response.redirect_chain == [("/account/keys", 302)]
-    assert "20 keys that work, which is the most" in response.content.decode()
+    assert "20 working keys, which is the maximum" in response.content.decode()
     assert alice.api_keys.count() == 20
 
 
@@ -116,7 +116,7 @@ def test_who_holds_no_account_sees_none(db: None, alice: Account) -> None:
     nobody.force_login(factories.UserFactory())
     response = nobody.get("/account/keys")
     assert response.status_code == 403
-    assert "This is not for you" in response.content.decode()
+    assert "You cannot open this page" in response.content.decode()
     assert make_key(nobody).status_code == 403
     assert nobody.post(f"/account/keys/{row.id}/revoke").status_code == 403
     assert ApiKey.objects.count() == 1
@@ -161,7 +161,7 @@ def test_the_number_of_queries_does_not_depend_on_the_keys(
 def test_what_is_not_there_is_said_on_a_page(path: str, db: None) -> None:
     response = Client().get(path)
     assert response.status_code == 404
-    assert "There is nothing here" in response.content.decode()
+    assert "Page not found" in response.content.decode()
 
 
 def test_a_crash_is_a_page_without_detail(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:

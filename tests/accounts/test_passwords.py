@@ -158,7 +158,7 @@ def test_an_address_asks_ten_times_an_hour(db: None, clock: Callable[[timedelta]
     assert answers == [302] * 10 + [429]
     refused = ask("nobody@example.com")
     assert 1 <= int(refused["Retry-After"]) <= 3600
-    assert "Too many tries." in refused.content.decode()
+    assert "Too many attempts." in refused.content.decode()
     assert ask("nobody@example.com", REMOTE_ADDR="203.0.113.9").status_code == 302
     clock(timedelta(seconds=int(refused["Retry-After"])))
     assert ask("nobody@example.com").status_code == 302

@@ -312,7 +312,7 @@ def test_holders_read_of_their_account_and_of_no_other(alice: Account, charlie: 
     sign_in(alice.holder.username, "wrong", "198.51.100.7")
     sign_in(alice.holder.username, "wrong", "198.51.100.7")
     text = holder.get("/account/security").content.decode()
-    for seen in ("made an API key", "Mine", "our staff", "refused", "2 times", "198.51.100.7"):
+    for seen in ("created an API key", "Mine", "our staff", "refused", "2 times", "198.51.100.7"):
         assert seen in text, seen
     assert "Theirs" not in text
     assert holder.post("/account/security").status_code == 405

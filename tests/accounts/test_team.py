@@ -112,7 +112,7 @@ def test_the_mail_speaks_three_languages(alice: Account, holder: Client) -> None
     for language in ("fr", "ar-dz"):
         with translation.override(language):
             assert translation.gettext("An invitation to codservice") in sent.subject
-            assert translation.gettext("If you know nothing of it, do nothing: nobody gets in without this link.") in (
+            assert translation.gettext("If you did not expect this, do nothing: nobody gets in without this link.") in (
                 sent.body
             )
 
@@ -215,7 +215,7 @@ def test_whoever_invites_learns_of_nobody_who_exists(
     theirs, strangers = mail.outbox
     assert "/account/invitation/" in strangers.body
     assert "/account/invitation/" not in theirs.body
-    assert "signs in to codservice with this address already" in theirs.body
+    assert "already signs in to codservice with this address" in theirs.body
 
 
 def test_an_address_that_came_to_sign_in_elsewhere_meanwhile_is_told_so(alice: Account, holder: Client) -> None:
@@ -394,7 +394,7 @@ def test_managers_get_test_keys_and_no_others(alice: Account, member: Callable[.
     assert browser.post("/account/keys", {"name": "x", "scopes": ["orders:read"], "works": "test"}).status_code == 403
     assert browser.post("/account/quick-start").status_code == 201
     assert ApiKey.objects.get().account.live == alice
-    assert "Make the key" not in browser.get("/account/keys").content.decode()
+    assert "Create the key" not in browser.get("/account/keys").content.decode()
 
 
 def test_a_lost_phone_is_helped_by_the_holder(alice: Account, holder: Client, member: Callable[..., User]) -> None:

@@ -564,7 +564,7 @@ def test_a_commune_may_be_left_out(alice: Account, browser: Client) -> None:
     ("data", "sentence"),
     [
         ({"customer_name": ""}, "This field is required."),
-        ({"customer_name": "a\x07b"}, "This text has signs that cannot be kept."),
+        ({"customer_name": "a\x07b"}, "This text has characters that cannot be stored."),
         ({"customer_address": "x" * 501}, "at most 500 characters"),
         ({"wilaya": "Milia"}, "“Milia” is not a wilaya."),
         ({"commune": "Bab Ezzouat"}, "Bab Ezzouar"),

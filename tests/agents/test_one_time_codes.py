@@ -73,7 +73,7 @@ def test_a_code_is_taken_once(with_codes: User) -> None:
 
 def test_a_right_code_without_the_password_tells_nothing(with_codes: User) -> None:
     response = sign_in(password="wrong", code=code_of(with_codes))
-    assert b"password is not right" in response.content
+    assert b"password is wrong" in response.content
     assert b"one-time code is missing" not in response.content
     assert sign_in(code=code_of(with_codes)).status_code == 302  # and is not used up
 

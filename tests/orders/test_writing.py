@@ -111,7 +111,7 @@ def test_an_id_of_anothers_order_is_not_ours(browser: Client, charlie: Account) 
         ({"customer_phone": "12"}, "Write an Algerian phone number, such as 0550 12 34 56."),
         ({"customer_wilaya": "77"}, "Select a valid choice. 77 is not one of the available choices."),
         ({"customer_commune": "Atlantis"}, "“Atlantis” is not a commune of this wilaya."),
-        ({"customer_address": "\x01"}, "This text has signs that cannot be kept. Write it in another way."),
+        ({"customer_address": "\x01"}, "This text has characters that cannot be stored. Write it in another way."),
         ({"line-0-quantity": "0"}, "Ensure this value is greater than or equal to 1."),
         ({"line-0-unit_price": "ten"}, "Write an amount such as 400 or 400.50."),
         ({"line-0-product": "", "line-0-quantity": "1", "line-0-unit_price": ""}, "Write at least one product."),

@@ -137,7 +137,7 @@ def test_a_holder_makes_a_key_sees_it_once_and_revokes_it(visit: Callable[..., V
     page.get_by_role("link", name="API keys", exact=True).click()
     page.get_by_label("Name").fill("WooCommerce")
     page.get_by_label("webhooks:write").uncheck()
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create the key").click()
     key = page.locator("#key").inner_text()
     page.get_by_role("button", name="Copy").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()

@@ -85,7 +85,7 @@ def test_what_the_api_would_refuse_is_refused_with_its_words(
 def test_an_account_has_twenty_at_most(alice: Account, browser: Client, register: Callable[..., Webhook]) -> None:
     for number in range(registry.MOST_WEBHOOKS):
         register(alice, f"https://shop.example/{number}")
-    assert "You have 20, which is the most." in browser.get(HOME).content.decode()
+    assert "You have 20, which is the maximum." in browser.get(HOME).content.decode()
     refused = browser.post(HOME, {"url": "https://203.0.114.1/", "events": ["order.confirmed"]})
     assert refused.status_code == 422
     assert alice.webhooks.count() == registry.MOST_WEBHOOKS
@@ -228,7 +228,7 @@ def test_a_delivery_with_the_most_attempts_stays(browser: Client, webhook: Webho
     browser.post(f"{page_of(row)}/resend")
     row.refresh_from_db()
     assert row.status == "failed"
-    assert "100 attempts are the most" in page(browser, page_of(row))
+    assert "100 attempts are the maximum" in page(browser, page_of(row))
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_the_api_answers_with_what_is_stored(api):
 def test_a_name_that_leads_nowhere_public_is_refused(names, addresses):
     names["shop.example"] = addresses
 
-    with pytest.raises(receivers.Unusable, match="name leads only"):
+    with pytest.raises(receivers.Unusable, match="name resolves only"):
         receivers.normalise("https://shop.example/")
 
 

@@ -17,13 +17,13 @@ STATUSES = {
 KINDS = {
     Event.Kind.ORDER_CREATED: _("an order came in"),
     Event.Kind.ORDER_UPDATED: _("an order was corrected"),
-    Event.Kind.ORDER_CALL_ATTEMPTED: _("a call decided nothing"),
+    Event.Kind.ORDER_CALL_ATTEMPTED: _("a call ended without a decision"),
     Event.Kind.ORDER_CONFIRMED: _("an order was confirmed"),
     Event.Kind.ORDER_CANCELLED: _("an order was canceled"),
     Event.Kind.ORDER_SHIPPED: _("an order was shipped"),
     Event.Kind.ORDER_DELIVERED: _("an order was delivered"),
-    Event.Kind.ORDER_RETURNED: _("an order came back"),
-    Event.Kind.PRODUCT_UPDATED: _("a product was made or changed"),
+    Event.Kind.ORDER_RETURNED: _("an order was returned"),
+    Event.Kind.PRODUCT_UPDATED: _("a product was created or changed"),
     Event.Kind.INVENTORY_UPDATED: _("stock changed"),
     Event.PING: _("test event"),
 }
@@ -33,10 +33,10 @@ REASONS = {
     "unreachable": _("The address could not be reached."),
     "blocked_address": _("The name leads to an address that is not public."),
     "tls": _("The certificate or the encryption is not valid."),
-    "bad_answer": _("What came back was no HTTP answer."),
+    "bad_answer": _("The answer was not valid HTTP."),
     "status": _("Only a status from 200 to 299 is an acknowledgement."),
     "unreadable_secret": _("The signing secret cannot be read any more. Rotate it."),
-    "unrecorded": _("An error of ours: how this attempt went could not be written down."),
+    "unrecorded": _("An error on our side: the result of this attempt could not be recorded."),
 }
 
 
