@@ -18,8 +18,8 @@ class InventoryConfig(AppConfig):
             path="inventory.product_files.ProductRows",
             title=_("Products from a file"),
             help=_(
-                "A row is a product, found by its SKU: a new one is made, one that you have is changed. A cell that is"
-                " empty leaves what is there, so a list of SKUs and stock is enough to set the stock."
+                "Each row is a product, found by its SKU: a new one is created, one that you have is changed. An "
+                "empty cell leaves what is there, so a list of SKUs and stock is enough to set the stock."
             ),
             home="account-products",
             home_title=_("Products"),

@@ -45,14 +45,14 @@ COLUMNS = (
          "stock disponible", "disponible",
          "المخزون", "الكمية", "العدد", "كمية المخزون", "الكمية المتوفرة"),
     ),
-    Column("is_active", _("On sale"), ("active", "actif", "active product", "vendu", "نشط", "للبيع")),
+    Column("is_active", _("For sale"), ("on sale", "active", "actif", "active product", "vendu", "نشط", "للبيع")),
     Column(
         "image_url",
         _("Link to a picture"),
         ("image", "picture", "photo", "image link", "image src", "lien image", "lien photo", "url image", "الصورة",
          "رابط الصورة"),
     ),
-    Column("script", _("What agents say of it"), ("argumentaire",)),
+    Column("script", _("What agents say about it"), ("what agents say of it", "argumentaire")),
 )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ class ProductRows(Intake):
     counted: Mapping[str, Any] = {
         catalog.Done.CREATED.value: pgettext_lazy("products", "New"),
         catalog.Done.UPDATED.value: pgettext_lazy("products", "Changed"),
-        catalog.Done.UNCHANGED.value: pgettext_lazy("products", "As they were"),
+        catalog.Done.UNCHANGED.value: pgettext_lazy("products", "Unchanged"),
     }
     batch = 5000  # rows: some tenths of a second for which the stock of their products is locked
 

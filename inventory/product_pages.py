@@ -48,12 +48,16 @@ class SearchForm(forms.Form):
         required=False,
     )
     is_active = forms.ChoiceField(
-        label=gettext_lazy("Sale"),
-        choices=[("", gettext_lazy("all")), ("true", gettext_lazy("on sale")), ("false", gettext_lazy("not on sale"))],
+        label=gettext_lazy("Availability"),
+        choices=[
+            ("", gettext_lazy("all")),
+            ("true", gettext_lazy("for sale")),
+            ("false", gettext_lazy("not for sale")),
+        ],
         required=False,
     )
     stock_below = forms.CharField(
-        label=gettext_lazy("Fewer in stock than"),
+        label=gettext_lazy("Stock below"),
         widget=forms.TextInput(attrs={"inputmode": "numeric", "dir": "ltr"}),
         required=False,
     )
@@ -91,12 +95,12 @@ class ProductForm(forms.Form):
         help_text=gettext_lazy("A link for agents to open; it begins with https://."),
     )
     script = FreeText(
-        label=gettext_lazy("What agents say of it"),
+        label=gettext_lazy("What agents say about it"),
         max_length=2000,
         required=False,
         help_text=gettext_lazy("Sizes, colours, conditions: agents read it on the phone."),
     )
-    is_active = forms.BooleanField(label=gettext_lazy("On sale"), required=False, initial=True)
+    is_active = forms.BooleanField(label=gettext_lazy("For sale"), required=False, initial=True)
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
 
     def __init__(self, data: Any = None, *, product: Product | None = None) -> None:
@@ -132,7 +136,9 @@ def _sign(product: Product) -> str:
 
 
 class NewProductForm(ProductForm):
-    sku = Words(label=gettext_lazy("SKU"), max_length=64, help_text=gettext_lazy("Your own code of it; never changes."))
+    sku = Words(
+        label=gettext_lazy("SKU"), max_length=64, help_text=gettext_lazy("Your own code for it; it never changes.")
+    )
     stock_quantity = StockField(label=gettext_lazy("In stock"), initial=0)
     field_order = ("sku", "name", "price", "stock_quantity")
 
@@ -140,7 +146,7 @@ class NewProductForm(ProductForm):
 class StockForm(forms.Form):
     """A new stock instead of the one that was seen."""
 
-    quantity = StockField(label=gettext_lazy("In stock from now on"))
+    quantity = StockField(label=gettext_lazy("New stock"))
     expected_quantity = StockField(widget=forms.HiddenInput)
 
     def __init__(self, data: Any = None, *, product: Product) -> None:
@@ -213,7 +219,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
         except catalog.Exists as refused:
             form.add_error("sku", refused.message)
         else:
-            messages.success(request, _("The product is made."))
+            messages.success(request, _("The product is created."))
             return redirect("account-product", id=made.id)
     return render(request, "inventory/new.html", {"form": form}, status=422 if form.errors else 200)
 
@@ -231,14 +237,14 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     seen = form.cleaned_data["seen"]
     try:
         if seen is None:
-            raise catalog.Changed(_("This form is too old. Look at the product before you change it."))
+            raise catalog.Changed(_("This form is out of date. Look at the product before you change it."))
         with transaction.atomic():
             catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_holder(request.user))
             _note(account, id, shown.sku)
     except catalog.Changed as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, _("The product is as you have written it."))
+        messages.success(request, _("The product is saved."))
     return redirect("account-product", id=id)
 
 
@@ -260,7 +266,7 @@ def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         said = _("The stock has changed since you opened the page, and nothing was overwritten. Look at it, and write yours again.")  # fmt: skip  # noqa: E501
         messages.error(request, said)
     else:
-        messages.success(request, _("The stock is as you have written it."))
+        messages.success(request, _("The stock is saved."))
     return redirect("account-product", id=id)
 
 

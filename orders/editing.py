@@ -106,7 +106,9 @@ def edit(
         if not edits:
             return order
         if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
-            raise NotEditable(_("Of this order no more changes can be written down. Cancel it and send a new one."))
+            raise NotEditable(
+                _("This order has been changed too often to be changed again. Cancel it and send a new one.")
+            )
         order.updated_at, order.version = order.now, order.version + 1
         planned = _call_again(order) if any(name == "phone_e164" and old != new for name, old, new in written) else []
         order.save(update_fields=[*(name for name, _old, _new in written), *planned, "updated_at", "version"])

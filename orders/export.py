@@ -44,7 +44,7 @@ COLUMNS = {
     "order_id": _("Id"),
     "external_id": _("Order number"),
     "status": _("Status"),
-    "created_at": _("Arrived"),
+    "created_at": _("Received"),
     "updated_at": _("Last change"),
     "confirmed_at": _("Confirmed on"),
     "canceled_at": _("Canceled on"),
@@ -57,11 +57,11 @@ COLUMNS = {
     "commune_code": _("Commune code"),
     "commune": _("Commune"),
     "items": _("Items"),
-    "total_amount": _("To pay at the door"),
+    "total_amount": _("To pay on delivery"),
     "shipping_fee": _("Shipping fee"),
     "notes": _("Notes for the agent"),
     "delivery_type": _("Delivery type"),
-    "source": _("Where it came from"),
+    "source": _("Source"),
     "customer_phone_2": _("Second phone"),
 }
 

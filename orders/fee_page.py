@@ -70,7 +70,7 @@ def shipping_fees(request: HttpRequest, account: Account) -> HttpResponse:
                     fees.set_fees(account.id, changes)
                     wilayas = ", ".join(change["wilaya_code"] for change in changes)
                     security_log.note(Action.FEES, target=wilayas, account_id=account.id)
-            messages.success(request, _("The fees are as you have written them."))
+            messages.success(request, _("The fees are saved."))
             return redirect("account-fees")
         status = 422
     return render(request, "orders/fees.html", {"form": form, "kinds": DeliveryType.labels}, status=status)

@@ -72,18 +72,16 @@ class OrderForm(forms.Form):
         label=_("Shipping fee"),
         max_length=20,
         required=False,
-        help_text=_("Left empty it is your fee for the wilaya."),
+        help_text=_("If left empty, it is your fee for the wilaya."),
     )
     total_amount = AmountField(
-        label=_("To pay at the door"),
+        label=_("To pay on delivery"),
         max_length=20,
         required=False,
-        help_text=_("Left empty it is the sum of the lines and the shipping fee."),
+        help_text=_("If left empty, it is the sum of the lines and the shipping fee."),
     )
     external_id = Words(label=_("Order number"), max_length=64, required=False)
-    source = Words(
-        label=_("Where it came from"), max_length=64, required=False, help_text=_("Such as telephone, facebook, shop.")
-    )
+    source = Words(label=_("Source"), max_length=64, required=False, help_text=_("Such as telephone, facebook, shop."))
 
     def __init__(self, data: Any = None, *, account: Account, lines: int = LINES, written: Any = None) -> None:
         """`data` is checked; what was `written` so far is only shown again."""
@@ -184,7 +182,7 @@ class CorrectionForm(OrderForm):
         super().__init__(data, account=order.account, written=written, **kwargs)
         self.order = order
         self.fields["total_amount"].help_text = _(
-            "Left as it is it follows the lines and the shipping fee. Left empty it is their sum."
+            "If left as it is, it follows the lines and the shipping fee. If left empty, it is their sum."
         )
 
     def _total(self, written: Decimal | None, whole: Decimal, items: Sequence[OrderItem]) -> Decimal:

@@ -33,14 +33,14 @@ class CallState(models.TextChoices):
     """
 
     NEW = "new", _("First call")
-    RETRY = "retry", _("Another try")
+    RETRY = "retry", _("Another attempt")
     CALLBACK = "callback", _("Promised call")
     REVIEW = "review", _("A supervisor's review")
     TEST = "test", _("Nobody: a test order")
 
 
 class DeliveryType(models.TextChoices):
-    HOME = "home", _("To the door")
+    HOME = "home", _("Home delivery")
     DESK = "desk", _("Stop desk")
 
 

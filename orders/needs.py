@@ -146,8 +146,8 @@ def refused_rows(account: Account, today: date) -> Need | None:
     if not rows:
         return None
     title = ngettext(
-        "%(count)d row of a file was refused: mend it and send it again",
-        "%(count)d rows of files were refused: mend them and send them again",
+        "%(count)d row of a file was refused: correct it and send it again",
+        "%(count)d rows of files were refused: correct them and send them again",
         int(rows[0][3]),
     )
     return Need(

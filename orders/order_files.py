@@ -111,8 +111,8 @@ COLUMNS = (
     ),
     Column(
         "total_amount",
-        _("To pay at the door"),
-        ("total", "total price", "order total amount", "amount", "cod",
+        _("To pay on delivery"),
+        ("to pay at the door", "total", "total price", "order total amount", "amount", "cod",
          "montant", "montant total", "prix total", "a payer", "total a payer",
          "a encaisser", "montant a encaisser", "المبلغ", "المبلغ الإجمالي", "السعر الإجمالي", "المجموع", "الإجمالي"),
     ),
@@ -123,7 +123,9 @@ COLUMNS = (
          "commentaire",
          "ملاحظة", "ملاحظات"),
     ),
-    Column("source", _("Where it came from"), ("origin", "origine", "canal", "channel", "المصدر")),
+    Column("source", _("Source"), (
+        "where it came from", "origin", "origine", "d'ou elle vient", "canal", "channel", "المصدر", "مصدرها",
+    )),
 )  # fmt: skip
 
 # How people write where a parcel goes.
@@ -131,7 +133,8 @@ _DELIVERIES = {
     key(word): kind.value
     for kind, words in {
         DeliveryType.HOME: (
-            "home", "to the door", "domicile", "a domicile", "maison", "المنزل", "إلى المنزل", "للمنزل", "إلى الباب",
+            "home", "home delivery", "to the door", "domicile", "a domicile", "maison",
+            "المنزل", "إلى المنزل", "للمنزل", "إلى الباب",
         ),
         DeliveryType.DESK: (
             "desk", "stop desk", "stopdesk", "stop-desk", "bureau", "agence", "point relais", "point de retrait",
@@ -166,7 +169,7 @@ class OrderRows(Intake):
         ("quantity",),
         ("unit_price", "sku", "product_id"),
     )
-    counted: Mapping[str, Any] = {"imported": pgettext_lazy("rows", "Imported"), "already_there": _("There already")}
+    counted: Mapping[str, Any] = {"imported": pgettext_lazy("rows", "Imported"), "already_there": _("Already there")}
     batch = 500  # rows: some tenths of a second
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

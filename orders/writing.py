@@ -57,7 +57,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     elif isinstance(made, Invalid):
         _blame(form, made)
     else:
-        messages.success(request, _("The order is taken: an agent calls the customer."))
+        messages.success(request, _("The order is created: an agent will call the customer."))
         return _done(request, id_)
     return _page(request, form, status=422)
 
@@ -107,7 +107,7 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
     else:
-        messages.success(request, _("The order is as you have written it."))
+        messages.success(request, _("The order is saved."))
     return redirect("account-order", id=id)
 
 

@@ -214,7 +214,7 @@ def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return confirmation(
             request,
             title=gettext("Stop this upload?"),
-            text=gettext("What is taken in already stays; the rest of the file is forgotten."),
+            text=gettext("What is already imported stays; the rest of the file is discarded."),
             button=gettext("Stop the upload"),
             back=reverse("account-upload", args=[id]),
         )

@@ -15,10 +15,10 @@ class Upload(models.Model):
     """
 
     class Status(models.TextChoices):
-        ARRIVING = "arriving", _("Arriving")
+        ARRIVING = "arriving", _("Uploading")
         READING = "reading", _("Being read")
-        MATCHING = "matching", _("To be matched")
-        RUNNING = "running", _("Being taken in")
+        MATCHING = "matching", _("Columns to be matched")
+        RUNNING = "running", _("Being imported")
         DONE = "done", _("Done")
         FAILED = "failed", _("Failed")
         STOPPED = "stopped", _("Stopped")

@@ -15,9 +15,11 @@ _SENTENCES: dict[str, Any] = {
     # Values.
     "This field is required.": _("This is missing."),
     "This field is required without product_id.": _("This is missing."),
-    "Must be a string.": _("Must be a text."),
+    "Must be a string.": _("Must be text."),
     "Must not be empty.": _("Must not be empty."),
-    "Must not hold control characters or broken Unicode.": _("Has signs that cannot be kept. Write it in another way."),
+    "Must not hold control characters or broken Unicode.": _(
+        "Has characters that cannot be stored. Write it in another way."
+    ),
     "Must have at most <most> characters.": _("Must have at most %(most)s characters."),
     "Must be an integer, as a JSON number without a point.": _("Must be a whole number."),
     "Must be an integer from <least> to <most>.": _("Must be a whole number from %(least)s to %(most)s."),
@@ -38,16 +40,16 @@ _SENTENCES: dict[str, Any] = {
         "Must be an Algerian phone number, such as 0550 12 34 56."
     ),
     "Ensure this field has no more than <most> elements.": _("An order has at most %(most)s lines."),
-    "<text> is not the code or name of a wilaya.": _("%(text)s is no wilaya."),
+    "<text> is not the code or name of a wilaya.": _("%(text)s is not a wilaya."),
     "<text> is not the code or name of a wilaya. Did you mean <names>?": _(
-        "%(text)s is no wilaya. Did you mean %(names)s?"
+        "%(text)s is not a wilaya. Did you mean %(names)s?"
     ),
     "<text> may be more than one name of a wilaya. Did you mean <names>?": _(
         "%(text)s may be several wilayas. Did you mean %(names)s?"
     ),
-    "<text> is not the code or name of a commune of <wilaya>.": _("%(text)s is no commune of %(wilaya)s."),
+    "<text> is not the code or name of a commune of <wilaya>.": _("%(text)s is not a commune of %(wilaya)s."),
     "<text> is not the code or name of a commune of <wilaya>. Did you mean <names>?": _(
-        "%(text)s is no commune of %(wilaya)s. Did you mean %(names)s?"
+        "%(text)s is not a commune of %(wilaya)s. Did you mean %(names)s?"
     ),
     "<text> may be more than one name of a commune of <wilaya>. Did you mean <names>?": _(
         "%(text)s may be several communes of %(wilaya)s. Did you mean %(names)s?"
@@ -72,7 +74,7 @@ _SENTENCES: dict[str, Any] = {
         "The row has more cells than the first line has columns. Put a text with commas in quotes."
     ),
     "We could not go on with this file. What is counted here is in.": _(
-        "We could not go on with this file. What is counted here is in."
+        "We could not continue with this file. What is counted here was imported."
     ),
     "The file is empty; its first line must name the columns.": _(
         "The file is empty; its first line must name the columns."
@@ -89,18 +91,18 @@ _SENTENCES: dict[str, Any] = {
     ),
     "The file has too much text in row <row>.": _("The file has too much text in row %(row)s."),
     "The file is not UTF-8. Save it as “CSV UTF-8”.": _(
-        "The file's letters cannot be read. Save it as “CSV UTF-8”, or as XLSX."
+        "The file's characters cannot be read. Save it as “CSV UTF-8”, or as XLSX."
     ),
     "The file is no CSV file: line <line>: <why>.": _(
-        "The file is no CSV file: the row at line %(line)s cannot be read. Is a quotation mark in it not doubled, or "
-        "not closed?"
+        "The file is not a CSV file: the row at line %(line)s cannot be read. Is a quotation mark in it not doubled, "
+        "or not closed?"
     ),
-    "The file is no spreadsheet that we can read: <why>.": _("The file is no spreadsheet that we can read."),
+    "The file is no spreadsheet that we can read: <why>.": _("The file is not a spreadsheet that we can read."),
     "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”.": _(
-        "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”."
+        "The spreadsheet is too large to be read: save it as “CSV UTF-8”."
     ),
     "The file unpacks to <size> MiB, at most <most> are read.": _(
-        "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”."
+        "The spreadsheet is too large to be read: save it as “CSV UTF-8”."
     ),
 }
 _NAME = re.compile(r"<(\w+)>")

@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             model_name="order",
             name="delivery_type",
             field=models.CharField(
-                choices=[("home", "To the door"), ("desk", "Stop desk")],
+                choices=[("home", "Home delivery"), ("desk", "Stop desk")],
                 db_default="home",
                 default="home",
                 max_length=10,

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 choices=[
                     ("new", "First call"),
-                    ("retry", "Another try"),
+                    ("retry", "Another attempt"),
                     ("callback", "Promised call"),
                     ("review", "A supervisor's review"),
                     ("test", "Nobody: a test order"),

@@ -262,7 +262,7 @@ def test_an_edit_is_one_entry_in_words(page: Page, browser: Client, order: Order
         for words in (
             "Wilaya: <del><bdi>Alger</bdi></del>",
             "<ins><bdi>Oran</bdi></ins>",
-            "Delivery type: <del><bdi>To the door</bdi></del>",
+            "Delivery type: <del><bdi>Home delivery</bdi></del>",
             "Total: <del><bdi>4\u202f000 DA</bdi></del>",
             "<ins><bdi>2\u202f400 DA</bdi></ins>",
         ):

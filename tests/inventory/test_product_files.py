@@ -104,6 +104,7 @@ def test_a_sku_alone_says_nothing(browser: Client) -> None:
     "header",
     [
         "sku,name,price,stock_quantity,is_active,image_url,script",
+        "SKU,Name,Price,In stock,For sale,Link to a picture,What agents say about it",
         "SKU,Name,Price,In stock,On sale,Link to a picture,What agents say of it",
         "Référence produit,Nom du produit,Prix unitaire,Quantité en stock,En vente,Photo,Argumentaire",
         "المرجع,اسم المنتج,السعر,الكمية المتوفرة,للبيع,رابط الصورة,script",

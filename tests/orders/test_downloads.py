@@ -108,10 +108,10 @@ def test_a_row_says_all_of_an_order_and_runs_nothing(browser: Client, alice: Acc
     )
     if form == "csv":
         assert said["Address"] == "'=HYPERLINK(1);'\n'@x"
-        assert (said["Phone"], said["To pay at the door"]) == ("'+213550123456", "4500.50")
+        assert (said["Phone"], said["To pay on delivery"]) == ("'+213550123456", "4500.50")
     else:  # texts are texts there, and numbers numbers
         assert said["Address"] == text
-        assert (said["Phone"], said["To pay at the door"]) == ("+213550123456", 4500.5)
+        assert (said["Phone"], said["To pay on delivery"]) == ("+213550123456", 4500.5)
 
 
 def test_of_an_order_no_more_is_held_than_a_cell_takes(browser: Client, alice: Account) -> None:

@@ -201,13 +201,13 @@ def test_a_division_that_there_is_none_of_is_by_day(browser: Client, alice: Acco
 def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Client, alice: Account, agent: User) -> None:
     order = make_order(alice, customer_name="Nadia")
     make_order(alice, customer_name="Karim")
-    assert "Needs you" not in page(browser)
+    assert "Needs your attention" not in page(browser)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
     shown = page(browser)
     assert "1 order has a wrong phone number" in shown
     assert f'<a href="/account/orders/{order.id}/correct"><bdi>Nadia</bdi></a>' in shown
     editing.edit(order.id, editing.Edit(customer_phone="0661223344", phone_e164="+213661223344"), actor=SUPERVISOR)
-    assert "Needs you" not in page(browser)
+    assert "Needs your attention" not in page(browser)
 
 
 def test_a_number_at_which_somebody_was_reached_since_is_wrong_no_more(
@@ -216,7 +216,7 @@ def test_a_number_at_which_somebody_was_reached_since_is_wrong_no_more(
     order = make_order(alice)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK)
-    assert "Needs you" not in page(browser)
+    assert "Needs your attention" not in page(browser)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
     assert "1 order has a wrong phone number" in page(browser)
 

@@ -129,7 +129,7 @@ def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: 
 
 def test_an_empty_account_is_shown_the_way(browser: Client) -> None:
     assert "/account/quick-start" in page(browser).partition('class="empty"')[2]
-    assert "Search for less" in page(browser, f"{HOME}?q=nobody")
+    assert "Use fewer words" in page(browser, f"{HOME}?q=nobody")
 
 
 # --- One order -------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_an_order_tells_all_that_happened_to_it(
     assert "Address: <del><bdi>12 rue Didouche Mourad</bdi></del> <ins><bdi>3 rue Hassiba</bdi></ins>" in text
     assert f"/account/webhooks/deliveries/{ours.id}" in text
     assert str(theirs.id) not in text
-    happened = [text.index(f"<strong>{what}</strong>") for what in ("Confirmed", "Changed", "No answer", "Arrived")]
+    happened = [text.index(f"<strong>{what}</strong>") for what in ("Confirmed", "Changed", "No answer", "Received")]
     assert happened == sorted(happened), "the newest comes first"
     assert OrderEdit.objects.filter(order=order).count() == 3
 
@@ -262,7 +262,7 @@ def cancel(browser: Client, order: Order, **data: Any) -> Any:
 
 def test_a_customers_name_does_not_turn_the_question_around(alice: Account, browser: Client) -> None:
     order = make_order(alice, customer_name="\u202eSamira\u2066")
-    assert "The order of Samira is not called and not sent any more." in page(browser, of(order, "/cancel"))
+    assert "The order of Samira will no longer be called or shipped." in page(browser, of(order, "/cancel"))
 
 
 def test_an_order_is_canceled_after_a_question(alice: Account, browser: Client, webhook: Webhook) -> None:

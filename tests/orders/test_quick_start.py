@@ -127,7 +127,7 @@ def test_a_test_key_is_made_by_one_click_and_shown_once(alice: Account, browser:
     again = browser.get(HOME).content.decode()
     assert key not in again
     assert quick_start.PLACEHOLDER in again
-    assert "You have a key already." in again
+    assert "You already have a key." in again
 
 
 def test_in_live_mode_it_offers_to_go_on_in_test_mode(alice: Account, twin: Account, browser: Client) -> None:
@@ -177,7 +177,7 @@ def test_it_looks_at_ones_own_things_alone(charlie: Account, browser: Client, tr
     text = browser.get(HOME).content.decode()
     assert 'class="done"' not in text
     assert "theirs" not in text
-    assert "You have a key already." not in text
+    assert "You already have a key." not in text
 
 
 def test_a_deleted_webhook_counts_no_more(browser: Client, webhook: Webhook) -> None:

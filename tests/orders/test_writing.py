@@ -142,7 +142,7 @@ def test_more_lines_keep_what_is_written_and_blame_nobody(browser: Client) -> No
 
 def test_another_can_be_written_at_once(browser: Client) -> None:
     assert send(browser, another="1").url == PAGE
-    assert "The order is taken" in browser.get(PAGE).content.decode()
+    assert "The order is created" in browser.get(PAGE).content.decode()
 
 
 def test_wilayas_are_named_in_the_readers_language(browser: Client) -> None:

@@ -176,7 +176,7 @@ def test_an_order_is_canceled_with_the_keyboard_alone(visit: Callable[..., Visit
     expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_role("link", name="Lynda Aït").press("Enter")
     page.get_by_role("link", name="Cancel the order…").press("Enter")
-    page.get_by_label("Why, if you like").focus()
+    page.get_by_label("Reason (optional)").focus()
     page.keyboard.type("Out of stock")
     page.keyboard.press("Enter")
     expect(page.locator(".message")).to_have_text("The order is canceled.")

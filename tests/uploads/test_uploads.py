@@ -111,6 +111,19 @@ def test_what_is_numbered_is_no_name() -> None:
     assert meant(header, COLUMNS) == ["external_id", "", "customer_name", "", "product_name", "customer_phone"]
 
 
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("To pay at the door", "total_amount"),
+        ("Where it came from", "source"),
+        ("D’où elle vient", "source"),
+        ("مصدرها", "source"),
+    ],
+)
+def test_headings_of_before_are_known(heading: str, name: str) -> None:
+    assert meant([heading], COLUMNS) == [name]
+
+
 WOOCOMMERCE = (
     "Order Number,Order Status,Order Date,Customer Note,First Name (Billing),Last Name (Billing),Company (Billing),"
     "Address 1&2 (Billing),City (Billing),State Code (Billing),Postcode (Billing),Country Code (Billing),"
@@ -281,7 +294,7 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
         ("5", "Qté: Must be from 1 to 10000."),
         ("6", "N° commande: Line 2 has the same order number, with other orders between. An order's rows must follow"
               " each other."),
-        ("7", 'Wilaya: "Atlantis" is no wilaya.'),
+        ("7", 'Wilaya: "Atlantis" is not a wilaya.'),
         ("8", "The row has more cells than the first line has columns. Put a text with commas in quotes."),
     ]  # fmt: skip
     assert rows[4][6] == ("'=HYPERLINK(1)" if kind == "csv" else "=HYPERLINK(1)")
@@ -325,11 +338,11 @@ def test_nothing_in_a_file_is_run_or_breaks_a_page(browser: Client) -> None:
     [
         (b"\n\n", "The file is empty; its first line must name the columns."),
         (b"a,b\n", "The file has no rows below its first line."),
-        ("name\nCafé".encode("latin-1"), "letters cannot be read"),
-        (b'a,b\n1,"2\n', "The file is no CSV file: the row at line 2 cannot be read."),
+        ("name\nCafé".encode("latin-1"), "characters cannot be read"),
+        (b'a,b\n1,"2\n', "The file is not a CSV file: the row at line 2 cannot be read."),
         (b"a\n" + b'"' + b"x" * (1 << 20), "The file has a row at line 2 that does not end"),
         (b",".join([b"x"] * 121) + b"\n1\n", "The file has 121 columns, at most 120 are read."),
-        (b"a\n" + b'"' + b"x\n" * 600_000, "The file is no CSV file"),
+        (b"a\n" + b'"' + b"x\n" * 600_000, "The file is not a CSV file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_in_words(browser: Client, data: bytes, says: str) -> None:
@@ -342,9 +355,8 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(browser: Client, data: b
 @pytest.mark.process
 def test_a_spreadsheet_that_is_none_is_refused_in_words(browser: Client) -> None:
     upload = send(browser, b"PK no spreadsheet", "orders.xlsx")
-    assert (
-        "The file is no spreadsheet that we can read." in browser.get(f"/account/uploads/{upload.id}").content.decode()
-    )
+    text = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert "The file is not a spreadsheet that we can read." in text
 
 
 @pytest.mark.parametrize(
@@ -470,7 +482,7 @@ def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatc
     Upload.objects.update(claimed_until=None, tries=work.MOST_TRIES)
     work.go_on()
     assert Upload.objects.get().status == Status.FAILED
-    assert "We could not go on with this file." in browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert "We could not continue with this file." in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
 
 def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:
@@ -570,7 +582,7 @@ def test_a_file_that_a_colleague_sends_at_once_is_asked_about_once(browser: Clie
     answer = browser.post(f"/account/uploads/{first.id}", form)
     page = answer.content.decode()
     assert (answer.status_code, Order.objects.count()) == (422, 2)
-    assert "do it once more if you want these rows all the same" in page
+    assert "press the button again if you want these rows anyway" in page
     (seen,) = re.findall(r'name="seen" value="(.+?)"', page)
     assert seen == str(second.id)
 

@@ -31,10 +31,10 @@ class Migration(migrations.Migration):
                     "status",
                     models.CharField(
                         choices=[
-                            ("arriving", "Arriving"),
+                            ("arriving", "Uploading"),
                             ("reading", "Being read"),
-                            ("matching", "To be matched"),
-                            ("running", "Being taken in"),
+                            ("matching", "Columns to be matched"),
+                            ("running", "Being imported"),
                             ("done", "Done"),
                             ("failed", "Failed"),
                             ("stopped", "Stopped"),
