@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from codservice.accounts.actor import Actor
 from codservice.api import schema
+from codservice.api.adapters import needed_body
 from codservice.api.conditional import answer_unless_etag_known, answer_unless_known, weak_etag
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
@@ -70,7 +71,7 @@ class InventoryViewSet(viewsets.GenericViewSet):
     )
     def update(self, request: Request) -> Response:
         """Each entry by itself: 200 when all were applied, 207 when some were not, 422 when none was."""
-        updates = serializers.read_updates(request.data)
+        updates = serializers.read_updates(needed_body(request))
         result = stock.set_quantities(request.auth.account_id, updates, actor=Actor.of_key(request.auth))
         body = serializers.result_body(result, request.data["updates"])
         return Response(body, status.HTTP_207_MULTI_STATUS if result.errors else status.HTTP_200_OK)
@@ -116,7 +117,7 @@ class ProductViewSet(viewsets.GenericViewSet):
     )
     def update(self, request: Request) -> Response:
         """By sku, each entry by itself: 200 when all are as sent, 207 when some are not, 422 when none is."""
-        entries = serializers.read_drafts(request.data)
+        entries = serializers.read_drafts(needed_body(request))
         drafts = [entry for entry in entries if isinstance(entry, catalog.Draft)]
         actor = Actor.of_key(request.auth)
         saved = catalog.save(request.auth.account_id, drafts, actor=actor, sets_stock=False) if drafts else []

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from codservice.accounts.actor import Actor
 from codservice.api import idempotency, schema
+from codservice.api.adapters import needed_body
 from codservice.api.conditional import answer_unless_known, check_match, weak_etag
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
@@ -61,7 +62,8 @@ class OrderViewSet(viewsets.GenericViewSet):
     @idempotency.once
     def create(self, request: Request) -> Response:
         """The order is then `pending_confirmation` until an agent has reached the customer."""
-        (order,) = importing.import_orders(request.auth.account_id, [request.data], actor=Actor.of_key(request.auth))
+        body = needed_body(request)
+        (order,) = importing.import_orders(request.auth.account_id, [body], actor=Actor.of_key(request.auth))
         if isinstance(order, Invalid):
             raise order
         return Response(order, status.HTTP_201_CREATED)
@@ -77,7 +79,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     @idempotency.once
     def batch(self, request: Request) -> Response:
         """Each order by itself: 201 when all were imported, 207 when some were not, 422 when none was."""
-        body = batches.import_batch(request.auth.account_id, request.data, actor=Actor.of_key(request.auth))
+        body = batches.import_batch(request.auth.account_id, needed_body(request), actor=Actor.of_key(request.auth))
         if isinstance(body, OrderBatchRefusedBody):
             return Response(body, status.HTTP_422_UNPROCESSABLE_ENTITY)
         return Response(body, status.HTTP_207_MULTI_STATUS if body.errors else status.HTTP_201_CREATED)
@@ -151,5 +153,5 @@ class ShippingFeeViewSet(viewsets.GenericViewSet):
     def update(self, request: Request) -> Response:
         """Of the wilayas that are sent, all or, when something is wrong, none; null removes. Answers with the list."""
         account_id = request.auth.account_id
-        fees.set_fees(account_id, fees.read_fees(request.data))
+        fees.set_fees(account_id, fees.read_fees(needed_body(request)))
         return Response(fees.of_account(account_id))

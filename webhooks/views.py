@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from codservice import values
 from codservice.api import schema
+from codservice.api.adapters import needed_body
 from codservice.api.error_answers import read_all
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
@@ -52,7 +53,8 @@ class WebhookViewSet(viewsets.GenericViewSet):
     )
     def create(self, request: Request) -> Response:
         """The signing secret is shown in this answer only. At most 20 webhooks per account."""
-        webhook, secret = registry.register(request.auth.account_id, **serializers.read_registration(request.data))
+        wanted = serializers.read_registration(needed_body(request))
+        webhook, secret = registry.register(request.auth.account_id, **wanted)
         return _with_secret(webhook, secret, status.HTTP_201_CREATED)
 
     @schema.describe("List webhooks", answers={200: serializers.WebhookListBody})
@@ -113,7 +115,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
         oldest first: of the kinds that it subscribes to now."""
         body = request.data
         self.get_queryset().only("id").get(id=id)  # another's is unknown, whatever the body says
-        since, until = serializers.read_recovery(body)
+        since, until = serializers.read_recovery(body or needed_body(request))
         recovered = recovery.recover(request.auth.account_id, id, since=since, until=until)
         body = serializers.RecoveredBody(recovered.deliveries, not recovered.is_over)
         return Response(body, status.HTTP_202_ACCEPTED)

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from agents.rehearsal import playing, serializers
 from codservice.accounts.key_form import TEST
 from codservice.api import idempotency, schema
+from codservice.api.adapters import needed_body
 from orders import bodies, reading
 from orders.serializers import OrderCancel, read_cancel
 
@@ -55,7 +56,7 @@ class RehearsalViewSet(viewsets.GenericViewSet):
     def call(self, request: Request, id: UUID) -> Response:
         """As an agent whose call decided nothing: it is noted, and the next one planned."""
         account_id = request.auth.account_id
-        playing.call(id, serializers.read_call(request.data), account_id=account_id)
+        playing.call(id, serializers.read_call(needed_body(request)), account_id=account_id)
         return self._detail(account_id, id)
 
     @schema.describe("Ship a test order", answers=_ANSWERS, errors=(404, 422))

@@ -6,8 +6,16 @@ from typing import IO, Any
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
 
-from codservice.wire import MAX_BODY, PayloadTooLarge, dump_json, load_json, media_type
+from codservice.wire import MAX_BODY, MalformedJSON, PayloadTooLarge, dump_json, load_json, media_type
+
+
+def needed_body(request: Request) -> dict[str, Any]:
+    """The body of a call that needs one, where `request.data` would be empty for none. Raises MalformedJSON then."""
+    if request.stream is None:
+        raise MalformedJSON("It is empty.")
+    return request.data
 
 
 class StrictJSONParser(BaseParser):

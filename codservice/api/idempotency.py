@@ -12,6 +12,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from codservice.api.adapters import needed_body
 from codservice.api.error_answers import exception_handler
 from codservice.api.models import KEPT_FOR, IdempotencyRecord
 from codservice.errors import Invalid, Refused
@@ -35,7 +36,7 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
     What the method writes and the kept answer are committed together, so that no crash can come between them. A
     refusal (422) is an answer and is kept; an error of ours (5xx) is not. So the method must have written nothing when
     it refuses. Without the header it is only called. Raises Invalid for a key that cannot be used or that was used
-    with another body, and StillRunning.
+    with another body, MalformedJSON without a body, and StillRunning.
     """
 
     @wraps(view)
@@ -95,7 +96,7 @@ def _overwritten(data: Any, now: Mapping[str, Mapping[str, Any]]) -> Any:
 
 def _fingerprint(request: Request) -> bytes:
     """The same for the same JSON, however its keys are ordered and spaced; another for `5.5`, `"5.5"` and `5.50`."""
-    return hashlib.sha256(f"{request.method} {request.path}\n{_canonical(request.data)!r}".encode()).digest()
+    return hashlib.sha256(f"{request.method} {request.path}\n{_canonical(needed_body(request))!r}".encode()).digest()
 
 
 def _canonical(data: Any) -> Any:

@@ -177,10 +177,35 @@ def test_a_malformed_body_of_a_cancel_is_refused_as_well(api, alice):
     assert order.status == "pending_confirmation"
 
 
-def test_an_empty_body_says_what_is_missing(api):
-    answer = api.post(ORDERS, b"")
-    assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
-    assert "customer_name" in answer.json()["errors"]
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", ORDERS),
+        ("POST", f"{ORDERS}/batch"),
+        ("PUT", "/api/v1/shipping-fees"),
+        ("PUT", "/api/v1/inventory"),
+        ("PUT", "/api/v1/products"),
+        ("POST", "/api/v1/webhooks"),
+    ],
+)
+@pytest.mark.parametrize("content_type", ["application/json", ""])
+def test_no_body_where_one_is_needed_is_malformed(api, method, path, content_type):
+    assert_malformed(api.generic(method, path, b"", content_type=content_type))
+
+
+def test_a_key_that_came_without_a_body_is_free_for_the_body(api):
+    key = {"Idempotency-Key": "order-1042"}
+    assert_malformed(api.post(ORDERS, b"", headers=key))
+    assert api.post(ORDERS, BODY.encode(), headers=key).status_code == 201
+
+
+def test_a_recovery_needs_a_body(api, webhook_to):
+    webhook = webhook_to("https://shop.example/hooks")
+    assert_malformed(api.post(f"/api/v1/webhooks/{webhook.id}/recover", b""))
+
+
+def test_where_a_body_is_optional_none_is_fine(api, alice):
+    assert api.post(f"{ORDERS}/{make_order(alice).id}/cancel", b"").status_code == 200
 
 
 # --- Size ----------------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_a_refused_request_says_when_to_come_back(alice, api_for):
     ("method", "path", "status"),
     [
         ("get", ORDERS, 200),
-        ("post", ORDERS, 422),
+        ("post", ORDERS, 400),
         ("get", f"{ORDERS}?page=0", 422),
         ("get", f"{ORDERS}/{NOBODYS}", 404),
         ("get", "/api/v1/nothing", 404),
