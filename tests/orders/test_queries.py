@@ -16,9 +16,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def api(alice, api_for, monkeypatch):
-    """Alice's client, whose key has just been looked up; the second for which it is believed does not end."""
-    monkeypatch.setattr(authentication, "BELIEVED_FOR", 3600)
+def api(alice, api_for):
+    """Alice's client, whose key has just been looked up."""
     client = api_for(alice)
     assert client.get("/api/v1/nothing").status_code == 404
     return client
