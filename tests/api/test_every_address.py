@@ -26,7 +26,6 @@ from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
 API = "/api/v1/"
-_SAFE = ("get", "head")
 
 
 def routes(patterns: Any = None, prefix: str = "/") -> Iterator[tuple[str, Callable[..., Any]]]:

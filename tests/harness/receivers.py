@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 from .background import PATIENCE
 
-READ_AT_ONCE = 65536
-
 
 @dataclass
 class Request:
