@@ -2,12 +2,11 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from codservice.api.views import DescriptionView, MeViewSet
-from codservice.docs.reference import OVERVIEW
-from codservice.docs.views import page
+from codservice.docs.views import api_docs
 
 urlpatterns = [
     path("api/schema", DescriptionView.as_view(), name="schema"),
-    path("api/docs", page, {"name": OVERVIEW}, name="api-docs"),
+    path("api/docs", api_docs, name="api-docs"),
     path("api/v1/me", MeViewSet.as_view({"get": "retrieve"}), name="me"),
     path("api/v1/", include("orders.urls")),
     path("api/v1/", include("orders.regions.urls")),

@@ -24,6 +24,7 @@ class DescriptionView(SpectacularAPIView):
     """The OpenAPI description, made once in each process: anybody may ask for it, and making it takes 50 ms."""
 
     schema = None  # describes others
+    http_method_names = ["get", "head"]
 
     def get(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
         body = _description().replace(GUIDES, request.build_absolute_uri("/docs/"))

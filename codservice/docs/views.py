@@ -1,6 +1,7 @@
 """The pages of /docs/ and the files beside them: public, in three languages. Only search needs the database."""
 
 import logging
+from http import HTTPStatus
 
 from django.contrib.auth.models import AnonymousUser
 from django.db import InterfaceError, OperationalError
@@ -8,10 +9,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import translation
 from django.utils.cache import patch_cache_control
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import conditional_page, require_safe
 
+from codservice.api.error_answers import error_response
 from codservice.docs import library
 from codservice.docs import search as searching
+from codservice.docs.reference import OVERVIEW
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +33,14 @@ def page(request: HttpRequest, name: str = "index", language: str = "en") -> Htt
         patch_cache_control(response, public=True, no_cache=True)
         return response
     raise Http404
+
+
+@csrf_exempt  # nothing is written; what has no token is refused as any other call of the API
+def api_docs(request: HttpRequest) -> HttpResponse:
+    """The page at `/api/docs`, where every refusal is JSON (contract, section 4)."""
+    if request.method not in ("GET", "HEAD"):
+        return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", headers={"Allow": "GET, HEAD"})
+    return page(request, OVERVIEW)
 
 
 @require_safe

@@ -15,7 +15,7 @@ from codservice import logs
 from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
 from tests.harness.background import eventually
-from tests.harness.client import new_key
+from tests.harness.client import ApiClient, new_key
 from tests.harness.database import database_url
 
 ORDERS = "/api/v1/orders"
@@ -85,6 +85,14 @@ def test_other_methods_are_405_and_allow_says_which_there_are(api, method, path,
     answer = getattr(api, method)(path)
     assert_error(answer, 405, "method_not_allowed")
     assert answer.headers["Allow"] == allowed
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
+@pytest.mark.parametrize("path", ["/api/docs", "/api/schema"])
+def test_the_pages_of_the_api_refuse_other_methods_as_its_calls_do(method, path):
+    answer = ApiClient(enforce_csrf_checks=True).generic(method, path)
+    assert_error(answer, 405, "method_not_allowed")
+    assert answer.headers["Allow"] == "GET, HEAD"
 
 
 def test_get_is_no_way_to_cancel(api, alice):
