@@ -230,7 +230,7 @@ class HappenedForm(forms.Form):
     def said(self) -> list[Any]:
         """What was asked for, for people."""
         data = self.cleaned_data
-        first, last = (formats.date_format(data[name], "j M Y") for name in ("did_first", "did_last"))
+        first, last = (formats.date_format(data[name], "j N Y") for name in ("did_first", "did_last"))
         return [
             dict(self.fields["did"].choices)[data["did"]],
             first if first == last else f"{first} – {last}",

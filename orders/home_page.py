@@ -132,7 +132,7 @@ def _rows(summary: Summary, by: str, account: Account) -> list[tuple[str, Figure
     rest in one at the end.
     """
     if by == "day":
-        return [(formats.date_format(date.fromisoformat(row.key), "j M Y"), row) for row in summary.days]
+        return [(formats.date_format(date.fromisoformat(row.key), "j N Y"), row) for row in summary.days]
     dimensions = [Dimension(by), *([Dimension.NAME] if by == "product" else [])]
     products = _product_names(account, [row.key for row in summary.parts[Dimension.PRODUCT]]) if by == "product" else {}
     rows = [

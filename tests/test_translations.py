@@ -82,3 +82,10 @@ def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
         return {(e.msgctxt, e.msgid, e.msgid_plural): e.msgstr_plural or e.msgstr for e in entries}
 
     assert translations(compiled) == translations(polib.pofile(source)), "run `make messages`"
+
+
+def test_no_month_is_cut_to_three_letters() -> None:
+    """`M` writes "Jui" for June in French, with a capital, and "Jul" for July; `N` shortens as each language does."""
+    rooms = ("agents", "codservice", "inventory", "orders", "templates", "webhooks")
+    files = [path for room in rooms for kind in ("py", "html", "txt") for path in (ROOT / room).rglob(f"*.{kind}")]
+    assert [path.name for path in files if re.search(r"""["'][^"'%]*\bj M\b""", path.read_text())] == []

@@ -166,7 +166,7 @@ def test_a_row_tells_tries_the_last_call_and_the_next(alice: Account, agent: Use
     note(outcome=Outcome.NOTE, note="a remark is no call")
     assert "3" in row(browser, "tries")
     assert "Busy" in row(browser, "last-call")
-    assert formats.date_format(in_two_days.astimezone(ALGIERS), "j M, H:i") in row(browser, "next-call")
+    assert formats.date_format(in_two_days.astimezone(ALGIERS), "j N, H:i") in row(browser, "next-call")
     note(
         outcome=Outcome.CALLBACK,
         callback_at=in_two_days,

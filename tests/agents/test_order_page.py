@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -62,9 +63,15 @@ def test_the_latest_call_and_change_stand_first(order: Order, agent: User, brows
     assert text.index("<strong>Confirmed") < text.index("<strong>Imported")
 
 
-def test_times_are_algerias(order: Order, agent: User, browser_of: Any) -> None:
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [("en", "1 July 2026, 23:30"), ("fr", "1 juil. 2026, 23:30"), ("ar-dz", "1 جويليه 2026, 23:30")],
+)
+def test_times_are_algerias_and_written_as_in_the_language(
+    order: Order, agent: User, browser_of: Any, language: str, said: str
+) -> None:
     Order.objects.update(created_at="2026-07-01T22:30:00Z")
-    assert "1 Jul 2026, 23:30" in browser_of(agent).get(page_of(order)).content.decode()
+    assert said in browser_of(agent, headers={"Accept-Language": language}).get(page_of(order)).content.decode()
 
 
 def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(order: Order, agent: User, browser_of: Any) -> None:
