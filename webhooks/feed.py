@@ -46,8 +46,9 @@ class CursorExpired(Refused):
 
 
 class Cursor(NamedTuple):
-    """A place between two events; `at` is when the one before it was made, or, after all of a position (_LAST_ID), when
-    there was none after it."""
+    """A place behind an event: its position, id and time. Or, with `_LAST_ID`, behind all of a position: `at` is then
+    when that was seen to be the end.
+    """
 
     position: int
     event_id: UUID
@@ -142,7 +143,9 @@ def read(account_id: UUID, *, after: Cursor | None = None, kinds: Sequence[str] 
     events = [FeedEvent(id_, body) for _, _, id_, body in found[:limit]]
     if len(found) <= limit:
         end = Cursor(horizon - 1, _LAST_ID, at)
-        return Page(events, max(end, after._replace(at=at)) if after else end, has_more=False)
+        if after and after > end:  # the horizon went back: what follows an event is not seen, and it keeps its place
+            end = after._replace(at=at) if after.event_id == _LAST_ID else after
+        return Page(events, end, has_more=False)
     position, created_at, id_, _ = found[limit - 1]
     return Page(events, Cursor(position, id_, created_at), has_more=True)
 

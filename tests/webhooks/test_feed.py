@@ -193,11 +193,9 @@ def test_what_is_open_in_another_database_of_the_server_holds_back_nothing(alice
         assert numbers(read_all(api, count=1)[0]) == [1]
 
 
-def test_a_horizon_that_goes_back_for_a_moment_leads_no_reader_back(alice: Account) -> None:
-    """As it does when a transaction of another database ends between the snapshot and the look at its lock."""
-    publish(alice, 1)
-    read = eventually(lambda: (page := feed.read(alice.id)).events and page)
-    assert len(read.events) == 1
+@contextmanager
+def horizon_back() -> Iterator[None]:
+    """As it is when a transaction of another database ends between the snapshot and the look at its lock."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT webhooks_feed_horizon()")
         back = cursor.fetchone()[0] - 100
@@ -205,12 +203,34 @@ def test_a_horizon_that_goes_back_for_a_moment_leads_no_reader_back(alice: Accou
             "CREATE OR REPLACE FUNCTION webhooks_feed_horizon() RETURNS bigint LANGUAGE sql STABLE AS"
             f" $$ SELECT {back}::bigint $$"
         )
-        meanwhile = feed.read(alice.id, after=read.next)
+        yield
         transaction.set_rollback(True)
+
+
+def test_a_horizon_that_goes_back_for_a_moment_leads_no_reader_back(alice: Account) -> None:
+    publish(alice, 1)
+    read = eventually(lambda: (page := feed.read(alice.id)).events and page)
+    assert len(read.events) == 1
+    with horizon_back():
+        meanwhile = feed.read(alice.id, after=read.next)
     assert (meanwhile.events, meanwhile.has_more) == ([], False)
     assert feed.read(alice.id, after=meanwhile.next).events == []
     publish(alice, 2)
     assert len(eventually(lambda: feed.read(alice.id, after=meanwhile.next).events)) == 1
+
+
+def test_nor_past_the_rest_of_what_one_transaction_published(alice: Account, api: ApiClient) -> None:
+    publish(alice, 1, 2, 3)
+    read = eventually(lambda: (page := feed.read(alice.id, limit=1)).events and page)
+    assert read.has_more
+    with horizon_back():
+        meanwhile = feed.read(alice.id, after=read.next, limit=1)
+    assert (meanwhile.events, meanwhile.next, meanwhile.has_more) == ([], read.next, False)
+
+    found, after = read_all(api, count=2, after=meanwhile.next.sign(alice.id), limit=1)
+
+    assert sorted([json.loads(read.events[0].body)["data"]["n"], *numbers(found)]) == [1, 2, 3]
+    assert read_all(api, after=after)[0] == []
 
 
 # --- Racing ----------------------------------------------------------------------------------------------------------
