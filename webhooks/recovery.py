@@ -85,7 +85,8 @@ WITH recovery AS MATERIALIZED (
     ORDER BY d.id FOR UPDATE
 ), again AS (
     UPDATE webhooks_delivery d SET
-        status = 'pending', retries_left = %(retries)s, next_attempt_at = event.turn, finished_at = NULL
+        status = 'pending', retries_left = least(%(retries)s, %(most)s - known.attempt_count - 1),
+        next_attempt_at = event.turn, finished_at = NULL
     FROM known JOIN event ON event.id = known.event_id
     WHERE d.id = known.id AND known.status IN ('failed', 'dropped') AND known.attempt_count < %(most)s
     RETURNING 1
@@ -123,9 +124,9 @@ def recover(
 ) -> Recovered:
     """Send what failed, was dropped or was missed of the changes from `since` to `until`, or now: each once, by age.
 
-    Of the kinds that the webhook subscribes to now; each begins its schedule anew. What SECONDS do not suffice for is
-    left to `go_on`. `note` is called in the transaction that begins it. Must not run inside a transaction. Raises
-    Webhook.DoesNotExist, events.WebhookOff.
+    Of the kinds that the webhook subscribes to now; each begins its schedule anew, within `delivery.MOST_ATTEMPTS`.
+    What SECONDS do not suffice for is left to `go_on`. `note` is called in the transaction that begins it. Must not run
+    inside a transaction. Raises Webhook.DoesNotExist, events.WebhookOff.
     """
     id_ = uuid7()
     with transaction.atomic(durable=True), connection.cursor() as cursor:

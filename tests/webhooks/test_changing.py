@@ -15,10 +15,12 @@ from django.utils import timezone
 from codservice.accounts.models import Account
 from tests.harness.background import at_once, eventually
 from tests.harness.client import ApiClient
+from tests.harness.deliveries import pass_time
 from webhooks import delivery, events, recovery, registry
 from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
 from webhooks.openapi import example_of
 from webhooks.posts import Outcome
+from webhooks.retries import RETRIES
 
 WEBHOOKS = "/api/v1/webhooks"
 KIND = Event.Kind.ORDER_CONFIRMED
@@ -319,6 +321,23 @@ def test_what_failed_was_dropped_or_was_missed_is_sent_once_and_oldest_first(
     assert recover(api, webhook)["deliveries"] + rest() == 0
     assert not Recovery.objects.exists()
     assert dict(Delivery.objects.filter(id__in=bodies).values_list("id", "event__body")) == bodies
+
+
+def test_a_schedule_that_is_begun_anew_ends_with_the_most_attempts(
+    alice: Account, api: ApiClient, webhook: Webhook
+) -> None:
+    counts = [0, 4, 96, 97, 98, 99, 100]
+    publish(alice, len(counts), hours=1)
+    for each, count in zip(Delivery.objects.order_by("id"), counts, strict=True):
+        Delivery.objects.filter(id=each.id).update(status="failed", attempt_count=count, retries_left=0)
+    assert recover(api, webhook)["deliveries"] + rest() == len(counts) - 1
+
+    while attempt("status"):
+        pass_time(days=1)
+
+    assert statuses(webhook) == {"failed": len(counts)}
+    ends = [min(count + 1 + RETRIES, delivery.MOST_ATTEMPTS) for count in counts]
+    assert list(Delivery.objects.order_by("id").values_list("attempt_count", flat=True)) == ends
 
 
 def test_an_attempt_that_was_under_way_when_it_was_turned_off_counts(
