@@ -20,7 +20,8 @@ from webhooks.names import absolute
 
 MAX_LENGTH = 2048  # characters, as sent and as stored
 LOOKUP_SECONDS = 1.0  # what a registration waits for a name's addresses
-_WAITS = threading.Lock()  # one at a time in this process: it holds one of the few threads for all accounts
+_WAITS = threading.Lock()  # so long one at a time in this process: it holds one of the few threads for all accounts
+MEANWHILE_SECONDS = 0.05  # what others wait, in which a resolver that is well answers
 _LOOKUPS = threading.BoundedSemaphore(8)  # at once in this process; a slow resolver shall not collect threads
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -85,22 +86,22 @@ def _check_host(url: ada_url.URL) -> None:
 
 
 def _look_up(name: str) -> list[str]:
-    """The addresses that `name` has; none when it has none, the resolver does not answer in time, or somebody else
-    waits for it.
+    """The addresses that `name` has; none when it has none, the resolver does not answer in time, or too many names
+    wait for it.
     """
-    if not _WAITS.acquire(blocking=False):
+    if not _LOOKUPS.acquire(blocking=False):
         return []
+    future: Future[list[str]] = Future()
+    is_first = _WAITS.acquire(blocking=False)
     try:
-        if not _LOOKUPS.acquire(blocking=False):
-            return []
-        future: Future[list[str]] = Future()
         # A daemon: a resolver that never answers holds up neither the request nor the end of the process.
         threading.Thread(target=_resolve, args=(name, future), daemon=True).start()
-        return future.result(LOOKUP_SECONDS)
+        return future.result(LOOKUP_SECONDS if is_first else MEANWHILE_SECONDS)
     except LookupTimeout:
         return []
     finally:
-        _WAITS.release()
+        if is_first:
+            _WAITS.release()
 
 
 def _resolve(name: str, future: "Future[list[str]]") -> None:

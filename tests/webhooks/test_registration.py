@@ -185,6 +185,15 @@ def test_a_resolver_that_hangs_holds_nothing_up(names):
         released.set()
     for other in others:
         other.result()
+    names["inside.example"] = ["10.0.0.1"]
+    eventually(lambda: not is_accepted("https://inside.example/"))
+
+
+def is_accepted(url):
+    try:
+        return bool(receivers.normalise(url))
+    except receivers.Unusable:
+        return False
 
 
 def test_one_at_a_time_waits_for_a_resolver(names, monkeypatch):
@@ -204,6 +213,24 @@ def test_one_at_a_time_waits_for_a_resolver(names, monkeypatch):
     names["inside.example"] = ["10.0.0.1"]
     with pytest.raises(receivers.Unusable):
         receivers.normalise("https://inside.example/")
+
+
+def test_who_finds_another_waiting_is_checked_all_the_same(names, monkeypatch):
+    monkeypatch.setattr(receivers, "LOOKUP_SECONDS", 20)
+    monkeypatch.setattr(receivers, "MEANWHILE_SECONDS", 20)
+    asked, released = threading.Event(), threading.Event()
+    names["slow.example"] = lambda: asked.set() or (released.wait(20) and [])
+    names["inside.example"] = ["10.0.0.1"]
+    first = Background(lambda: receivers.normalise("https://slow.example/"))
+    asked.wait(10)
+
+    try:
+        with pytest.raises(receivers.Unusable, match="name resolves only"):
+            receivers.normalise("https://inside.example/")
+        assert not first.is_over
+    finally:
+        released.set()
+    first.result()
 
 
 # --- On one machine --------------------------------------------------------------------------------------------------
