@@ -47,28 +47,36 @@ CLAIMING = 0x636C61696D  # the advisory lock of whoever claims
 # Of many webhooks less of each is looked at, some four times what the worker has room for of all: who has little due is
 # then not behind all that others have had for longer, and a claim does not cost what it leaves.
 _CLAIM = f"""{queue.HEADS}, busy AS (
+    -- How much each webhook has under way.
     SELECT webhook_id, count(*) AS n FROM {queue.UNDER_WAY} GROUP BY webhook_id
 ), room AS MATERIALIZED (
+    -- The webhooks with something due, and how much more of theirs may be under way (free).
     SELECT w.id, w.is_failing,
         CASE WHEN w.is_failing THEN %(at_once_failing)s ELSE %(at_once)s END - COALESCE(busy.n, 0) AS free
     FROM webhooks_webhook w LEFT JOIN busy ON busy.webhook_id = w.id
     WHERE w.id IN (SELECT webhook_id FROM heads WHERE due_at <= now()) AND w.deleted_at IS NULL AND w.is_active
 ), shares AS (
+    -- Those of them with room and something that nobody has claimed; how much of each is looked at (share).
     SELECT room.id, is_failing, free,
         LEAST(free, GREATEST(4 * %(limit)s / count(*) OVER (PARTITION BY is_failing), 1)) AS share
     FROM room CROSS JOIN LATERAL (
         ({queue.FIRST(webhook="room.id")} LIMIT 1) UNION ALL ({queue.RETRIES(webhook="room.id")} LIMIT 1) LIMIT 1
     ) AS d WHERE free > 0
 ), candidates AS (
+    -- Their oldest, of each lane as many.
     SELECT d.*, s.id AS webhook_id, s.is_failing, s.free, s.share FROM shares s CROSS JOIN LATERAL (
         ({queue.FIRST(webhook="s.id")} LIMIT s.share) UNION ALL ({queue.RETRIES(webhook="s.id")} LIMIT s.share)
     ) AS d
 ), of_webhook AS (
+    -- n: its place among its webhook's.
     SELECT *, row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS n FROM candidates
 ), in_turn AS (
+    -- turn: its place among all of webhooks that fail, or of those that do not. n - free is least where most is free:
+    -- who has little under way comes first.
     SELECT *, row_number() OVER (PARTITION BY is_failing ORDER BY lane, n - free, next_attempt_at) AS turn
     FROM of_webhook WHERE n <= share
 ), chosen AS (
+    -- First attempts before retries; of either, those of webhooks that fail come last.
     SELECT id FROM in_turn WHERE turn <= %(limit_failing)s OR NOT is_failing
     ORDER BY lane, is_failing, turn LIMIT %(limit)s
 ), due AS (

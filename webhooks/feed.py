@@ -9,6 +9,10 @@ kind along one index: a page costs the same however many events there are.
 
 A cursor is a place in this order, signed for its account. Positions grow over restarts, restored backups and
 replicas that take over (migration `feed`), so a cursor of before goes on where it was.
+
+The database's functions `webhooks_feed_base`, `webhooks_feed_position` and `webhooks_feed_horizon` stand in
+codservice/operations/new_database.sql as they are now; why they are so, the migrations `feed`, `feed_in_order` and
+`feed_horizon` say.
 """
 
 import struct

@@ -79,7 +79,8 @@ class Event(models.Model):
         help_text="Of the request that made the change, for the log.",
     )
     created_at = models.DateTimeField(help_text="The time of the change.")
-    # That of its transaction, given by the database itself, also to what is written past `events.publish`.
+    # Given by the database itself (migrations `feed`, `feed_in_order`), also to what is written past `events.publish`;
+    # what it is, `webhooks.feed` says.
     position = models.BigIntegerField(
         null=True,
         db_default=Func(function="webhooks_feed_position"),

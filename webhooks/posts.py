@@ -23,7 +23,7 @@ class Post:
     url: str
     event: str
     body: bytes
-    # As shown to the merchant, the newest first. None when it cannot be read.
+    # As shown to the merchant, the newest first. Empty when that one cannot be read.
     secrets: Sequence[str] = field(repr=False)
     attempt: int
     event_id: UUID | None = None

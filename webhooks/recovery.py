@@ -25,9 +25,10 @@ BATCH = 1000  # events that a statement goes through
 SECONDS = 0.3  # of an answer, which holds a thread of the web; what is left then is a worker's
 WORKER_SECONDS = 20.0  # of a worker's turn
 
-# A day before and after, an event's place in the feed is surely before and after what is looked for: it is that of its
-# transaction's beginning. Nothing is missed of transactions that are still open: it is not over before they are. An
-# id, which has an index, is by the clock of a web host, which may be wrong: the event's time is looked at too.
+# A day before and after, an event's place in the feed is surely before and after what is looked for: it is a number
+# that was given out while its transaction was under way, and none takes longer than `feed.LONGEST_TRANSACTION`. Nothing
+# is missed of transactions that are still open: it is not over before they are. An id, which has an index, is by the
+# clock of a web host, which may be wrong: the event's time is looked at too.
 _BEGIN = """
 WITH webhook AS MATERIALIZED (
     SELECT id, account_id FROM webhooks_webhook
