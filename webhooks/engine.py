@@ -105,7 +105,8 @@ class _Drain:
         self._sender = sender
         self._database = database
         self._claiming: Future[list[Post]] | None = None
-        self._room_claimed = 0  # by the last claim, for webhooks that fail as for others
+        # How many the last claim could take for webhooks that fail; from as many posts on it may have left something.
+        self._room_for_failing = 0
         self._is_full = False  # whether it may have left something for want of room
         self._renewing: Future[dict[UUID, float]] | None = None
         self._unsure: list[UUID] = []  # of what is being renewed, what has not begun
@@ -141,9 +142,9 @@ class _Drain:
         room = self._sender.room
         if self._engine.woken.is_set() and room and may_claim:
             self._engine.woken.clear()
-            self._room_claimed = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
+            self._room_for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
             self._is_full = True  # as long as it is not known
-            self._claiming = self._ask(delivery.claim, self._engine.token, room, self._room_claimed)
+            self._claiming = self._ask(delivery.claim, self._engine.token, room, self._room_for_failing)
 
     def _start_claimed(self) -> None:
         if self._claiming is None or not self._claiming.done():
@@ -166,7 +167,7 @@ class _Drain:
         except DatabaseError as error:
             logger.warning("nothing could be claimed: %s", error)
             return []
-        self._is_full = len(posts) >= self._room_claimed
+        self._is_full = len(posts) >= self._room_for_failing
         if posts and self._engine.stopping.is_set():
             self._release([post.delivery_id for post in posts])
             return []
