@@ -6,17 +6,15 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from webhooks.names import KEPT, Names
+from webhooks.resolver import KEPT, MANY_NAMES, Resolver
 from webhooks.transfer import Transfer
-
-MANY_NAMES = 10_000
 
 
 class Lookups:
     """Holds attempts until their name is known or their time is over. `ring` is called when a name has become known."""
 
     def __init__(self, ring: Callable[[], None], *, local_names: bool) -> None:
-        self._names = Names(ring, local_names=local_names)
+        self._resolver = Resolver(ring, local_names=local_names)
         self._held: dict[int, Transfer] = {}  # in the order in which their time is over
         self._by_name: dict[str, list[Transfer]] = {}
         self._told: dict[tuple[str, int], float] = {}  # when libcurl was told a name's addresses
@@ -32,16 +30,16 @@ class Lookups:
         name, _ = _name_and_port(transfer.post.url)
         if not name:
             return []
-        if answer := self._names.known(name):
+        if answer := self._resolver.known(name):
             return answer[1]
         self._held[id(transfer)] = transfer
         self._by_name.setdefault(name, []).append(transfer)
-        self._names.ask(name)
+        self._resolver.ask(name)
         return None
 
     def answered(self) -> Iterator[tuple[Transfer, list[str]]]:
         """Attempts whose name has been looked up, with its addresses; they are no longer held."""
-        for name, addresses in self._names.answers():
+        for name, addresses in self._resolver.answers():
             for transfer in self._by_name.pop(name):
                 if self._held.pop(id(transfer), None) is not None:  # else its time was over
                     yield transfer, addresses
@@ -59,7 +57,7 @@ class Lookups:
     def addresses_to_tell(self, url: str) -> str:
         """A name's addresses as libcurl takes them; empty when it has them already or `url` holds no name."""
         name, port = _name_and_port(url)
-        if not name or not (answer := self._names.known(name)):
+        if not name or not (answer := self._resolver.known(name)):
             return ""
         looked_up, addresses = answer
         now, told = time.monotonic(), self._told.get((name, port), 0.0)

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from webhooks.addresses import is_public
-from webhooks.names import absolute
+from webhooks.resolver import absolute
 
 MAX_LENGTH = 2048  # characters, as sent and as stored
 LOOKUP_SECONDS = 1.0  # what a registration waits for a name's addresses

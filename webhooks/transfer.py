@@ -13,8 +13,8 @@ from typing import Any
 import pycurl
 
 from webhooks.addresses import is_public
-from webhooks.names import KEPT as NAMES_KEPT
 from webhooks.posts import BAD_ANSWER, BLOCKED, STATUS, TIMEOUT, TLS, UNREACHABLE, Outcome, Post, headers
+from webhooks.resolver import KEPT as NAMES_KEPT
 
 DEADLINE = 3000  # milliseconds for an attempt, all in all (contract, section 9)
 MAX_READ = 16 * 1024  # bytes of an answer, its head included

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.harness.background import Background, eventually
 from webhooks import receivers
-from webhooks.names import Names
+from webhooks.resolver import Resolver
 
 pytestmark = pytest.mark.usefixtures("names")
 
@@ -163,11 +163,11 @@ def test_names_are_not_looked_up_inside_our_own_domains(monkeypatch, host):
     """`grafana.monitoring` would lead to a service of our cluster where that is a domain to search."""
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_, **__: asked.append(name) or [])
-    known = Names(lambda: None, local_names=False)
+    resolver = Resolver(lambda: None, local_names=False)
 
     receivers.normalise(f"https://{host}/")
-    known.ask(host)
-    eventually(known.answers)
+    resolver.ask(host)
+    eventually(resolver.answers)
 
     assert asked == [f"{host}."] * 2
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 KEPT = 60.0  # seconds that an answer is believed
 AT_ONCE = 512  # threads, more than posts are under way; a name beyond waits for its turn
-_MANY = 10_000  # names after which those that are not believed any more are forgotten
+MANY_NAMES = 10_000  # names after which those that are not believed any more are forgotten
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)  # as the last part of an IPv4 address
 
 
@@ -25,7 +25,7 @@ def absolute(name: str) -> str:
     return name if _NUMBER.fullmatch(bare.rpartition(".")[2]) else f"{bare}."
 
 
-class Names:
+class Resolver:
     """Answers by name. `ask` and everything else is for one thread; `ring` is called in another when one has come.
 
     With `local_names` those of our own domains are known too.
@@ -60,7 +60,7 @@ class Names:
             self._threads -= 1
             self._under_way.discard(name)
             if addresses:
-                if len(self._known) >= _MANY:
+                if len(self._known) >= MANY_NAMES:
                     self._known = {name: answer for name, answer in self._known.items() if self.known(name)}
                 self._known[name] = (time.monotonic(), addresses)
             found.append((name, addresses))
