@@ -18,7 +18,7 @@ from codservice import values
 from codservice.errors import Invalid
 from codservice.files.headings import Column, key
 from codservice.files.intake import Entry, Errors, Intake, Taken
-from codservice.files.tables import Row
+from codservice.files.tables import Row, is_of_report
 from inventory.models import Product
 from inventory.product_files import sku_of
 from orders import importing, phones, serializers
@@ -153,10 +153,12 @@ _NO_NUMBER = (
 class OrderRows(Intake):
     """A row is one line of an order; rows that follow each other with the same order number are one order.
 
-    A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. What an
-    order's first row says of the customer holds for its other rows, and none may say otherwise. Orders whose number is
-    in the account already are left as they are. A total that is left out is the sum of the lines and the shipping fee.
-    A SKU of the catalog is its product; of any other product it is the name, where that is left out.
+    A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. It has
+    their number from then on, also where it is reported: in a report, rows that were between others are missing, and
+    none goes on by its place. What an order's first row says of the customer holds for its other rows, and none may say
+    otherwise. Orders whose number is in the account already are left as they are. A total that is left out is the sum
+    of the lines and the shipping fee. A SKU of the catalog is its product; of any other product it is the name, where
+    that is left out.
     """
 
     columns = COLUMNS
@@ -184,7 +186,9 @@ class OrderRows(Intake):
             nonlocal number
             if named := row.cells.get("external_id"):
                 number = named
-            elif isinstance(number, int) or not _goes_on(row.cells):
+            elif isinstance(number, str) and _goes_on(row.cells):
+                row.cells["external_id"] = number
+            else:
                 number = next(unnamed)
             return number
 
@@ -259,7 +263,8 @@ def _apart(first: int) -> str:
 
 def _goes_on(cells: Mapping[str, str]) -> bool:
     """Whether a row says a line of the order above."""
-    return not any(map(cells.get, _WHOSE)) and any(map(cells.get, (*SAID_OF_LINE, "sku")))
+    is_line = not any(map(cells.get, _WHOSE)) and any(map(cells.get, (*SAID_OF_LINE, "sku")))
+    return is_line and not is_of_report(cells)
 
 
 def _doubts(entry: Entry) -> Errors:

@@ -8,7 +8,7 @@ put it there themselves; `Table` takes it away again, so that a file of ours tha
 import csv
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import StringIO, TextIOWrapper
 from pathlib import Path
@@ -247,6 +247,11 @@ def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimite
 
 
 ADDED = ("line", "refused")  # what a report says of its rows
+
+
+def is_of_report(cells: Mapping[str, str]) -> bool:
+    """Whether a row comes from such a report, where rows that stood above it in the file may be missing."""
+    return all(name in cells for name in ADDED)
 
 
 @contextmanager

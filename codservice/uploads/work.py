@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -236,7 +236,8 @@ def rows_of(upload: Upload, *, after: int = 0) -> Iterator[tuple[int, list[str]]
 
 def _take_in(upload: Upload, claim: UUID) -> None:
     intake = KINDS[upload.kind].intake(upload.account_id, actor=Actor(Role.API, upload.actor, upload.user_id))
-    rows = (_row(upload, line, cells) for line, cells in rows_of(upload))
+    places, width = _places(upload), len(upload.titles)
+    rows = (Row(line, _named(cells, places), [*filter(None, cells[width:])]) for line, cells in rows_of(upload))
     entries = intake.entries(rows)
     until = time.monotonic() + SECONDS
     for batch in batches(_after(upload.position, entries, intake), intake.batch):
@@ -258,10 +259,14 @@ def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[
             intake.note(entry)
 
 
-def _row(upload: Upload, line: int, cells: list[str]) -> Row:
-    places, width = upload.mapping, len(upload.titles)
-    named = {name: cells[place] for name, place in places.items() if place < len(cells)}
-    return Row(line, named, [cell for cell in cells[width:] if cell])
+def _places(upload: Upload) -> dict[str, int]:
+    """Where the columns stand that an intake is told of: those that are matched, and those of a report."""
+    added = {title: place for place, title in enumerate(upload.titles) if is_added(title)}
+    return added | upload.mapping
+
+
+def _named(cells: list[str], places: dict[str, int]) -> dict[str, str]:
+    return {name: cells[place] for name, place in places.items() if place < len(cells)}
 
 
 def _take_batch(upload: Upload, claim: UUID, intake: Intake, batch: list[Entry]) -> None:
@@ -284,21 +289,35 @@ def _take_batch(upload: Upload, claim: UUID, intake: Intake, batch: list[Entry])
 
 
 def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, dict[str, list[str]]]]) -> None:
-    """The refused rows as they stand in the file: what is not matched is theirs too."""
+    """The refused rows as they stand in the file, what is not matched too; with the cells that the intake has filled.
+
+    For there may be less above and below them when they are sent again.
+    """
     if not refused:
         return
     reasons: dict[int, list[tuple[str, list[str]]]] = {}
+    known: dict[int, dict[str, str]] = {}
     for entry, errors in refused:
         wrong = blame(entry, errors, intake)
         reasons |= {row.line: wrong.get(row.line, [("", [see(wrong)])]) for row in entry}
+        known |= {row.line: row.cells for row in entry}
     first = min(reasons)
     cells_of: dict[int, list[str]] = {}
     for line, cells in rows_of(upload, after=first - 1):
         if line in reasons:
-            cells_of[line] = cells
+            cells_of[line] = _filled(cells, known[line], upload.mapping)
             if len(cells_of) == len(reasons):
                 break
     RefusedRow.objects.bulk_create(
         RefusedRow(account_id=upload.account_id, upload=upload, line=line, cells=cells_of[line], faults=reasons[line])
         for line in sorted(reasons)
     )
+
+
+def _filled(cells: list[str], known: Mapping[str, str], places: Mapping[str, int]) -> list[str]:
+    """The row's cells, and in those that are empty what is known to belong there."""
+    for name, place in places.items():
+        if said := known.get(name):
+            cells += [""] * (place + 1 - len(cells))
+            cells[place] = said
+    return cells

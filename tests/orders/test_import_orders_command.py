@@ -319,6 +319,29 @@ def test_refused_rows_are_mended_and_fed_back(alice: Account, write: Any, tmp_pa
     assert list(order.items.order_by("position").values_list("quantity", flat=True)) == [2, 3]
 
 
+def test_a_row_that_is_fed_back_is_a_line_of_its_own_order_and_of_no_other(
+    alice: Account, write: Any, tmp_path: Path
+) -> None:
+    """The good order between them is not in the report."""
+    merged = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    ours = row(customer_phone="1", total_amount="")
+    rows = [ours, merged | {"product_name": "Foulard"}, row(external_id="", customer_name="Nadia"), merged]
+    path, report = write(rows), tmp_path / "refused.csv"
+    result, _ = run(path, alice, "--report", str(report))
+    assert (result["imported"], result["refused"]) == (1, 2)
+
+    mended(report, lambda cells: cells.update(customer_phone="0550123456") if cells["customer_phone"] else None)
+    again = tmp_path / "again.csv"
+    result, _ = run(report, alice, "--report", str(again))
+
+    assert (result["imported"], [each["line"] for each in result["errors"]]) == (1, [4])
+    first = Order.objects.get(external_id="A1")
+    assert list(first.items.order_by("position").values_list("product_name", flat=True)) == ["Robe", "Foulard"]
+    assert first.total_amount == Decimal("4100.50")
+    mended(again, lambda cells: cells.update(row(external_id="A2")))
+    assert run(again, alice)[0]["imported"] == 1
+
+
 def test_the_report_may_not_be_the_file_itself(alice: Account, write: Any) -> None:
     path = write([row()])
 

@@ -308,6 +308,31 @@ def test_refused_rows_come_back_with_their_reasons_and_are_sent_again(browser: C
     assert Order.objects.get(external_id="A4").customer_address == "=HYPERLINK(1)"
 
 
+@pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
+@pytest.mark.parametrize("number", ["first", "last"])
+def test_a_row_that_is_sent_again_is_a_line_of_its_own_order_and_of_no_other(
+    browser: Client, kind: str, number: str
+) -> None:
+    """The good order between them is not among the refused rows."""
+    merged = row("", name="", phone="", wilaya="", address="", product="Sac")
+    rows = [row("A1", phone="1"), [*merged[:5], "Foulard", *merged[6:]], row("", name="Nadia"), merged]
+    header = list(HEADER)
+    if number == "last":  # where a row ends before it when its cell is empty
+        header, *rows = [[*cells[1:], *([cells[0]] if cells[0] else [])] for cells in (header, *rows)]
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+    assert upload.counts == {"imported": 1, "refused": 2}
+
+    header, *rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
+    phone = header.index("Téléphone")
+    mended = [[*cells[:phone], "0550 12 34 56" if cells[phone] else "", *cells[phone + 1 :]] for cells in rows]
+    again = send(browser, csv_of(mended, header) if kind == "csv" else xlsx_of(mended, header), f"again.{kind}")
+
+    assert take_in(browser, again).counts == {"imported": 1, "refused": 1}
+    first = Order.objects.get(external_id="A1")
+    assert list(first.items.order_by("position").values_list("product_name", flat=True)) == ["Robe", "Foulard"]
+    assert RefusedRow.objects.get(upload=again).line == 4
+
+
 def test_reasons_are_in_the_persons_language(browser: Client) -> None:
     upload = take_in(browser, send(browser, csv_of(BAD)))
     browser.cookies["django_language"] = "fr"
