@@ -28,9 +28,10 @@ from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
 from orders.models import CallState, Erasure, Order, OrderEdit, OrderQuerySet, Status
+from orders.order_files import WHOSE
 from webhooks import personal
 
-BATCH = 200  # orders that a transaction erases, or that are in memory at once
+BATCH = 200  # orders that a transaction erases, or that are in memory at once; refused rows too
 ENDED = (Status.CANCELED, Status.DELIVERED, Status.RETURNED)
 _PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
 _NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
@@ -208,22 +209,36 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
     """Rows of uploaded files that wait to be mended; while a file is under way nobody is erased.
 
     Their cells may be refused as a number for what stands beside it: another one, or words. The other rows of the same
-    order are theirs too.
+    order are theirs too: those with its number, and those behind them that do not say whose they are.
     """
     national = phone.removeprefix("+213")
+
+    def names(cells: list[str]) -> bool:
+        return any(national in _digits(cell) for cell in cells)
+
     for upload in Upload.objects.filter(account_id=account_id):
-        refused, place = RefusedRow.objects.filter(upload=upload), upload.mapping.get("external_id")
+        refused = RefusedRow.objects.filter(upload=upload).order_by("line").values_list("id", "cells")
+        found = [_whose(upload, cells) for _id, cells in refused.iterator(chunk_size=BATCH) if names(cells)]
+        if not found:
+            continue
+        numbers = {whose.get("external_id", "") for whose in found} - {""}
         theirs: list[int] = []
-        numbers: set[str] = set()
-        for id_, cells in refused.values_list("id", "cells").iterator(chunk_size=BATCH):
-            if any(national in _digits(cell) for cell in cells):
+        is_theirs = False
+        for id_, cells in refused.iterator(chunk_size=BATCH):
+            whose = _whose(upload, cells)
+            if any(whose.values()) or not whose:
+                is_theirs = whose.get("external_id") in numbers
+            if is_theirs := is_theirs or names(cells):
                 theirs.append(id_)
-                numbers.update(cells[place : place + 1] if place is not None else ())
-        if theirs:
-            of_orders = Q(**{f"cells__{place}__in": numbers - {""}}) if numbers else Q()
-            with transaction.atomic():
-                refused.filter(Q(id__in=theirs) | of_orders).delete()
-                note()
+        with transaction.atomic():
+            for start in range(0, len(theirs), BATCH):
+                RefusedRow.objects.filter(id__in=theirs[start : start + BATCH]).delete()
+            note()
+
+
+def _whose(upload: Upload, cells: list[str]) -> dict[str, str]:
+    """What a row says in the columns that tell orders apart; nothing of a file that has none of them."""
+    return {name: "".join(cells[place : place + 1]) for name, place in upload.mapping.items() if name in WHOSE}
 
 
 def _digits(text: str) -> str:

@@ -144,7 +144,7 @@ _DELIVERIES = {
     for word in words
 }  # fmt: skip
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
-_WHOSE = ("external_id", "customer_name", "customer_phone")
+WHOSE = ("external_id", "customer_name", "customer_phone")  # of these a row below the first of an order says none
 _NO_NUMBER = (
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
 )
@@ -263,7 +263,7 @@ def _apart(first: int) -> str:
 
 def _goes_on(cells: Mapping[str, str]) -> bool:
     """Whether a row says a line of the order above."""
-    is_line = not any(map(cells.get, _WHOSE)) and any(map(cells.get, (*SAID_OF_LINE, "sku")))
+    is_line = not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SAID_OF_LINE, "sku")))
     return is_line and not is_of_report(cells)
 
 

@@ -337,6 +337,40 @@ def test_a_number_is_found_in_the_cell_for_which_its_row_was_refused(alice: Acco
         assert list(RefusedRow.objects.order_by("line").values_list("line", flat=True)) == [4, 5]
 
 
+def test_refused_rows_that_do_not_say_whose_they_are_go_with_the_row_above(
+    alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of merged cells; they may have the address, or notes."""
+    monkeypatch.setattr(customer_data, "BATCH", 2)
+    places = {"customer_name": 0, "notes": 1, "customer_phone": 2, "external_id": 3}
+    made = {"account": alice, "kind": "orders", "name": "x.csv", "size": 1, "actor": "x", "user_id": uuid4()}
+    upload = Upload.objects.create(**made, status="done", mapping=places)
+    rows = [
+        ["", "of nobody", "", ""],
+        [NAME, "", PHONE, ""],
+        ["", "sonnette", "", ""],
+        ["", "7 rue Larbi"],  # where the rest of the row is empty
+        ["Amine", "", "0550123456", ""],
+        ["", "of Amine", "", ""],
+        [NAME, "", PHONE, "A1"],
+        ["", "", "", "A1"],
+        ["", "sonnette", "", ""],
+        ["Amine", "", "", ""],
+        ["", PHONE, "", ""],
+        ["", "sonnette", "", ""],
+        ["", "", "", "A2"],
+    ]
+    RefusedRow.objects.bulk_create(
+        RefusedRow(account=alice, upload=upload, line=line, cells=cells, faults=[])
+        for line, cells in reversed([*enumerate(rows, start=2)])
+    )
+
+    customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer"))
+
+    assert list(RefusedRow.objects.order_by("line").values_list("line", flat=True)) == [2, 6, 7, 11, 14]
+    assert knowing(*SIGNS) == set()
+
+
 def test_in_batches_with_one_record(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(customer_data, "BATCH", 2)
     for _ in range(5):
