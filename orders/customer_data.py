@@ -4,7 +4,6 @@ A customer is a number, as the first phone of an order or the second. What is as
 twin too: somebody may have tried the API with a true customer's order.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -211,10 +210,10 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
     Their cells may be refused as a number for what stands beside it: another one, or words. The other rows of the same
     order are theirs too: those with its number, and those behind them that do not say whose they are.
     """
-    national = phone.removeprefix("+213")
+    is_named = phones.finder(phone)
 
     def names(cells: list[str]) -> bool:
-        return any(national in _digits(cell) for cell in cells)
+        return any(map(is_named, cells))
 
     for upload in Upload.objects.filter(account_id=account_id):
         refused = RefusedRow.objects.filter(upload=upload).order_by("line").values_list("id", "cells")
@@ -239,12 +238,6 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
 def _whose(upload: Upload, cells: list[str]) -> dict[str, str]:
     """What a row says in the columns that tell orders apart; nothing of a file that has none of them."""
     return {name: "".join(cells[place : place + 1]) for name, place in upload.mapping.items() if name in WHOSE}
-
-
-def _digits(text: str) -> str:
-    if not text.isascii():
-        text = "".join(str(int(sign)) for sign in text if sign.isdecimal())
-    return re.sub("[^0-9]+", "", text)
 
 
 def _e164(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 
 import phonenumbers
 
@@ -18,6 +19,7 @@ _POSSIBLE = re.compile(_plan.general_desc.national_number_pattern)  # type: igno
 # Digits of any script with what people write between them. libphonenumber alone would read letters as keys
 # (`0550 DOG 456`), drop `x12` and look for a number inside a sentence: each a guess.
 _USUAL = re.compile(r"[+＋\d ()（）.．\-‐-―−－/／]+")
+_BETWEEN = r"[\W_]*+"  # what stands between the digits of a number, in a text that may be anything
 _SPACES = re.compile(r"[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")  # marks of direction among them
 
 
@@ -47,6 +49,24 @@ def to_e164(text: str) -> str:
     if number.country_code != 213 or number.italian_leading_zero or not _POSSIBLE.fullmatch(national):
         raise NotAPhone
     return f"+213{national}"
+
+
+def finder(phone: str) -> Callable[[str], bool]:
+    """Whether a text names this number (E.164), in any usual form and with other numbers or words beside it.
+
+    `0521556677` does not name `021556677`: its digits begin and end where those of a number do. Where they begin
+    without `0` or `213`, as a spreadsheet leaves them, no part of a number may stand before them.
+    """
+    prefix = rf"(?<!\d)(?:(?:0{{1,2}}{_BETWEEN})?213{_BETWEEN}(?:0{_BETWEEN})?|0{_BETWEEN})"
+    none = rf"(?:\A|[^\W\d_]|\d{{8}}[\W_]){_BETWEEN}"
+    search = re.compile(rf"(?:{prefix}|{none}){_BETWEEN.join(phone.removeprefix('+213'))}(?!\d)").search
+
+    def is_in(text: str) -> bool:
+        if not text.isascii():
+            text = "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
+        return search(text) is not None
+
+    return is_in
 
 
 def argument(text: str) -> str:

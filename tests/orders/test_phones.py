@@ -36,6 +36,43 @@ def test_the_forms_that_are_promised_are_taken(text):
     assert phones.to_e164(text).endswith(text[-9:])
 
 
+@given(national, prefix | st.just(""), separator, st.sampled_from(SCRIPTS), mark, st.integers(1, 9), st.sampled_from([
+    "{}", "tel {}", "Tel:{} (Nadia)", "{} / 0550 98 76 54", "0550987654/{}", "{}\n{}", "{}x2", "{};", "هاتف {} نادية",
+]))  # fmt: skip
+def test_a_number_is_found_however_it_is_written_and_whatever_stands_beside_it(
+    number, prefix, separator, digits, mark, group, text
+):
+    groups = [number[start : start + group] for start in range(0, len(number), group)]
+    written = mark + (prefix + separator.join(groups)).translate(str.maketrans("0123456789", digits)) + mark
+    assert phones.finder(f"+213{number}")(text.format(written, written))
+
+
+@given(landline, st.sampled_from("567"), prefix, separator, st.integers(1, 9))
+def test_a_landline_is_not_found_in_a_mobile_number_that_ends_like_it(number, first, prefix, separator, group):
+    digits = first + number
+    written = prefix + separator.join(digits[start : start + group] for start in range(0, len(digits), group))
+    assert phones.finder(f"+213{digits}")(written)
+    assert not phones.finder(f"+213{number}")(written)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0215566770",
+        "215566778",
+        "+33 2 15 56 67 7",
+        "12155667",
+        "0 2155667",
+        "05 21 55 66 77",
+        "0550123456",
+        "",
+        "x" * 99,
+    ],
+)
+def test_a_number_is_not_found_in_another(text):
+    assert not phones.finder("+21321556677")(text)
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_a_number_or_refused_and_never_a_crash(text):
     try:
