@@ -75,12 +75,11 @@ def _count(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
         yield {"customers": count}
 
 
-# Along the index `order_of_twin`, by account.
+# Along the index `order_of_twin`, behind the last one that was chosen: what is locked stays, and is not chosen again.
 _OLD_TESTS = """
-SELECT account_id, array_agg(id) FROM (
-    SELECT account_id, id FROM orders_order WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval
-    ORDER BY created_at LIMIT %(batch)s
-) AS old GROUP BY account_id
+SELECT account_id, created_at, id FROM orders_order
+WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval AND (created_at, id) > (%(at)s, %(id)s)
+ORDER BY created_at, id LIMIT %(batch)s
 """
 # What belongs to an order goes with it, by the same statement.
 _DELETE_TESTS = """
@@ -108,16 +107,23 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
     A sweep of `codservice.retention`, whose `before` is not asked.
     """
     parameters = {"kept": TEST_ORDERS_KEPT, "batch": BATCH}
-    with connection.cursor() as cursor:
-        if dry_run:
+    if dry_run:
+        with connection.cursor() as cursor:
             cursor.execute(_COUNT_TESTS, parameters)
             yield {"test_orders": cursor.fetchone()[0]}
-            return
-        deleted = BATCH
-        while deleted == BATCH:
-            cursor.execute(_OLD_TESTS, parameters)
-            deleted = sum(_delete_tests(account_id, ids) for account_id, ids in cursor.fetchall())
-            yield {"test_orders": deleted}
+        return
+    at, id_, size = datetime.min.replace(tzinfo=UTC), UUID(int=0), BATCH
+    while size == BATCH:
+        with connection.cursor() as cursor:
+            cursor.execute(_OLD_TESTS, {**parameters, "at": at, "id": id_})
+            old = cursor.fetchall()
+        of_twins: dict[UUID, list[UUID]] = {}
+        for account_id, _created_at, order_id in old:
+            of_twins.setdefault(account_id, []).append(order_id)
+        if old:
+            at, id_ = old[-1][1:]
+        size = len(old)
+        yield {"test_orders": sum(_delete_tests(account_id, ids) for account_id, ids in of_twins.items())}
 
 
 def _delete_tests(account_id: UUID, ids: list[UUID]) -> int:

@@ -1,13 +1,16 @@
 """Test orders are deleted after thirty days, with all that belongs to them; live ones never."""
 
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connections, transaction
 from django.db.models import F
 
 from codservice.accounts.actor import Actor, Role
@@ -15,6 +18,7 @@ from codservice.accounts.models import Account
 from orders import counts, editing, lifecycle, retention
 from orders.models import CallNote, Order, OrderCount, OrderEdit, OrderItem, StatusChange
 from tests.factories import AgentFactory, make_order
+from tests.harness.background import PATIENCE
 from webhooks.models import Event
 
 BELONGING = {OrderItem, StatusChange, OrderEdit, CallNote}
@@ -69,6 +73,38 @@ def test_what_was_told_of_them_forgets_the_customer(
     assert {data["id"] for data in told} == {*gone, young}
     for data in told:
         assert ((data["customer_name"], data["customer_phone"]) == ("—", "")) == (data["id"] != young)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("held", [[0], [0, 1], [2, 3], [5]])
+def test_those_that_somebody_changes_just_now_hold_up_no_others(
+    twin: Account, order_in: Callable[..., Order], monkeypatch: pytest.MonkeyPatch, held: list[int]
+) -> None:
+    monkeypatch.setattr(retention, "BATCH", 2)
+    ids = [order_in(twin, 36 - number).id for number in range(6)]
+    locked, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                list(Order.objects.select_for_update().filter(id__in=[ids[number] for number in held]))
+                locked.set()
+                done.wait(PATIENCE)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(hold)
+        try:
+            assert locked.wait(PATIENCE)
+            deleted = prune()
+        finally:
+            done.set()
+        holding.result()
+
+    assert deleted == 6 - len(held)
+    assert set(Order.objects.values_list("id", flat=True)) == {ids[number] for number in held}
+    assert prune() == len(held)
 
 
 def test_all_that_belongs_to_an_order_is_known_to_the_sweep() -> None:
