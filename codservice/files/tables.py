@@ -41,14 +41,16 @@ _begins_plainly = re.compile(r"[^\W_][^,;\t\r\n]*+\Z").match
 
 
 class Row(NamedTuple):
-    """A row: its line number (the header is line 1) and its cells by column name, trimmed.
+    """A row: the line in which it begins (the file's first is 1) and its cells by column name, trimmed.
 
     `surplus` are the cells that stand right of the last column: a row that has any is not what its writer meant.
+    `end` is the line in which it ends, 0 where that was not kept: a cell may hold several.
     """
 
     line: int
     cells: dict[str, str]
     surplus: list[str]
+    end: int = 0
 
 
 class UnreadableTable(ValueError):
@@ -84,7 +86,7 @@ class Table:
                 self._row_count, self._rows = sheets.read(file or path)
             except sheets.UnreadableSheet as error:
                 raise UnreadableTable(f"{self} {error}") from None
-        header = next(self._records(), (1, []))[1]
+        header = next(self._records(), (1, 1, []))[2]
         if not any(header):
             raise UnreadableTable(f"{self} is empty; its first line must name the columns.")
         self.header = header
@@ -112,16 +114,16 @@ class Table:
     def __iter__(self) -> Iterator[Row]:
         records, names, width = self._records(), self.names, len(self.names)
         next(records, None)
-        for line, cells in records:
+        for line, end, cells in records:
             if any(cells):
                 surplus = [cell for cell in cells[width:] if cell] if len(cells) > width else []
-                yield Row(line, dict(zip(names, cells, strict=False)), surplus)
+                yield Row(line, dict(zip(names, cells, strict=False)), surplus, end)
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """The line and the cells of each row, as many as there are."""
         records = self._records()
         next(records, None)
-        return ((line, cells) for line, cells in records if any(cells))
+        return ((line, cells) for line, _end, cells in records if any(cells))
 
     def _open(self) -> AbstractContextManager[TextIO]:
         if self._file is None:
@@ -129,11 +131,12 @@ class Table:
         self._file.seek(0)
         return _detached(TextIOWrapper(self._file, encoding="utf-8-sig", newline=""))
 
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
+    def _records(self) -> Iterator[tuple[int, int, list[str]]]:
+        """The lines in which each row begins and ends, and its cells."""
         if self._rows is not None:
             self._rows.seek(0)
             for line, row in enumerate(self._rows, start=1):
-                yield line, [_original(cell) for cell in _row_of(row)]
+                yield line, line, [_original(cell) for cell in _row_of(row)]
             return
         line = 1
         try:
@@ -146,8 +149,9 @@ class Table:
                 line += before
                 reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
                 for cells in reader:
-                    yield line, [_original(cell.strip()) for cell in cells]
-                    line, lines.taken = before + reader.line_num + 1, 0
+                    end = before + reader.line_num
+                    yield line, end, [_original(cell.strip()) for cell in cells]
+                    line, lines.taken = end + 1, 0
         except _TooLong:
             raise UnreadableTable(
                 f"{self} has a row at line {line} that does not end: is a quotation mark left open?"

@@ -478,6 +478,29 @@ def test_interrupted_it_says_which_orders_without_a_number_are_in(
         assert Order.objects.count() == 4
 
 
+def test_what_is_to_be_cut_off_are_whole_rows_and_no_heading(
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Command, "batch", 2)
+    path, whole = write([row(external_id="", customer_address="rue 1\nAlger\n")] * 5), Command.take
+    path.write_text(f"sep=,\n{path.read_text()}")
+
+    def stopped(self: Command, entries: Any) -> Any:
+        if Order.objects.count() == 4:
+            raise KeyboardInterrupt
+        return whole(self, entries)
+
+    monkeypatch.setattr(Command, "take", stopped)
+    _, problem = interrupted(path, alice)
+    assert "All up to line 14 is done, and 4 orders there have no external_id: cut lines 3 to 14" in problem
+
+    monkeypatch.setattr(Command, "take", whole)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2] + lines[14:]))
+    assert run(path, alice)[0]["imported"] == 1
+    assert Order.objects.count() == 5
+
+
 def test_a_disk_that_is_full_hides_nothing_that_is_in(
     alice: Account, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

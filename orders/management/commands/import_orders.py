@@ -39,7 +39,7 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
 
     def begin(self, options: dict[str, Any]) -> None:
         self.orders = OrderRows(find_account(options["account"]).id, actor=Actor.of_command("import_orders"))
-        self.unnamed = self.done = 0
+        self.unnamed = self.first = self.done = 0
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         return self.orders.entries(rows)
@@ -49,18 +49,20 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
 
     def note(self, batch: Sequence[Entry]) -> None:
         self.unnamed += sum(not entry[0].cells.get("external_id") for entry in batch)
-        self.done = batch[-1][-1].line
+        self.first = self.first or batch[0][0].line
+        self.done = batch[-1][-1].end
 
     def forget_counts(self) -> None:
         super().forget_counts()
-        self.unnamed = self.done = 0
+        self.unnamed = self.first = self.done = 0
 
     def again(self) -> str:
         if not self.unnamed:
             return ""
         return (
-            f"All up to line {self.done} is done, and {self.unnamed} orders there have no external_id: cut lines 2 to "
-            f"{self.done} off the file, but for those that were refused, before you run this again, or they come twice."
+            f"All up to line {self.done} is done, and {self.unnamed} orders there have no external_id: cut lines "
+            f"{self.first} to {self.done} off the file, but for those that were refused, before you run this again, or "
+            f"they come twice."
         )
 
     def row_of(self, path: str) -> tuple[int, str]:
