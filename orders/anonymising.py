@@ -15,8 +15,9 @@ NOBODY = "—"  # in place of the name, so that a list still shows something
 # In place of what events tell of a customer.
 TOLD: Mapping[str, Any] = {"customer_name": NOBODY, "customer_phone": "", "external_id": None}
 
-# What else knows customers by their numbers: name → forget this one, when its orders are erased. Rooms that orders do
-# not know add theirs when they are ready.
+# What else knows customers by their numbers: name → forget this one, when they are erased. `orders.customer_data` asks
+# it behind the orders, also where there were none, outside of any transaction, and again for the account's twin. Rooms
+# that orders do not know add theirs when they are ready.
 COPIES: dict[str, Callable[[str], None]] = {}
 
 # `updated_at` stays: clients that ask what has changed need not read all old orders again.
