@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Sequence
-from io import BytesIO, StringIO
+from io import StringIO
 from typing import Any
 
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -83,9 +83,3 @@ def downloaded(browser: Client, path: str) -> bytes:
 
 def read_csv(data: bytes, delimiter: str = ",") -> list[list[str]]:
     return list(csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
-
-
-def as_file(data: bytes, name: str = "orders.csv") -> SimpleUploadedFile:
-    file = SimpleUploadedFile(name, data)
-    file.file = BytesIO(data)
-    return file
