@@ -161,8 +161,8 @@ FROM called GROUP BY 1, 3
 """  # noqa: S608  (our own text)
 
 
-def _live(spans: str, dimensions: set[Dimension]) -> str:
-    """Steps of a statement, the last of which, `live`, has day, dimension, key and COLUMNS within `spans`."""
+def _from_rows(spans: str, dimensions: set[Dimension]) -> str:
+    """Steps of a statement, the last of which, `from_rows`, has day, dimension, key and COLUMNS within `spans`."""
     order = "from_status, to_status, total_amount, 0"
     facts = " UNION ALL ".join(text.format(order=order) for name, text in _FACTS.items() if name in dimensions)
     steps = [
@@ -173,7 +173,7 @@ def _live(spans: str, dimensions: set[Dimension]) -> str:
     return f"""
 spans(starts, ends) AS MATERIALIZED ({spans}), {", ".join(steps)},
 facts(day, dimension, key, from_status, to_status, amount, units) AS ({facts}),
-live AS (
+from_rows AS (
     SELECT day, dimension, key, {_COUNTED}, 0 AS first_call_count FROM facts GROUP BY day, dimension, key
     {"UNION ALL" + _WAITED if Dimension.WAIT in dimensions else ""}
 )"""  # noqa: S608  (our own text)
@@ -194,8 +194,8 @@ WITH summed AS MATERIALIZED (
 ), changed AS MATERIALIZED (
     SELECT DISTINCT day FROM orders_changedday
     WHERE account_id = %(account)s AND day <= ((SELECT until FROM summed) AT TIME ZONE 'Africa/Algiers')::date
-), {live}, found AS (
-    SELECT * FROM live WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
+), {from_rows}, found AS (
+    SELECT * FROM from_rows WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
     SELECT day, dimension, key, {columns} FROM orders_dayfigure
     WHERE account_id = %(account)s AND dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s
@@ -261,7 +261,7 @@ def most_first(row: Figures) -> tuple[int, int, int, str]:
 
 def _reading(dimensions: set[Dimension], spans: str = _OTHER_SPANS) -> str:
     return _READ.format(
-        live=_live(spans, dimensions),
+        from_rows=_from_rows(spans, dimensions),
         columns=", ".join(COLUMNS),
         sums=", ".join(f"sum({name})" for name in COLUMNS),
     )
@@ -366,9 +366,9 @@ def _kept(name: str, value: str) -> str:
 
 
 _SUM_UP = f"""
-WITH {_live(_SPANS_OF_SUMS, set(Dimension))}
+WITH {_from_rows(_SPANS_OF_SUMS, set(Dimension))}
 INSERT INTO orders_dayfigure AS figure (account_id, day, dimension, key, {", ".join(COLUMNS)})
-SELECT %(account)s, day, dimension, key, {", ".join(_kept(name, name) for name in COLUMNS)} FROM live
+SELECT %(account)s, day, dimension, key, {", ".join(_kept(name, name) for name in COLUMNS)} FROM from_rows
 ON CONFLICT (account_id, dimension, day, key) DO UPDATE
 SET {", ".join(f"{name} = {_kept(name, f'figure.{name} + EXCLUDED.{name}')}" for name in COLUMNS)}
 """  # noqa: S608  (our own text)

@@ -114,8 +114,8 @@ summed AS MATERIALIZED (
     SELECT greatest(day AT TIME ZONE 'Africa/Algiers', until), (day + interval '1 day') AT TIME ZONE 'Africa/Algiers'
     FROM generate_series(%(before)s::timestamp, least(%(last)s, %(today)s), interval '1 day') AS day
     LEFT JOIN summed USING (day) WHERE until IS DISTINCT FROM 'infinity'
-), {live}
-SELECT dimension, CASE WHEN dimension = 'all' THEN day END AS own, key, {sums} FROM live
+), {from_rows}
+SELECT dimension, CASE WHEN dimension = 'all' THEN day END AS own, key, {sums} FROM from_rows
 WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s GROUP BY 1, 2, 3
 UNION ALL
 SELECT dimension, day, key, {columns} FROM agents_callfigure
@@ -152,7 +152,7 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
         "divided": [name.value for name in names], "ages": list(ages.BOUNDS), **summing.VALUES,
     }  # fmt: skip
     statement = _READ.format(
-        live=summing.live({Dimension.ALL, *divided}),
+        from_rows=summing.from_rows({Dimension.ALL, *divided}),
         columns=", ".join(COLUMNS),
         sums=", ".join(f"string_agg({n}, ''::bytea)" if n in WAITS else f"sum({n})" for n in COLUMNS),
         nothing=", ".join("0" for _ in _COUNTS[2:]),

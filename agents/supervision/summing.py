@@ -127,7 +127,7 @@ _FACTS = {
 }
 
 
-# What a statement is executed with that has `live` in it.
+# What a statement is executed with that has `from_rows` in it.
 VALUES = {
     "calls": [outcome.value for outcome in CALLS],
     "reached": [outcome.value for outcome in REACHED],
@@ -135,15 +135,15 @@ VALUES = {
 }
 
 
-def live(dimensions: Set[str]) -> str:
-    """Steps of a statement: the last, `live`, has day, dimension, key and COLUMNS within its step `spans`."""
+def from_rows(dimensions: Set[str]) -> str:
+    """Steps of a statement: the last, `from_rows`, has day, dimension, key and COLUMNS within its step `spans`."""
     rest, line = _REST.format(amount="total_amount"), _REST.format(amount="amount")
     facts = " UNION ALL ".join(text.format(rest=rest, line=line) for name, text in _FACTS.items() if name in dimensions)
     counted = ", ".join(f"{expression} AS {name}" for name, expression in _COUNTED.items())
     return f"""
 {_HAPPENED},
 facts(day, dimension, key, kind, amount, first_wait, decision_wait) AS ({facts}),
-live AS (SELECT day, dimension, key, {counted} FROM facts GROUP BY day, dimension, key)
+from_rows AS (SELECT day, dimension, key, {counted} FROM facts GROUP BY day, dimension, key)
 """  # noqa: S608  (our own text)
 
 
@@ -162,8 +162,8 @@ _BEGIN_PART = "INSERT INTO agents_callpart (day, until) VALUES (%s, %s) ON CONFL
 _SUM_UP = f"""
 WITH spans(starts, ends) AS MATERIALIZED (
     SELECT * FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[])
-), {live(set(Dimension))}
-INSERT INTO agents_callfigure (day, dimension, key, {", ".join(COLUMNS)}) SELECT * FROM live
+), {from_rows(set(Dimension))}
+INSERT INTO agents_callfigure (day, dimension, key, {", ".join(COLUMNS)}) SELECT * FROM from_rows
 """  # noqa: S608  (our own text)
 
 
