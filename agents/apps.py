@@ -22,12 +22,12 @@ class AgentsConfig(AppConfig):
         from agents.supervision import summing
         from codservice.accounts.models import LEFT_BEHIND
         from codservice.files.account_export import TABLES, Table
-        from orders import anonymising, daily
+        from orders import anonymising, day_sums
 
         post_migrate.connect(public_holidays.write, sender=self)
         LEFT_BEHIND["claims"] = claims.release_all
         SWEEPS["claims"] = retention.forget_claims
         anonymising.COPIES["claims"] = retention.forget_customer
-        daily.OVER_ALL["calls"] = summing.sum_up
+        day_sums.OVER_ALL["calls"] = summing.sum_up
         TABLES["calling_rules"] = Table(CallingRules, ("account_id",))
         TABLES["calling_periods"] = Table(CallingPeriod, ("id",))

@@ -99,7 +99,7 @@ def measure(orders: int, length: int, database: str) -> dict[str, float]:
     from agents.supervision import performance, summing
     from codservice.accounts.models import Account, User
     from inventory.models import Product
-    from orders import daily, home_page
+    from orders import day_sums, home_page
 
     holder = User.objects.create(username="home@example.dz", email="home@example.dz")
     agents = User.objects.bulk_create(User(username=f"agent{number}", is_staff=True) for number in range(AGENTS))
@@ -116,7 +116,7 @@ def measure(orders: int, length: int, database: str) -> dict[str, float]:
         psql(database, FILL.format(first=first, last=last, **values))
         print(f"  {last:>9} of {orders} orders", flush=True)
     psql(database, "VACUUM ANALYZE")
-    summed = [timed(lambda: daily.sum_up(account.id)), timed(summing.sum_up)]
+    summed = [timed(lambda: day_sums.sum_up(account.id)), timed(summing.sum_up)]
     psql(database, "VACUUM ANALYZE")
     home = ask("/account/", holder, home_page.DIVISIONS)
     figures = ask("/console/figures/", agents[0], performance.DIMENSIONS)

@@ -60,8 +60,8 @@ AND indexname NOT IN (SELECT conname FROM pg_constraint)
 """
 # Beat does so too, in its time; where it is at it, there is nothing to do for us.
 SUM_UP = """
-from orders import daily, tasks
-while daily.due():
+from orders import day_sums, tasks
+while day_sums.due():
     tasks.sum_up_days()
 """
 INDEX = """

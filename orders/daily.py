@@ -4,26 +4,20 @@ A day's figures count what happened on it: orders that arrived, were confirmed, 
 whenever each of them came. An order counts with what it holds now; after its confirmation nothing in it changes.
 Divided by product it counts once for each product in it, with the sum of these lines, and otherwise with its total.
 
-What happened before the account's `SummedUp.until` stands in `DayFigure`, made by `sum_up`, which beat calls for every
-minute. What it says is never wrong: the account is summed up until a moment before which no transaction began that is
-still under way, and whatever changes earlier rows afterwards notes their day in `ChangedDay` in the same transaction
-(triggers, migration `days`). `read` takes noted days, and what happened later, from the rows themselves, by the
-statement that also sums up. So it shows the same whatever was killed when, and nothing is written by a look; only its
-speed depends on beat.
-
-What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `settled`, and by `take_changed` without an
-account.
+What happened before the account's `SummedUp.until` stands in `DayFigure`, made by `day_sums`. `read` takes noted days
+(`ChangedDay`), and what happened later, from the rows themselves, by the statement that also sums up. So it shows the
+same whatever was killed when, and nothing is written by a look; only its speed depends on beat.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import connection
 
 from codservice import days
 from orders.lifecycle import CALLS
@@ -34,9 +28,7 @@ Dimension = DayFigure.Dimension
 # the last or longer its number.
 WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
 STEP = 7  # days that one transaction sums up: seconds at millions of orders a year
-LATE = timedelta(minutes=5)  # what is older is summed up
 MOST_KEYS = 5000  # of a dimension; shops may write another name or reason into each order
-MOST_KEPT = Decimal("9999999999999999.99")  # DZD: as much as a column holds; lines may say any quantity and price
 
 _MOVES = {
     "new": "to_status = 'pending_confirmation'",
@@ -161,7 +153,7 @@ FROM called GROUP BY 1, 3
 """  # noqa: S608  (our own text)
 
 
-def _from_rows(spans: str, dimensions: set[Dimension]) -> str:
+def from_rows(spans: str, dimensions: set[Dimension]) -> str:
     """Steps of a statement, the last of which, `from_rows`, has day, dimension, key and COLUMNS within `spans`."""
     order = "from_status, to_status, total_amount, 0"
     facts = " UNION ALL ".join(text.format(order=order) for name, text in _FACTS.items() if name in dimensions)
@@ -179,15 +171,16 @@ from_rows AS (
 )"""  # noqa: S608  (our own text)
 
 
-_OTHER_SPANS = """
+_UNSUMMED_SPANS = """
     SELECT coalesce((SELECT until FROM summed), '-infinity'), timestamptz 'infinity'
     UNION ALL
     SELECT day::timestamp AT TIME ZONE 'Africa/Algiers',
         least((day + 1)::timestamp AT TIME ZONE 'Africa/Algiers', (SELECT until FROM summed))
     FROM changed
 """
-# Of all orders each day of the period and today by itself, and everything else in one row without a day; what is
-# divided otherwise by key, and all behind the first ones, as `most_first` has them, in one row without a key.
+# Rows of four kinds, by (dimension, day, key): ('all', day, '') each day of the period, and today; ('all', NULL, '')
+# all other days together; (another, NULL, key) a part of the period, one of the first MOST_KEYS as `most_first` has
+# them; (another, NULL, NULL) all parts behind these.
 _READ = """
 WITH summed AS MATERIALIZED (
     SELECT until FROM orders_summedup WHERE account_id = %(account)s
@@ -226,9 +219,9 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     dimensions = {Dimension.ALL, *by}
     divided = {*by, *({Dimension.NAME} if Dimension.PRODUCT in by else ())} - {Dimension.ALL}
     values = {"first": first, "last": last, "today": today, "divided": [dimension.value for dimension in divided]}
-    summary, decided = Summary(Figures(today.isoformat()), Figures(), (0, Decimal(0)), []), Figures()
+    summary, ever = Summary(Figures(today.isoformat()), Figures(), (0, Decimal(0)), []), Figures()
     with connection.cursor() as cursor:
-        cursor.execute(_reading(dimensions), _values(account_id, values, dimensions))
+        cursor.execute(_reading(dimensions), parameters(account_id, values, dimensions))
         for dimension, day, key, *counts in cursor.fetchall():
             row = Figures(key or "", *_numbers(counts))
             if key is None:
@@ -237,7 +230,7 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
             if dimension != Dimension.ALL:
                 summary.parts[Dimension(dimension)].append(row)
                 continue
-            _add(decided, row)
+            _add(ever, row)
             row.key = day.isoformat() if day else ""
             if day == today:
                 summary.today = row
@@ -245,8 +238,8 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
                 summary.days.append(row)
                 _add(summary.total, row)
     summary.waiting = (
-        decided.new_count - decided.decided_count,
-        decided.new_amount - decided.confirmed_amount - decided.refused_amount,
+        ever.new_count - ever.decided_count,
+        ever.new_amount - ever.confirmed_amount - ever.refused_amount,
     )
     summary.days.sort(key=lambda row: row.key)
     for rows in summary.parts.values():
@@ -259,9 +252,9 @@ def most_first(row: Figures) -> tuple[int, int, int, str]:
     return -row.new_count, -row.confirmed_count - row.canceled_count, -row.ended_count, row.key
 
 
-def _reading(dimensions: set[Dimension], spans: str = _OTHER_SPANS) -> str:
+def _reading(dimensions: set[Dimension], spans: str = _UNSUMMED_SPANS) -> str:
     return _READ.format(
-        from_rows=_from_rows(spans, dimensions),
+        from_rows=from_rows(spans, dimensions),
         columns=", ".join(COLUMNS),
         sums=", ".join(f"sum({name})" for name in COLUMNS),
     )
@@ -269,7 +262,7 @@ def _reading(dimensions: set[Dimension], spans: str = _OTHER_SPANS) -> str:
 
 # What has not been summed up by and large is left out, and then does not add up.
 _FEW_SPANS = f"""
-    SELECT * FROM ({_OTHER_SPANS}) AS other
+    SELECT * FROM ({_UNSUMMED_SPANS}) AS other
     WHERE (SELECT until FROM summed) IS NOT NULL AND (SELECT count(*) FROM changed) <= %(step)s
 """  # noqa: S608  (our own text)
 _ARRIVALS = f"""
@@ -287,7 +280,7 @@ def arrivals(account_id: UUID) -> list[tuple[date, int]]:
     """
     values = {"first": date.min, "last": date.max, "today": days.today(), "divided": [], "step": STEP}
     with connection.cursor() as cursor:
-        cursor.execute(_ARRIVALS, _values(account_id, values, {Dimension.ALL}))
+        cursor.execute(_ARRIVALS, parameters(account_id, values, {Dimension.ALL}))
         return [(day, int(count)) for day, count in cursor.fetchall()]
 
 
@@ -310,159 +303,8 @@ def _add(row: Figures, other: Figures) -> None:
         setattr(row, name, getattr(row, name) + getattr(other, name))
 
 
-def _values(account_id: UUID, values: dict[str, Any], dimensions: set[Dimension]) -> dict[str, Any]:
+def parameters(account_id: UUID, values: dict[str, Any], dimensions: set[Dimension]) -> dict[str, Any]:
+    """What a statement is executed with that has `from_rows` in it, besides its own `values`."""
     if Dimension.WAIT in dimensions:
         values |= {"waits": list(WAITS), "calls": CALLS}
     return values | {"account": account_id, "most_keys": MOST_KEYS}
-
-
-# --- Summing up ------------------------------------------------------------------------------------------------------
-
-_DUE = """
-SELECT account.id FROM accounts_account account LEFT JOIN orders_summedup summed ON summed.account_id = account.id
-WHERE summed.until IS NULL OR summed.until > clock_timestamp()
-    OR EXISTS (SELECT FROM orders_changedday changed WHERE changed.account_id = account.id)
-    OR EXISTS (
-        SELECT FROM orders_statuschange s
-        WHERE s.account_id = account.id AND s.at >= summed.until AND s.at < now() - %(late)s
-    ) OR EXISTS (
-        SELECT FROM orders_callnote n
-        WHERE n.account_id = account.id AND n.created_at >= summed.until AND n.created_at < now() - %(late)s
-    )
-ORDER BY summed.until NULLS FIRST, account.id
-"""
-# Whoever writes orders does so as we do, so that we see their transactions; a row is dated no earlier than the start of
-# its transaction, or else a trigger notes its day.
-_BEGAN = """
-SELECT least(now(), min(xact_start)) AS at FROM pg_stat_activity
-WHERE datname = current_database() AND backend_type = 'client backend'
-"""
-_FIRST = """
-SELECT (least(
-    (SELECT min(at) FROM orders_statuschange WHERE account_id = %(account)s),
-    (SELECT min(created_at) FROM orders_callnote WHERE account_id = %(account)s)
-) AT TIME ZONE 'Africa/Algiers')::date
-"""
-# Those of them that are gone now are either summed up in this transaction or will be for the first time.
-_TAKE_CHANGED = """
-WITH taken AS (
-    DELETE FROM orders_changedday WHERE account_id {whose} AND day IN (
-        SELECT DISTINCT day FROM orders_changedday WHERE account_id {whose} ORDER BY day LIMIT %(step)s
-    ) RETURNING day
-) SELECT DISTINCT day FROM taken
-"""
-# The days that are summed up anew, and what came since.
-_SPANS_OF_SUMS = """
-    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers',
-        least((day + 1)::timestamp AT TIME ZONE 'Africa/Algiers', %(until)s)
-    FROM unnest(%(days)s::date[]) AS day
-    UNION ALL
-    SELECT %(until)s, %(end)s
-"""
-
-
-def _kept(name: str, value: str) -> str:
-    return f"least({value}, {MOST_KEPT})" if name.endswith("_amount") else value
-
-
-_SUM_UP = f"""
-WITH {_from_rows(_SPANS_OF_SUMS, set(Dimension))}
-INSERT INTO orders_dayfigure AS figure (account_id, day, dimension, key, {", ".join(COLUMNS)})
-SELECT %(account)s, day, dimension, key, {", ".join(_kept(name, name) for name in COLUMNS)} FROM from_rows
-ON CONFLICT (account_id, dimension, day, key) DO UPDATE
-SET {", ".join(f"{name} = {_kept(name, f'figure.{name} + EXCLUDED.{name}')}" for name in COLUMNS)}
-"""  # noqa: S608  (our own text)
-
-
-# By name: a step of what other rooms sum up over all accounts; whether more is left.
-OVER_ALL: dict[str, Callable[[], bool]] = {}
-
-
-def take_time(cursor: Any) -> None:
-    """For the rest of the transaction a statement takes as long as it takes: days that are given up would be begun
-    again every minute, in vain and before all others.
-    """
-    cursor.execute("SET LOCAL statement_timeout = 0")
-
-
-def settled(cursor: Any) -> datetime:
-    """The moment before which nothing can be written any more without its day being noted."""
-    cursor.execute(_BEGAN)
-    return cursor.fetchone()[0]
-
-
-def take_changed(cursor: Any, account_id: UUID | None) -> set[date]:
-    """Some noted days, STEP at most, whose notes are gone with this transaction."""
-    whose = "IS NULL" if account_id is None else "= %(account)s"
-    cursor.execute(_TAKE_CHANGED.format(whose=whose), {"account": account_id, "step": STEP})
-    return {day for (day,) in cursor.fetchall()}
-
-
-def due() -> list[UUID]:
-    """The accounts for which `sum_up` has something to do; who has waited longest comes first."""
-    with connection.cursor() as cursor:
-        cursor.execute(_DUE, {"late": LATE})
-        return [account_id for (account_id,) in cursor.fetchall()]
-
-
-def sum_up(account_id: UUID) -> bool:
-    """Sum up what happened to the account's orders since, a week of it at most, and some days that have changed;
-    whether more is left.
-
-    One transaction. One at a time: nothing is done, and nothing left, while another is at it.
-    """
-    parameters: dict[str, Any] = {"account": account_id}
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
-        )
-        cursor.execute(
-            "SELECT until, until > clock_timestamp() FROM orders_summedup"
-            " WHERE account_id = %(account)s FOR UPDATE SKIP LOCKED",
-            parameters,
-        )
-        if not (found := cursor.fetchone()):
-            return False
-        until, is_ahead = found
-        take_time(cursor)
-        # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        began = settled(cursor)
-        again = take_changed(cursor, account_id)
-        more = len(again) == STEP
-        if is_first := until is None:
-            cursor.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
-            cursor.execute(_FIRST, parameters)
-            (first,) = cursor.fetchone()
-            until = began if first is None else min(began, days.start_of(first))
-        if is_ahead:  # the clock was put back: what happens now is dated before it
-            ahead = range(*(at.astimezone(days.ALGIERS).toordinal() for at in (began, until + timedelta(days=1))))
-            again |= {date.fromordinal(number) for number in ahead}
-            until = began
-        end = max(until, min(began, until + timedelta(days=STEP)))
-        if is_first or again or until < end:
-            cursor.execute(
-                "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
-                {"account": account_id, "days": list(again)},
-            )
-            cursor.execute(
-                _SUM_UP, _values(account_id, {"days": list(again), "until": until, "end": end}, set(Dimension))
-            )
-            cursor.execute(
-                "UPDATE orders_summedup SET until = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
-            )
-    return more or end < began
-
-
-# Every day there is; those that are not summed up over all accounts are noted for nothing.
-_NOTE_ALL = """
-INSERT INTO orders_changedday (day) SELECT day FROM generate_series(
-    (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
-) AS day
-"""
-
-
-def begin_anew() -> None:
-    """Forget what was summed up, of all accounts: it is read from the rows until `sum_up` has been through them."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_NOTE_ALL)
-        cursor.execute("UPDATE orders_summedup SET until = NULL")

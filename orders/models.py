@@ -309,7 +309,7 @@ class StatusChange(models.Model):
         indexes = [
             # An order's history.
             models.Index(fields=["order", "at"], name="status_change_of_order"),
-            # What happened to an account's orders on some days (`orders.daily`).
+            # What happened to an account's orders on some days (`orders.daily`, `orders.day_sums`).
             models.Index(fields=["account", "at"], name="status_change_of_account"),
             # The call center's figures of some days. Changes are written in the order of their times.
             BrinIndex(fields=["at"], autosummarize=True, name="status_change_by_time"),
@@ -470,7 +470,7 @@ class OrderCount(models.Model):
 class DayFigure(models.Model):
     """What happened to an account's orders on one day of Algeria's: all, or those of one wilaya, product and so on.
 
-    Written by `orders.daily` alone, which says what each figure counts.
+    Written by `orders.day_sums` alone; `orders.daily` says what each figure counts.
     """
 
     class Dimension(models.TextChoices):

@@ -5,7 +5,7 @@ from functools import partial
 from celery import shared_task
 from django.db import DatabaseError, connection
 
-from orders import daily, metrics, trigrams
+from orders import day_sums, metrics, trigrams
 
 SUM_UP_FOR = 20  # seconds; then other tasks have their turn
 INDEX_FOR = 20
@@ -36,8 +36,8 @@ def fold_order_counts(at_least: int = 100) -> int:
 @shared_task
 def sum_up_days() -> int:
     """Sum up the days that are over or have changed, over all accounts and of each; how many steps it were."""
-    by_account = {f"account {account_id}": partial(daily.sum_up, account_id) for account_id in daily.due()}
-    return _go_round(daily.OVER_ALL | by_account, SUM_UP_FOR)
+    by_account = {f"account {account_id}": partial(day_sums.sum_up, account_id) for account_id in day_sums.due()}
+    return _go_round(day_sums.OVER_ALL | by_account, SUM_UP_FOR)
 
 
 @shared_task

@@ -3,8 +3,8 @@
 Each event of an order counts on its day in Algeria: a call, a decision of the call center's people, a parcel's end, the
 time of a promised call. `CallFigure` has the days that are over, which are in `CallDay`, and of the day under way what
 happened until some minutes ago (`CallPart`). Which of them no longer fit, and since when nothing can be written any
-more, are `orders.daily`'s rules, and its round sums up these too. Whether a promise was kept is known some time after
-it: so long all of it is left to the rows.
+more, are the rules of `orders.day_sums`, and its round sums up these too. Whether a promise was kept is known some time
+after it: so long all of it is left to the rows.
 
 The part of a day is never added to: it is summed up anew, every few minutes and when something of its day has changed.
 
@@ -19,7 +19,7 @@ from django.db import connection, transaction
 
 from agents.models import CallFigure
 from codservice import days
-from orders import daily
+from orders import daily, day_sums
 from orders.models import CallNote
 
 Dimension = CallFigure.Dimension
@@ -177,11 +177,11 @@ def sum_up() -> bool:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_SUMMING])
         if not cursor.fetchone()[0]:
             return False
-        daily.take_time(cursor)
+        day_sums.take_time(cursor)
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        until = daily.settled(cursor) - PUNCTUAL
+        until = day_sums.settled(cursor) - PUNCTUAL
         today = until.astimezone(days.ALGIERS).date()
-        changed = list(daily.take_changed(cursor, None))
+        changed = list(day_sums.take_changed(cursor, None))
         # A day that is not over is one of a clock that was ahead.
         cursor.execute("SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s", [changed, today])
         again = [day for (day,) in cursor.fetchall()]
@@ -191,7 +191,7 @@ def sum_up() -> bool:
         ends = {day: days.end_of(day) for (day,) in cursor.fetchall()}
         more = len(changed) == daily.STEP or len(ends) == STEP + len(again)
         cursor.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [list(ends)])
-        cursor.execute(_END_PART, [today, until - daily.LATE, until])
+        cursor.execute(_END_PART, [today, until - day_sums.LATE, until])
         cursor.execute(_BEGIN_PART, [today, until])
         if cursor.rowcount:
             ends[today] = until

@@ -17,7 +17,7 @@ from agents.supervision import performance, summing
 from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
-from orders import daily, editing, lifecycle
+from orders import day_sums, editing, lifecycle
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, ChangedDay, Order, StatusChange
 from orders.tasks import sum_up_days
@@ -211,7 +211,7 @@ def test_figures_are_what_the_rows_say_whatever_happened(
     assert CallFigure.objects.exists()
     assert_equal()
     assert_equal(yesterday, 3)
-    daily.begin_anew()
+    day_sums.begin_anew()
     assert ChangedDay.objects.filter(account=None, day=yesterday).exists()
     assert ChangedDay.objects.filter(account=None, day=days.today()).exists()
     assert_equal()
@@ -226,7 +226,7 @@ def test_figures_are_what_the_rows_say_whatever_happened(
 def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
     past: timedelta, alice: Account, charlie: Account, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(daily, "LATE", timedelta(0))
+    monkeypatch.setattr(day_sums, "LATE", timedelta(0))
     agent = factories.AgentFactory()
     for account in (alice, charlie):
         for _ in range(6):
@@ -299,7 +299,7 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
     assert_equal()
     summing.sum_up()
     assert CallPart.objects.get().until == part.until  # what came in the last minutes can wait
-    monkeypatch.setattr(daily, "LATE", timedelta(0))
+    monkeypatch.setattr(day_sums, "LATE", timedelta(0))
     summing.sum_up()
     assert CallPart.objects.get().until > part.until
     assert_equal()

@@ -18,7 +18,7 @@ from django.utils import timezone
 from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
-from orders import daily, editing, lifecycle, retention
+from orders import daily, day_sums, editing, lifecycle, retention
 from orders.daily import Dimension, Figures
 from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, SummedUp
 from orders.tasks import sum_up_days
@@ -213,7 +213,7 @@ class Life:
         CallNote.objects.filter(order__in=ids).update(created_at=F("created_at") - by)
 
     def sum_up(self, order: Order) -> None:
-        self.chance.choice([lambda: daily.sum_up(order.account_id), sum_up_days])()
+        self.chance.choice([lambda: day_sums.sum_up(order.account_id), sum_up_days])()
 
     def erase(self, order: Order) -> None:
         Order.objects.filter(id=order.id).update(updated_at=F("updated_at") - timedelta(days=1000))
@@ -246,7 +246,7 @@ def test_figures_are_what_the_rows_say_whatever_happened(
             for account in life.accounts:
                 assert_equal(account)
     sum_up_days()
-    assert not daily.due()
+    assert not day_sums.due()
     assert not ChangedDay.objects.exists()
     assert not SummedUp.objects.filter(until=None).exists()
     for account in life.accounts:
@@ -254,7 +254,7 @@ def test_figures_are_what_the_rows_say_whatever_happened(
         assert_equal(account, days.today() - timedelta(days=6))
         assert daily.arrivals(account.id) == made(account)
     assert DayFigure.objects.filter(account=charlie).exists()
-    daily.begin_anew()
+    day_sums.begin_anew()
     for account in life.accounts:
         assert_equal(account)
         assert daily.arrivals(account.id) == []
@@ -272,39 +272,39 @@ def test_what_came_since_is_added_to_the_sums(alice: Account, monkeypatch: Any) 
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
         lifecycle.confirm(order.id, actor=SUPERVISOR)
         assert_equal(alice)
-        assert daily.due() == ([alice.id] if number == 1 else [])  # what came in the last minutes can wait
-        assert daily.sum_up(alice.id) is False
+        assert day_sums.due() == ([alice.id] if number == 1 else [])  # what came in the last minutes can wait
+        assert day_sums.sum_up(alice.id) is False
         of_facebook = DayFigure.objects.filter(dimension=Dimension.SOURCE, key="facebook")
         assert sum(of_facebook.values_list("confirmed_count", flat=True)) == number
         assert not StatusChange.objects.filter(at__gt=SummedUp.objects.get().until).exists()
         assert_equal(alice)
-    assert daily.due() == []
+    assert day_sums.due() == []
     editing.edit(waiting.id, editing.Edit(total_amount=Decimal(7)), actor=SUPERVISOR)
     assert ChangedDay.objects.filter(account=alice).exists()
     assert_equal(alice)
-    assert daily.due() == [alice.id]
-    daily.sum_up(alice.id)
+    assert day_sums.due() == [alice.id]
+    day_sums.sum_up(alice.id)
     assert not ChangedDay.objects.filter(account=alice).exists()
     assert_equal(alice)
     factories.make_order(alice)
-    monkeypatch.setattr(daily, "LATE", timedelta(0))
-    assert daily.due() == [alice.id]
+    monkeypatch.setattr(day_sums, "LATE", timedelta(0))
+    assert day_sums.due() == [alice.id]
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("ahead", [timedelta(minutes=5), timedelta(days=3)], ids=str)
 def test_sums_of_a_clock_that_was_ahead_are_made_anew(ahead: timedelta, alice: Account) -> None:
     factories.make_order(alice)
-    daily.sum_up(alice.id)
+    day_sums.sum_up(alice.id)
     Order.objects.update(created_at=F("created_at") + ahead)
     StatusChange.objects.update(at=F("at") + ahead)
     DayFigure.objects.update(day=F("day") + ahead)
     ChangedDay.objects.all().delete()
     SummedUp.objects.update(until=F("until") + ahead)
     factories.make_order(alice)
-    assert daily.due() == [alice.id]
-    daily.sum_up(alice.id)
-    assert daily.due() == []
+    assert day_sums.due() == [alice.id]
+    day_sums.sum_up(alice.id)
+    assert day_sums.due() == []
     summary = daily.read(alice.id, LONG, days.today() + timedelta(days=9), today=days.today())
     assert (summary.total.new_count, summary.waiting[0]) == (2, 2)
 
@@ -313,22 +313,22 @@ def test_a_day_takes_longer_than_a_statement_may_elsewhere(alice: Account) -> No
     factories.make_order(alice)
     StatusChange.objects.update(at=F("at") - timedelta(days=1))
     outlast_timeouts("orders_dayfigure")
-    assert daily.sum_up(alice.id) is False
+    assert day_sums.sum_up(alice.id) is False
     assert DayFigure.objects.exists()
 
 
 def test_what_the_version_before_sums_up_is_made_anew(alice: Account) -> None:
     """It sums up whole days, writes the last of them, and takes notes of today as if they were for nothing."""
     factories.make_order(alice)
-    daily.sum_up(alice.id)
+    day_sums.sum_up(alice.id)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE orders_summedup SET through = through")
         cursor.execute("SELECT through FROM orders_summedup")
         assert cursor.fetchone() == (days.today() - timedelta(days=1),)
     assert SummedUp.objects.get().until is None
     assert_equal(alice)
-    assert daily.due() == [alice.id]
-    daily.sum_up(alice.id)
+    assert day_sums.due() == [alice.id]
+    day_sums.sum_up(alice.id)
     assert_equal(alice)
 
 
@@ -348,7 +348,7 @@ def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None
 
     def over() -> date:
         with connection.cursor() as cursor:
-            return (daily.settled(cursor) + timedelta(seconds=ahead)).date() - timedelta(days=1)
+            return (day_sums.settled(cursor) + timedelta(seconds=ahead)).date() - timedelta(days=1)
 
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(hold)
@@ -401,7 +401,7 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
             other.result()
     for account in (alice, charlie):
         assert_equal(account)
-    while daily.due():
+    while day_sums.due():
         sum_up_days()
     for account in (alice, charlie):
         assert_equal(account)
@@ -419,14 +419,14 @@ def test_what_fails_for_one_account_keeps_nobody_from_theirs(alice: Account, cha
     for account in (alice, charlie):
         factories.make_order(account)
     StatusChange.objects.update(at=F("at") - timedelta(days=2))
-    first, second = daily.due()
+    first, second = day_sums.due()
     with connection.cursor() as cursor:
         cursor.execute(FAILS.format(first))
     with pytest.raises(DatabaseError, match="this disk is full") as failed:
         sum_up_days()
     assert f"account {first}" in str(failed.value.__notes__)
     assert list(DayFigure.objects.values_list("account", flat=True).distinct()) == [second]
-    assert daily.due() == [first]
+    assert day_sums.due() == [first]
 
 
 def test_to_look_costs_one_statement_and_writes_nothing(alice: Account, django_assert_num_queries: Any) -> None:
@@ -457,7 +457,7 @@ def test_days_are_told_of_all_orders_or_of_none(alice: Account) -> None:
 def test_an_account_without_orders_is_done_with_at_once(alice: Account, charlie: Account) -> None:
     factories.make_order(alice)
     sum_up_days()
-    assert daily.due() == []
+    assert day_sums.due() == []
 
 
 def test_an_import_notes_no_day(alice: Account) -> None:
@@ -480,7 +480,7 @@ def test_a_sum_that_is_too_large_to_be_kept_stops_nobodys_others(alice: Account,
     for model, name in ((Order, "created_at"), (StatusChange, "at")):
         model.objects.update(**{name: F(name) - timedelta(days=2)})
     sum_up_days()
-    assert daily.due() == []
+    assert day_sums.due() == []
     assert_equal(alice)
     (robe,) = read(charlie).parts[Dimension.NAME]
-    assert (robe.new_count, robe.new_amount) == (101, daily.MOST_KEPT)
+    assert (robe.new_count, robe.new_amount) == (101, day_sums.MOST_KEPT)

@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from codservice import commands
-from orders import counts, daily
+from orders import counts, day_sums
 
 
 class Command(commands.Command):
@@ -18,7 +18,7 @@ Safe to run again."""
 
     def handle(self, **options: Any) -> None:
         corrected = counts.recount()
-        daily.begin_anew()
+        day_sums.begin_anew()
         if options["json"]:
             self.print_json({"corrected": corrected})
         else:

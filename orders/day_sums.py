@@ -1,0 +1,173 @@
+"""The sums of an account's days (`DayFigure`), from which `daily` reads: how they are made, and made anew.
+
+`sum_up`, which beat calls for every minute, writes them by `daily`'s own statement. What they say is never wrong: the
+account is summed up until a moment before which no transaction began that is still under way (`settled`), and whatever
+changes earlier rows afterwards notes their day in `ChangedDay` in the same transaction (triggers, migration `days`).
+
+What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `settled`, and by `take_changed` without an
+account.
+"""
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from codservice import days
+from orders import daily
+from orders.daily import COLUMNS, STEP, Dimension
+
+LATE = timedelta(minutes=5)  # what is older is summed up
+MOST_KEPT = Decimal("9999999999999999.99")  # DZD: as much as a column holds; lines may say any quantity and price
+
+_DUE = """
+SELECT account.id FROM accounts_account account LEFT JOIN orders_summedup summed ON summed.account_id = account.id
+WHERE summed.until IS NULL OR summed.until > clock_timestamp()
+    OR EXISTS (SELECT FROM orders_changedday changed WHERE changed.account_id = account.id)
+    OR EXISTS (
+        SELECT FROM orders_statuschange s
+        WHERE s.account_id = account.id AND s.at >= summed.until AND s.at < now() - %(late)s
+    ) OR EXISTS (
+        SELECT FROM orders_callnote n
+        WHERE n.account_id = account.id AND n.created_at >= summed.until AND n.created_at < now() - %(late)s
+    )
+ORDER BY summed.until NULLS FIRST, account.id
+"""
+# Whoever writes orders does so as we do, so that we see their transactions; a row is dated no earlier than the start of
+# its transaction, or else a trigger notes its day.
+_BEGAN = """
+SELECT least(now(), min(xact_start)) AS at FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend'
+"""
+_FIRST = """
+SELECT (least(
+    (SELECT min(at) FROM orders_statuschange WHERE account_id = %(account)s),
+    (SELECT min(created_at) FROM orders_callnote WHERE account_id = %(account)s)
+) AT TIME ZONE 'Africa/Algiers')::date
+"""
+# Those of them that are gone now are either summed up in this transaction or will be for the first time.
+_TAKE_CHANGED = """
+WITH taken AS (
+    DELETE FROM orders_changedday WHERE account_id {whose} AND day IN (
+        SELECT DISTINCT day FROM orders_changedday WHERE account_id {whose} ORDER BY day LIMIT %(step)s
+    ) RETURNING day
+) SELECT DISTINCT day FROM taken
+"""
+# The days that are summed up anew, and what came since.
+_SPANS_OF_SUMS = """
+    SELECT day::timestamp AT TIME ZONE 'Africa/Algiers',
+        least((day + 1)::timestamp AT TIME ZONE 'Africa/Algiers', %(until)s)
+    FROM unnest(%(days)s::date[]) AS day
+    UNION ALL
+    SELECT %(until)s, %(end)s
+"""
+
+
+def _kept(name: str, value: str) -> str:
+    return f"least({value}, {MOST_KEPT})" if name.endswith("_amount") else value
+
+
+_SUM_UP = f"""
+WITH {daily.from_rows(_SPANS_OF_SUMS, set(Dimension))}
+INSERT INTO orders_dayfigure AS figure (account_id, day, dimension, key, {", ".join(COLUMNS)})
+SELECT %(account)s, day, dimension, key, {", ".join(_kept(name, name) for name in COLUMNS)} FROM from_rows
+ON CONFLICT (account_id, dimension, day, key) DO UPDATE
+SET {", ".join(f"{name} = {_kept(name, f'figure.{name} + EXCLUDED.{name}')}" for name in COLUMNS)}
+"""  # noqa: S608  (our own text)
+
+
+# By name: a step of what other rooms sum up over all accounts; whether more is left.
+OVER_ALL: dict[str, Callable[[], bool]] = {}
+
+
+def take_time(cursor: Any) -> None:
+    """For the rest of the transaction a statement takes as long as it takes: days that are given up would be begun
+    again every minute, in vain and before all others.
+    """
+    cursor.execute("SET LOCAL statement_timeout = 0")
+
+
+def settled(cursor: Any) -> datetime:
+    """The moment before which nothing can be written any more without its day being noted."""
+    cursor.execute(_BEGAN)
+    return cursor.fetchone()[0]
+
+
+def take_changed(cursor: Any, account_id: UUID | None) -> set[date]:
+    """Some noted days, STEP at most, whose notes are gone with this transaction."""
+    whose = "IS NULL" if account_id is None else "= %(account)s"
+    cursor.execute(_TAKE_CHANGED.format(whose=whose), {"account": account_id, "step": STEP})
+    return {day for (day,) in cursor.fetchall()}
+
+
+def due() -> list[UUID]:
+    """The accounts for which `sum_up` has something to do; who has waited longest comes first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE, {"late": LATE})
+        return [account_id for (account_id,) in cursor.fetchall()]
+
+
+def sum_up(account_id: UUID) -> bool:
+    """Sum up what happened to the account's orders since, a week of it at most, and some days that have changed;
+    whether more is left.
+
+    One transaction. One at a time: nothing is done, and nothing left, while another is at it.
+    """
+    parameters: dict[str, Any] = {"account": account_id}
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO orders_summedup (account_id) VALUES (%(account)s) ON CONFLICT DO NOTHING", parameters
+        )
+        cursor.execute(
+            "SELECT until, until > clock_timestamp() FROM orders_summedup"
+            " WHERE account_id = %(account)s FOR UPDATE SKIP LOCKED",
+            parameters,
+        )
+        if not (found := cursor.fetchone()):
+            return False
+        until, is_ahead = found
+        take_time(cursor)
+        # Each by a statement of its own: what it sees is no older than what the one before has found out.
+        began = settled(cursor)
+        again = take_changed(cursor, account_id)
+        more = len(again) == STEP
+        if is_first := until is None:
+            cursor.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
+            cursor.execute(_FIRST, parameters)
+            (first,) = cursor.fetchone()
+            until = began if first is None else min(began, days.start_of(first))
+        if is_ahead:  # the clock was put back: what happens now is dated before it
+            ahead = range(*(at.astimezone(days.ALGIERS).toordinal() for at in (began, until + timedelta(days=1))))
+            again |= {date.fromordinal(number) for number in ahead}
+            until = began
+        end = max(until, min(began, until + timedelta(days=STEP)))
+        if is_first or again or until < end:
+            cursor.execute(
+                "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
+                {"account": account_id, "days": list(again)},
+            )
+            cursor.execute(
+                _SUM_UP, daily.parameters(account_id, {"days": list(again), "until": until, "end": end}, set(Dimension))
+            )
+            cursor.execute(
+                "UPDATE orders_summedup SET until = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
+            )
+    return more or end < began
+
+
+# Every day there is; those that are not summed up over all accounts are noted for nothing.
+_NOTE_ALL = """
+INSERT INTO orders_changedday (day) SELECT day FROM generate_series(
+    (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
+) AS day
+"""
+
+
+def begin_anew() -> None:
+    """Forget what was summed up, of all accounts: it is read from the rows until `sum_up` has been through them."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_NOTE_ALL)
+        cursor.execute("UPDATE orders_summedup SET until = NULL")
