@@ -30,7 +30,8 @@ from webhooks import events
 from webhooks.events import Told
 from webhooks.models import Event
 
-# Outcomes of calls that reached for the customer; the others are remarks, or hand the order to a colleague.
+# Outcomes of calls that reached for the customer: what is counted as a call everywhere. The others are remarks, or hand
+# the order to a colleague.
 CALLS = [
     CallNote.Outcome.ANSWERED.value,
     CallNote.Outcome.NO_ANSWER.value,

@@ -17,11 +17,11 @@ from django.utils.translation import gettext as _
 from agents.console import show
 from agents.desk.planning import SILENT
 from agents.supervision import for_supervisors, needs
-from agents.supervision.summing import CALLS
 from codservice import days
 from codservice.accounts.models import User
 from codservice.form_fields import DayField
 from codservice.long_lists import BoundedPaginator
+from orders.lifecycle import CALLS
 from orders.models import CallNote, CallState, Status, StatusChange
 
 PER_PAGE = 100
@@ -74,7 +74,7 @@ def summary(agent: User, day: date) -> Day:
     """By one statement."""
     values = {
         "agent": agent.pk, "start": days.start_of(day), "end": days.end_of(day),
-        "calls": [outcome.value for outcome in CALLS], "silent": [outcome.value for outcome in SILENT],
+        "calls": CALLS, "silent": [outcome.value for outcome in SILENT],
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(_DAY, values)

@@ -17,11 +17,11 @@ from agents.console import show
 from agents.desk import assignment
 from agents.models import Claim
 from agents.supervision import for_supervisors, minding
-from agents.supervision.summing import CALLS
 from codservice import days
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, SUPERVISORS, make
+from orders.lifecycle import CALLS
 from orders.models import CallNote
 
 MOST = 500  # people on the page

@@ -20,12 +20,12 @@ from django.db import connection, transaction
 from agents.models import CallFigure
 from codservice import days
 from orders import daily, day_sums
+from orders.lifecycle import CALLS
 from orders.models import CallNote
 
 Dimension = CallFigure.Dimension
 Outcome = CallNote.Outcome
 REACHED = (Outcome.ANSWERED, Outcome.CALLBACK)  # the customer spoke
-CALLS = (*REACHED, Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF, Outcome.WRONG_NUMBER)
 PUNCTUAL = timedelta(minutes=15)  # before and after the promised time
 STEP = 7  # days that one transaction sums up
 
@@ -129,7 +129,7 @@ _FACTS = {
 
 # What a statement is executed with that has `from_rows` in it.
 VALUES = {
-    "calls": [outcome.value for outcome in CALLS],
+    "calls": CALLS,
     "reached": [outcome.value for outcome in REACHED],
     "punctual": PUNCTUAL,
 }
