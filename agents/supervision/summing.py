@@ -53,6 +53,7 @@ WAITS = ("first_waits", "decision_waits")
 # Within `spans`, each row one event of one order. `person` is who called, decided or promised; of a parcel's end, who
 # had confirmed the order. How many there are cannot be foreseen: see `orders.daily` of LIMIT and OFFSET 0.
 _EVENTS = """
+-- Calls; whether it is the first about its order.
 SELECT n.created_at AS at, CASE WHEN n.outcome = ANY(%(reached)s) THEN 'reached' ELSE 'called' END AS kind, n.order_id,
     n.agent_id AS person, '' AS reason, NOT EXISTS (
         SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.outcome = ANY(%(calls)s)
@@ -63,6 +64,7 @@ FROM spans CROSS JOIN LATERAL (
     WHERE created_at >= spans.starts AND created_at < spans.ends AND outcome = ANY(%(calls)s) OFFSET 0
 ) n
 UNION ALL
+-- Decisions of pending orders, by people who work here.
 SELECT s.at, s.to_status, s.order_id, s.user_id, s.reason, false
 FROM spans CROSS JOIN LATERAL (
     SELECT at, to_status, order_id, user_id, reason FROM orders_statuschange
@@ -70,6 +72,7 @@ FROM spans CROSS JOIN LATERAL (
         AND from_status = 'pending_confirmation' AND to_status IN ('confirmed', 'canceled') OFFSET 0
 ) s JOIN accounts_user u ON u.id = s.user_id AND u.is_staff
 UNION ALL
+-- Ends of parcels; theirs who confirmed the order last.
 SELECT s.at, s.to_status, s.order_id, (
         SELECT c.user_id FROM orders_statuschange c WHERE c.order_id = s.order_id AND c.to_status = 'confirmed'
         ORDER BY c.at DESC LIMIT 1
@@ -79,6 +82,7 @@ FROM spans CROSS JOIN LATERAL (
     WHERE at >= spans.starts AND at < spans.ends AND to_status IN ('delivered', 'returned') OFFSET 0
 ) s
 UNION ALL
+-- Promises whose time is over, unless the customer was called before it or the order was decided by then.
 SELECT n.callback_at, CASE WHEN EXISTS (
         SELECT FROM orders_callnote e WHERE e.order_id = n.order_id AND e.created_at > n.created_at
             AND e.created_at BETWEEN n.callback_at - %(punctual)s AND n.callback_at + %(punctual)s
