@@ -260,6 +260,7 @@ class Order(models.Model):
 
 
 MAX_LINES, MAX_QUANTITY = 100, 10_000  # of an order, and of a line (contract, section 5)
+MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE = 20, 64, 255  # of a line's details (contract, section 5)
 
 
 class OrderItem(models.Model):

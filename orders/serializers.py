@@ -12,7 +12,14 @@ from codservice.api.error_answers import flatten
 from codservice.api.fields import Amount, CanonicalUUID, Integer, Strict, StringMap, Text, read_body
 from codservice.errors import Invalid
 from orders import phones, regions
-from orders.models import MAX_LINES, MAX_QUANTITY, DeliveryType
+from orders.models import (
+    MAX_ATTRIBUTE_NAME,
+    MAX_ATTRIBUTE_VALUE,
+    MAX_ATTRIBUTES,
+    MAX_LINES,
+    MAX_QUANTITY,
+    DeliveryType,
+)
 
 MAX_ORDERS = 100  # of a batch (contract, section 5)
 
@@ -127,7 +134,13 @@ class OrderItemImport(Body):
     product_name = Text(max_length=255, allow_null=True, default=None)
     quantity = Integer(min_value=1, max_value=MAX_QUANTITY)
     unit_price = Amount(allow_null=True, default=None)
-    attributes = StringMap(max_entries=20, max_key=64, max_value=255, allow_null=True, default=dict)
+    attributes = StringMap(
+        max_entries=MAX_ATTRIBUTES,
+        max_key=MAX_ATTRIBUTE_NAME,
+        max_value=MAX_ATTRIBUTE_VALUE,
+        allow_null=True,
+        default=dict,
+    )
 
     # By what may not be: of the parts of an `anyOf` generators of clients make classes, none of which is a whole line.
     openapi_extra = {

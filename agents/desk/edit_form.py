@@ -15,11 +15,18 @@ from codservice.form_fields import AmountField, FreeText, QuantityField, Words, 
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.forms import PhoneField
-from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
+from orders.models import (
+    MAX_ATTRIBUTE_NAME,
+    MAX_ATTRIBUTE_VALUE,
+    MAX_ATTRIBUTES,
+    MAX_QUANTITY,
+    DeliveryType,
+    Order,
+    OrderItem,
+)
 
 MOST_FOUND = 8  # products that a search offers
 MOST_ADDED = 10  # lines that one edit adds
-MOST_DETAILS = 20  # of a line (contract, section 5)
 MORE_DETAILS = 2  # that a line may get at once
 MOST_DETAILED = 20  # lines whose details can be changed, so that the page stays small
 
@@ -179,10 +186,12 @@ class EditForm(forms.Form):
         }
         for number, name in enumerate(line.attributes):
             value = line.item.attributes[name] if line.item else ""
-            fields[f"detail{number}"] = Words(label=name, max_length=255, required=False, initial=value)
+            fields[f"detail{number}"] = Words(label=name, max_length=MAX_ATTRIBUTE_VALUE, required=False, initial=value)
         for number in range(line.most_more):
-            fields[f"name{number}"] = Words(label=_("Detail, such as the size"), max_length=64, required=False)
-            fields[f"value{number}"] = Words(label=_("What it is"), max_length=255, required=False)
+            fields[f"name{number}"] = Words(
+                label=_("Detail, such as the size"), max_length=MAX_ATTRIBUTE_NAME, required=False
+            )
+            fields[f"value{number}"] = Words(label=_("What it is"), max_length=MAX_ATTRIBUTE_VALUE, required=False)
         for kind, field in fields.items():
             if isinstance(field, Words):
                 field.widget.attrs |= {"dir": "auto", "autocomplete": "off"}
@@ -287,8 +296,8 @@ class EditForm(forms.Form):
                 attributes[name] = value
             elif value:
                 self.add_error(f"name{number}-{line.key}", _("Say what this is: the size, the colour."))
-        if len(attributes) > MOST_DETAILS:
-            self.add_error(f"name0-{line.key}", _("A line has at most %(most)d details.") % {"most": MOST_DETAILS})
+        if len(attributes) > MAX_ATTRIBUTES:
+            self.add_error(f"name0-{line.key}", _("A line has at most %(most)d details.") % {"most": MAX_ATTRIBUTES})
         data[f"attributes-{line.key}"] = attributes
 
     @property
