@@ -23,7 +23,14 @@ from orders.models import (
 
 MAX_ORDERS = 100  # of a batch (contract, section 5)
 
-Row = dict[str, Any]  # an order by the names of its columns, with its lines so as `items`
+# An order on its way in, by the names of its columns, with its lines so as `items`. Each step adds to it:
+#
+#   step                 to the order                             to each line
+#   read_order           SAID and MADE                            SAID_OF_LINE
+#   importing._row       id, account_id; event_id and event,      id, sku; product_name and unit_price
+#                        which are no columns                     of the catalog, where they are None
+#   importing._outcomes  status, created_at; of a copy, for bodies.imported
+Row = dict[str, Any]
 Errors = dict[str, list[str]]  # by dotted path, as `Invalid` has them
 
 
@@ -101,8 +108,8 @@ class Body(serializers.Serializer):
                 return {}, error.detail
         values: dict[str, Any] = {}
         errors: dict[str, Any] = {}
-        for name, check, default, stays in self._checks:
-            if stays and name not in data:
+        for name, check, default, may_lack in self._checks:
+            if may_lack and name not in data:
                 continue
             sent = data.get(name)
             if sent is None and default is not empty:
@@ -116,6 +123,7 @@ class Body(serializers.Serializer):
 
     @cached_property
     def _checks(self) -> list[tuple[str, Callable[[Any], Any], Any, bool]]:
+        """Of each field (name, check, default, may_lack); one that may lack is not read from a body without it."""
         return [
             (
                 name,
