@@ -21,7 +21,7 @@ from orders.serializers import Errors, Row
 from webhooks import events
 from webhooks.models import Event
 
-_TAKEN: Errors = {"external_id": ["Another order of this account has it already."]}
+_DUPLICATE: Errors = {"external_id": ["Another order of this account has it already."]}
 
 
 class DuplicateExternalId(Invalid):
@@ -31,7 +31,7 @@ class DuplicateExternalId(Invalid):
     """
 
     def __init__(self, errors: Errors, order_id: UUID | None) -> None:
-        super().__init__(errors | _TAKEN)
+        super().__init__(errors | _DUPLICATE)
         self.order_id = order_id
 
 
@@ -54,11 +54,11 @@ def import_orders(
     larger transaction is its own commit, and the external ids of what was not written (with `skip_known` those of all
     bodies, before the rest).
     """
-    numbers = [serializers.external_id(body) if skip_known else None for body in sent]
-    taken = _taken(account_id, set(numbers))
+    external_ids = [serializers.external_id(body) if skip_known else None for body in sent]
+    taken = _orders_with(account_id, set(external_ids))
     read: list[tuple[Row, Errors]] = [
-        ({"external_id": number}, dict(_TAKEN)) if number in taken else serializers.read_order(body)
-        for number, body in zip(numbers, sent, strict=True)
+        ({"external_id": external_id}, dict(_DUPLICATE)) if external_id in taken else serializers.read_order(body)
+        for external_id, body in zip(external_ids, sent, strict=True)
     ]
     catalog = products(account_id, [order for order, _ in read])
     for order, errors in read:
@@ -68,7 +68,7 @@ def import_orders(
     written = _insert(account_id, rows, actor) if rows else {}
     if not skip_known:
         refused = {order.get("external_id") for order, _ in read if order.get("id") not in written}
-        taken = _taken(account_id, refused)
+        taken = _orders_with(account_id, refused)
     return _outcomes(read, taken, written)
 
 
@@ -104,7 +104,7 @@ def unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors:
     }
 
 
-def _taken(account_id: UUID, external_ids: set[str | None]) -> dict[str | None, UUID]:
+def _orders_with(account_id: UUID, external_ids: set[str | None]) -> dict[str | None, UUID]:
     """The orders of the account that have one of `external_ids`, by it; no statement when there are none."""
     if not (wanted := external_ids - {None}):
         return {}
@@ -148,7 +148,7 @@ WITH sent AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(orders)s::json) AS sent(
         {typed_columns}, items json, event_id uuid, event text)
 ), clock AS MATERIALIZED (
-    SELECT at, '"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"' AS said,
+    SELECT at, {said} AS said,
         (SELECT CASE WHEN live_id IS NULL THEN 'new' ELSE 'test' END FROM accounts_account WHERE id = %(account)s)
             AS call_state
     FROM (SELECT clock_timestamp() AS at) AS now
@@ -190,6 +190,7 @@ def _statement() -> str:
         line_columns=", ".join(line_columns),
         line_values=", ".join(f"line.{name}" for name in line_columns),
         typed_line_columns=_typed(OrderItem, line_columns),
+        said=events.SAID,
         steps=events.STEPS,
     )
     return " ".join(text.split())
