@@ -130,7 +130,7 @@ class Index(Generic[Place]):
                 self._spellings[is_arabic(words[0])].append((place, spelling))
                 self._words.append((place, words))
 
-    def exact(self, words: list[str]) -> Place | None:
+    def by_key(self, words: list[str]) -> Place | None:
         """The place that a key of `words` stands for; `Ambiguous` when it stands for several."""
         spelling = spell(words)
         for loose, (tier, key) in enumerate(zip(self._tiers[:3], spelling.keys, strict=False)):

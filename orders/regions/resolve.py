@@ -8,7 +8,7 @@ from functools import cache
 from orders.regions import gazetteer
 from orders.regions.gazetteer import Commune, NotFound, Wilaya
 from orders.regions.matching import Ambiguous, Index
-from orders.regions.spelling import clean, is_arabic, is_foreign, spell, tokens
+from orders.regions.spelling import CHAT_DIGITS, clean, is_arabic, is_foreign, spell, tokens
 
 LONGEST_TEXT = 255
 MOST_WORDS = 16
@@ -70,11 +70,11 @@ class _Text:
         unnumbered = _NUMBER.sub(number, cleaned) if any(c.isdigit() for c in cleaned) else cleaned
         self._named = _OF.sub(r"\1 ", unnumbered)
 
-    def names(self, separator: re.Pattern | None = None) -> list[list[str]]:
-        """The names in it, each as tokens of one script without what is written around a name."""
+    def names(self, *separators: re.Pattern) -> list[list[str]]:
+        """The names between the separators, each as tokens of one script without what is written around a name."""
         parts = [self._named]
-        for pattern in filter(None, (_STRONG if separator else None, separator)):
-            parts = [piece for part in parts for piece in pattern.split(part)]
+        for separator in separators:
+            parts = [piece for part in parts for piece in separator.split(part)]
         found = []
         for part in parts:
             words = tokens(part)
@@ -177,7 +177,7 @@ def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
 def names_wilaya_around(words: list[str], code: str) -> bool:
     """Do `words` name this wilaya, or one that shares a commune with it on some map?"""
     try:
-        found = wilaya_index().exact(words)
+        found = wilaya_index().by_key(words)
     except Ambiguous:
         return False
     return found is not None and any(found.code in place.wilayas for place in gazetteer.communes_by_wilaya()[code])
@@ -200,7 +200,7 @@ def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, 
         names = _suggested(several.places)
         raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", names) from None
     if place is None:
-        names = _suggested(_nearest(text, index()))
+        names = _suggested(_alternatives(text, index()))
         raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", names)
     return place
 
@@ -213,33 +213,37 @@ def _by_name(text: str, index: Index, belongs, within):
     def agreed(place):
         return place if place is None or all(belongs(place, number) for number in parsed.numbers) else None
 
-    if not parsed.numbers or any(char in "23579" for char in text):
+    # All of it as one name; its digits may be letters of a chat.
+    if not parsed.numbers or any(char in CHAT_DIGITS for char in text):
         scripts = {is_arabic(word) for word in parsed.whole}
         named = len(scripts) == 1 and not all(word.isdigit() for word in parsed.whole)
-        if named and (place := index.exact(parsed.whole)):
+        if named and (place := index.by_key(parsed.whole)):
             return place
+    # As one place that is named once or several times, divided more and more. _STRONG twice: once it has divided, the
+    # full stop before another separator ends a part.
     readings: list[list[list[str]]] = []
-    for names in (parsed.names(), parsed.names(_STRONG), parsed.names(_WEAK)):
+    for names in (parsed.names(), parsed.names(_STRONG, _STRONG), parsed.names(_STRONG, _WEAK)):
         if names not in readings:
             readings.append(names)
-    for find_one in (index.exact, _careful(index)):
+    for find_one in (index.by_key, _by_key_or_nearest(index)):
         for names in readings:
             place = _united(names, find_one, within)
             if place is not None:
                 return agreed(place)
+    # As a commune with its wilaya before or behind it and nothing between them.
     if within:
-        for names in readings[:1]:
-            place = _united([_without_wilaya(words, index, within) for words in names], index.exact, within)
-            if place is not None:
-                return agreed(place)
+        names = readings[0]
+        place = _united([_without_wilaya(words, index, within) for words in names], index.by_key, within)
+        if place is not None:
+            return agreed(place)
     return None
 
 
-def _careful(index: Index):
-    def nearest(words: list[str]):
-        return index.exact(words) or index.nearest(words)
+def _by_key_or_nearest(index: Index):
+    def find_one(words: list[str]):
+        return index.by_key(words) or index.nearest(words)
 
-    return nearest
+    return find_one
 
 
 def _united(names: list[list[str]], find_one, within):
@@ -270,12 +274,12 @@ def _without_wilaya(words: list[str], index: Index, within) -> list[str]:
         for inside, around in ((words[i:], words[:i]), (words[:i], words[i:])):
             inside = _unwrapped(inside)
             around = _unwrapped(around)
-            if inside and around and within(around) and (place := index.exact(inside)):
+            if inside and around and within(around) and (place := index.by_key(inside)):
                 return words if _is_elsewhere(words, place) else inside
     return words
 
 
-def _nearest(text: str, index: Index) -> list:
+def _alternatives(text: str, index: Index) -> list:
     found: list = []
     for words in _Text(text).names():
         for place in index.suggestions(words, gazetteer.MOST_SUGGESTIONS):

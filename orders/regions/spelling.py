@@ -35,8 +35,9 @@ _SIGNS = (
 
 _TOKEN = re.compile(r"[a-z0-9']+\.?|[\u0620-\u064a]+")
 _FOREIGN = re.compile(r"[^\W\d_a-z\u0620-\u064a]")
-# The digits that stand for Arabic letters in chats: 3in = Aïn.
-_CHAT = str.maketrans({"2": "", "3": "a", "5": "kh", "7": "h", "9": "k"})
+CHAT_DIGITS = {"2": "", "3": "a", "5": "kh", "7": "h", "9": "k"}
+"""The digits that stand for Arabic letters in chats: 3in = Aïn."""
+_CHAT = str.maketrans(CHAT_DIGITS)
 
 
 _UNSEEN = frozenset(("Mn", "Me", "Cf"))
