@@ -134,6 +134,13 @@ def commune_index(wilaya: str) -> Index[Commune]:
 
 
 @cache
+def _wilaya_names() -> frozenset[str]:
+    """The strictest key of every name of a wilaya."""
+    names = [words for place in gazetteer.wilayas().values() for words in _spellings(_names(place))]
+    return frozenset(spell(words).plain for words in names)
+
+
+@cache
 def _everywhere() -> dict[str, set[str]]:
     """Every key of every name to the codes of the places that bear it."""
     keys: dict[str, set[str]] = {}
@@ -268,14 +275,16 @@ def _united(names: list[list[str]], find_one, within):
 def _without_wilaya(words: list[str], index: Index, within) -> list[str]:
     """`words` without the name of the wilaya in front or at the end: "Alger Bab Ezzouar".
 
-    Not where all of them name a place elsewhere: "Oued El Djemaa" is no Djamaâ of El Oued.
+    Not where all of them name a place elsewhere: "Oued El Djemaa" is no Djamaâ of El Oued. "El Oued Djamaa" is: beside
+    the wilaya's own name, article and all, what would be the same without articles is no doubt.
     """
     for i in range(1, len(words)):
         for inside, around in ((words[i:], words[:i]), (words[:i], words[i:])):
             inside = _unwrapped(inside)
             around = _unwrapped(around)
             if inside and around and within(around) and (place := index.by_key(inside)):
-                return words if _is_elsewhere(words, place) else inside
+                is_own = spell(around).plain in _wilaya_names()
+                return inside if is_own or not _is_elsewhere(words, place) else words
     return words
 
 

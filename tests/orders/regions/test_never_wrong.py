@@ -193,6 +193,7 @@ def test_what_is_no_wilaya_is_refused(text):
         ("Aïn Naadja", "16"),
         ("Cité 5 juillet", "16"),
         ("Oued El Djemaa", "39"),  # of Relizane; Djamaâ is there, and "Oued" names the wilaya
+        ("Oued El Djemaa", "57"),
         ("Oued Djemaa", "57"),
         ("Bab", "16"),
         ("El", "16"),

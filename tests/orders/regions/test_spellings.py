@@ -127,6 +127,15 @@ def test_a_commune_is_found_under_the_three_maps():
         regions.find_commune("Bou Saâda", "16")
 
 
+@pytest.mark.parametrize(
+    "text", ["El Oued Djamaâ", "Djamaâ El Oued", "EL-OUED DJAMAA", "El Oued Djemaa", "الوادي جامعة"]
+)
+@pytest.mark.parametrize("wilaya", ["39", "57"])
+def test_the_wilayas_own_name_beside_a_commune_makes_no_other_commune(text, wilaya):
+    """Without articles El Oued and Djamaâ would be Oued El Djemaa, of Relizane."""
+    assert regions.find_commune(text, wilaya).code == "3928"
+
+
 def test_codes_and_exact_names_are_found_without_an_index():
     resolve.wilaya_index.cache_clear()
     resolve.commune_index.cache_clear()
