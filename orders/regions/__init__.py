@@ -16,7 +16,8 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
 - The name of some place elsewhere is no misspelling of a place here.
 - What is written around a name ("Commune de", "centre ville", the wilaya, the country) is set aside, but it
   has to agree: "31 - Alger" is nothing. A number of five digits before a name is a postal code, which tells
-  the wilaya and no more.
+  the wilaya and no more. The wilayas of 2026 are numbered otherwise in lists from elsewhere: beside a name of
+  one of them any of the codes 59 to 69 agrees ("59 - Barika").
 - A text of five digits alone is a commune code (`16001` for `1601`) and never a postal code: the two look
   alike and disagree.
 - A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and
@@ -27,6 +28,8 @@ is neither a code nor a name that is spelled exactly, 10 ms for each wilaya and 
 code costs a dictionary look-up, another spelling 20 to 200 µs, a misspelling or a refusal 1 to 4 ms. Where the tables
 come from: `data/README.md`.
 """
+
+from collections.abc import Set
 
 from orders.regions import gazetteer, resolve, typeahead
 from orders.regions.gazetteer import Commune, NotFound, Wilaya
@@ -84,6 +87,13 @@ def communes_of(wilaya_code: str) -> tuple[Commune, ...]:
     return gazetteer.communes_by_wilaya()[wilaya(wilaya_code).code]
 
 
+def _agrees(named: Wilaya, codes: Set[str]) -> bool:
+    """Can the number of the wilaya `named` stand beside a name of what lies in the wilayas with these codes?"""
+    if named.code in gazetteer.RENUMBERED:
+        return not gazetteer.RENUMBERED.isdisjoint(codes)
+    return named.code in codes
+
+
 def find_wilaya(text: object) -> Wilaya:
     """The wilaya that `text` means: a code (`16`, `"6"`, `"016"`, `"DZ-16"`, `"١٦"`, `"16 - Alger"`) or a
     name in French, Arabic or any usual spelling.
@@ -94,7 +104,8 @@ def find_wilaya(text: object) -> Wilaya:
         return found
 
     def belongs(place: Wilaya, number: str) -> bool:
-        return gazetteer.wilaya_by_code(number) == place
+        named = gazetteer.wilaya_by_code(number)
+        return named is not None and _agrees(named, {place.code})
 
     return resolve.find(text, "a wilaya", gazetteer.wilaya_by_code, resolve.wilaya_index, belongs)
 
@@ -118,7 +129,7 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
         if len(number) == 5:
             return number[:2] in place.wilayas
         named = gazetteer.wilaya_by_code(number)
-        return named.code in place.wilayas if named else gazetteer.commune_by_code(number) == place
+        return _agrees(named, place.wilayas) if named else gazetteer.commune_by_code(number) == place
 
     def within(words: list[str]) -> bool:
         return resolve.names_wilaya_around(words, around.code)

@@ -136,6 +136,10 @@ def _seats() -> dict[str, str]:
     return seats | {row["code"]: row["ons_code"] for row in _rows("seats.csv")}
 
 
+RENUMBERED = frozenset(map(str, range(59, 70)))
+"""The codes of the wilayas of 2026, which lists from elsewhere give to these wilayas in another order."""
+
+
 _WILAYA_CODE = re.compile(r"(?:dz[\s_-]?)?0?(\d{1,2})")
 
 

@@ -167,6 +167,11 @@ def slip(dice, name, letters):
         "centre",
         "Alger وهران",
         "16 17",
+        "59 - Alger",  # which is 59 in no list
+        "58 - Aflou",
+        "70 - Aflou",
+        "05 - Barika",
+        "59 Aflou Barika",
         "الميلية",
         "Saïd",
         "Bordj",
@@ -193,6 +198,8 @@ def test_what_is_no_wilaya_is_refused(text):
         ("Aïn Naadja", "16"),
         ("Cité 5 juillet", "16"),
         ("Oued El Djemaa", "39"),  # of Relizane; Djamaâ is there, and "Oued" names the wilaya
+        ("59 - Bab Ezzouar", "16"),
+        ("58 Bou Saâda", "68"),
         ("Oued El Djemaa", "57"),
         ("Oued Djemaa", "57"),
         ("Bab", "16"),

@@ -128,6 +128,32 @@ def test_a_commune_is_found_under_the_three_maps():
 
 
 @pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("59 - Barika", "60"),
+        ("60 - Aflou", "59"),
+        ("62. Messaad", "66"),
+        ("Bou Saâda (64)", "68"),
+        ("بوسعادة ٥٩", "68"),
+    ],
+)
+def test_beside_a_wilaya_of_2026_a_number_of_another_list_of_them_decides_nothing(text, code):
+    assert regions.find_wilaya(text).code == code
+
+
+@pytest.mark.parametrize(
+    ("text", "wilaya", "code"),
+    [
+        ("59 Bou Saâda", "68", "2820"),
+        ("Bou Saâda (64)", "28", "2820"),  # where it lay before
+        ("69 - Sidi Ameur", "68", "2822"),
+    ],
+)
+def test_nor_does_it_beside_a_commune_of_theirs(text, wilaya, code):
+    assert regions.find_commune(text, wilaya).code == code
+
+
+@pytest.mark.parametrize(
     "text", ["El Oued Djamaâ", "Djamaâ El Oued", "EL-OUED DJAMAA", "El Oued Djemaa", "الوادي جامعة"]
 )
 @pytest.mark.parametrize("wilaya", ["39", "57"])
