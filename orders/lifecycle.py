@@ -1,8 +1,9 @@
 """Every way an order changes once it is here: the moves of `Order.MOVES` and call notes; `editing` has the edits.
 
-Called by API, console, commands and tasks. Each function is one transaction. A move locks the order's row, looks itself
-up in the table, writes the order, a `StatusChange` and the event that the table names. A refusal changes nothing.
-Locks are taken orders first, then products, each by primary key.
+Called by API, console, commands and tasks. What changes one order is one transaction, which locks its row;
+`add_call_notes`, `confirm_all` and `cancel_many` change orders that their caller's transaction has locked by `lock`. A
+move looks itself up in the table, writes the order, a `StatusChange` and the event that the table names. A refusal
+changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from codservice.accounts.models import User
 from codservice.errors import Refused
 from codservice.wire import Amount, Id, Moment, converter
 from orders import movement
-from orders.models import CallNote, CallState, Order, Status
+from orders.models import CallNote, CallState, Move, Order, Status
 from orders.reading import COLUMNS
 from webhooks import events
 from webhooks.events import Told
@@ -240,14 +241,7 @@ def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
     """
     if _is_noted(call):
         return
-    steps = []
-    for order in orders:
-        move = Order.MOVES.get((Status(order.status), "confirm"))
-        if move is None:
-            raise decided(order)
-        if actor.role not in move.by:
-            raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % said(order))
-        steps.append(movement.make(order, move, ""))
+    steps = [movement.make(order, _allowed(order, "confirm", actor), "") for order in orders]
     _note(orders, call)
     movement.write(steps, actor, [told(step.order, step.event) for step in steps])
 
@@ -278,17 +272,14 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
     """
     steps, refused = [], dict[UUID, Refused]()
     for order in orders:
-        move = Order.MOVES.get((Status(order.status), "cancel"))
-        if move is None:
-            known = order.status == Status.CANCELED  # whose history is not asked for each
+        if order.status == Status.CANCELED:  # whose history is not asked for each
             text = _("This cannot be done to an order that is %(status)s.") % said(order)
-            refused[order.id] = AlreadyDecided(text) if known else _refusal(order, "cancel")
-        elif actor.role not in move.by:
-            refused[order.id] = NotAllowed(
-                _("Only a supervisor can do this to an order that is %(status)s.") % said(order)
-            )
-        else:
-            steps.append(movement.make(order, move, reason))
+            refused[order.id] = AlreadyDecided(text)
+            continue
+        try:
+            steps.append(movement.make(order, _allowed(order, "cancel", actor), reason))
+        except Refused as refusal:
+            refused[order.id] = refusal
     if steps:
         movement.write(steps, actor, [told(step.order, step.event) for step in steps])
     return refused
@@ -328,17 +319,25 @@ def _move(
             return order
         if name == "cancel" and order.status == Status.CANCELED and actor.role == Role.API and seen_version is None:
             return order
-        move = Order.MOVES.get((Status(order.status), name))
-        if move is None:
-            raise _refusal(order, name)
-        if actor.role not in move.by:
-            raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % said(order))
+        move = _allowed(order, name, actor)
         if seen_version not in (None, order.version):
             raise Changed
         if call is not None:
             _note([order], call)
         movement.write([movement.make(order, move, reason)], actor, [told(order, move.event)])
     return order
+
+
+def _allowed(order: Order, name: str, actor: Actor) -> Move:
+    """The move `name` of the table. Raises NotCancellable, AlreadyDecided, NotAllowed."""
+    move = Order.MOVES.get((Status(order.status), name))
+    if move is None:
+        if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
+            raise NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % said(order))
+        raise decided(order)
+    if actor.role not in move.by:
+        raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % said(order))
+    return move
 
 
 # The clock is read when all locks are held: a change that waited for one is not dated before changes that others have
@@ -381,12 +380,6 @@ def _lock(statement: str, parameters: Any) -> list[Order]:
     for order in locked:
         order.now = max(order.clock, order.updated_at)  # type: ignore[attr-defined]
     return locked
-
-
-def _refusal(order: Order, name: str) -> Refused:
-    if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
-        return NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % said(order))
-    return decided(order)
 
 
 def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> AlreadyDecided:
