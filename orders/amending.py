@@ -15,7 +15,6 @@ _PLAIN = (
     *("customer_name", "customer_phone", "phone_e164", "customer_address", "delivery_type", "notes", "shipping_fee"),
     "total_amount",
 )
-_SECOND_PHONE = ("customer_phone_2", "phone_2_e164")
 
 
 def amend(
@@ -43,7 +42,7 @@ def amend(
 def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:
     edit = editing.Edit(
         **{name: values.get(name) for name in _PLAIN},
-        **{name: values[name] or "" for name in _SECOND_PHONE if name in values},
+        **{name: values[name] or "" for name in editing.SECOND_PHONE if name in values},
     )
     if edit.total_amount is None:
         edit.total_amount = order.total_amount

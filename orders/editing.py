@@ -24,6 +24,7 @@ from webhooks.models import Event
 MAX_WRITTEN_DOWN = 500  # characters of a value in an OrderEdit
 MOST_EDITS = 10_000  # of an order: whoever reads it reads them all
 FEW_CHANGES = 10  # which are not so many edits, whatever they change
+SECOND_PHONE = ("customer_phone_2", "phone_2_e164")  # an empty text takes it away
 
 
 class NotEditable(AlreadyDecided):
@@ -105,29 +106,19 @@ def edit(
         edits = [row for row in [*written, *line_edits] if row[1] != row[2]]
         if not edits:
             return order
-        if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
-            raise NotEditable(
-                _("This order has been changed too often to be changed again. Cancel it and send a new one.")
-            )
+        _check_room(order, edits)
         order.updated_at, order.version = order.now, order.version + 1
         planned = _call_again(order) if any(name == "phone_e164" and old != new for name, old, new in written) else []
         order.save(update_fields=[*(name for name, _old, _new in written), *planned, "updated_at", "version"])
-        OrderEdit.objects.bulk_create(
-            OrderEdit(
-                account_id=order.account_id,
-                order=order,
-                field=name,
-                old=_written_down(old),
-                new=_written_down(new),
-                at=order.now,
-                actor=actor.name,
-                user_id=actor.user_id,
-            )
-            for name, old, new in edits
-            if not name.endswith("_e164")  # the same number as in the field beside it
-        )
+        _write_down(order, edits, actor)
         events.publish_changes([told(order, Event.Kind.ORDER_UPDATED)])
     return order
+
+
+def _check_room(order: Order, edits: Sequence[tuple[str, Any, Any]]) -> None:
+    """Raises NotEditable when its history has no room for these too."""
+    if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
+        raise NotEditable(_("This order has been changed too often to be changed again. Cancel it and send a new one."))
 
 
 def check_total(total: Decimal) -> None:
@@ -147,15 +138,31 @@ def _call_again(order: Order) -> list[str]:
     return ["call_state", "call_due_at", "call_attempts"]
 
 
+def _write_down(order: Order, edits: Sequence[tuple[str, Any, Any]], actor: Actor) -> None:
+    OrderEdit.objects.bulk_create(
+        OrderEdit(
+            account_id=order.account_id,
+            order=order,
+            field=name,
+            old=_written_down(old),
+            new=_written_down(new),
+            at=order.now,
+            actor=actor.name,
+            user_id=actor.user_id,
+        )
+        for name, old, new in edits
+        if not name.endswith("_e164")  # the same number as in the field beside it
+    )
+
+
 def _written_down(value: Any) -> str:
     """As an OrderEdit keeps it, which has not room for everything."""
     text = "" if value is None else str(value)
     return text if len(text) <= MAX_WRITTEN_DOWN else f"{text[: MAX_WRITTEN_DOWN - 1]}…"
 
 
-_SECOND_PHONE = ("customer_phone_2", "phone_2_e164")
 _FIELDS = (
-    *("customer_name", "customer_phone", "phone_e164", *_SECOND_PHONE, "customer_address", "customer_wilaya"),
+    *("customer_name", "customer_phone", "phone_e164", *SECOND_PHONE, "customer_address", "customer_wilaya"),
     *("wilaya_code", "delivery_type", "notes"),
 )
 
@@ -165,7 +172,7 @@ def _edit_fields(order: Order, changes: Edit) -> list[tuple[str, Any, Any]]:
     written = [
         (name, getattr(order, name), getattr(changes, name)) for name in _FIELDS if getattr(changes, name) is not None
     ]
-    written = [(name, old, new or None if name in _SECOND_PHONE else new) for name, old, new in written]
+    written = [(name, old, new or None if name in SECOND_PHONE else new) for name, old, new in written]
     if changes.customer_commune is not None or changes.wilaya_code not in (None, order.wilaya_code):
         commune, code = changes.customer_commune or "", changes.commune_code
         written += [("customer_commune", order.customer_commune, commune), ("commune_code", order.commune_code, code)]
