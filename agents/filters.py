@@ -22,7 +22,7 @@ from codservice.accounts.models import Account, User
 from codservice.form_fields import DayField, FreeText, LongSelect
 from inventory.models import Product
 from orders import regions
-from orders.cancel_reasons import in_words
+from orders.cancel_reasons import counted_as, in_words
 from orders.models import CallState, Order, OrderItem, Status, StatusChange
 from orders.templatetags.orders import wilaya
 
@@ -165,8 +165,7 @@ class SortFilter(admin.ListFilter):
         return orders
 
 
-# A reason up to its colon: the details come after it.
-_WHY = Func("reason", template="btrim(split_part(%(expressions)s, ':', 1))", output_field=CharField())
+_WHY = Func("reason", template=counted_as("%(expressions)s"), output_field=CharField())
 
 
 class HappenedForm(forms.Form):

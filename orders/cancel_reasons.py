@@ -23,6 +23,11 @@ class CancelReason(models.TextChoices):
         return f"{self.value}: {details}" if details else self.value
 
 
+def counted_as(reason: str) -> str:
+    """SQL of what a reason is counted as: up to its colon, behind which are details. `reason` is SQL too."""
+    return f"btrim(split_part({reason}, ':', 1))"
+
+
 _WORDED = {reason.value: reason.label for reason in CancelReason if reason != CancelReason.OTHER}
 
 

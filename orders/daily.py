@@ -20,6 +20,7 @@ from uuid import UUID
 from django.db import connection
 
 from codservice import days
+from orders.cancel_reasons import counted_as
 from orders.lifecycle import CALLS
 from orders.models import DayFigure
 
@@ -133,8 +134,8 @@ _FACTS = {
     Dimension.ALL: "SELECT day, 'all', '', {order} FROM changes",
     Dimension.WILAYA: "SELECT day, 'wilaya', wilaya_code, {order} FROM changes",
     Dimension.SOURCE: "SELECT day, 'source', coalesce(source, ''), {order} FROM changes",
-    Dimension.REASON: """SELECT day, 'reason', btrim(split_part(reason, ':', 1)), {order}
-        FROM changes WHERE to_status = 'canceled'""",
+    Dimension.REASON: f"""SELECT day, 'reason', {counted_as("reason")}, {{order}}
+        FROM changes WHERE to_status = 'canceled'""",  # noqa: S608  (our own text)
     Dimension.PRODUCT: """SELECT day, dimension, key, from_status, to_status, amount, units
         FROM changes JOIN lines USING (order_id)""",
 }

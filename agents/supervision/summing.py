@@ -20,6 +20,7 @@ from django.db import connection, transaction
 from agents.models import CallFigure
 from codservice import days
 from orders import daily, day_sums
+from orders.cancel_reasons import counted_as
 from orders.lifecycle import CALLS
 from orders.models import CallNote
 
@@ -125,8 +126,8 @@ _FACTS = {
     Dimension.WILAYA: "SELECT at::date, 'wilaya', wilaya_code, {rest} FROM happened",
     Dimension.SOURCE: "SELECT at::date, 'source', coalesce(source, ''), {rest} FROM happened",
     Dimension.HOUR: "SELECT at::date, 'hour', to_char(at, 'HH24'), {rest} FROM happened",
-    Dimension.REASON: """SELECT at::date, 'reason', btrim(split_part(reason, ':', 1)), {rest}
-        FROM happened WHERE kind = 'canceled'""",
+    Dimension.REASON: f"""SELECT at::date, 'reason', {counted_as("reason")}, {{rest}}
+        FROM happened WHERE kind = 'canceled'""",  # noqa: S608  (our own text)
     Dimension.PRODUCT: "SELECT at::date, dimension, key, {line} FROM happened JOIN lines USING (order_id)",
 }
 
