@@ -37,7 +37,7 @@ WHERE summed.until IS NULL OR summed.until > clock_timestamp()
 ORDER BY summed.until NULLS FIRST, account.id
 """
 # Whoever writes orders does so as we do, so that we see their transactions; a row is dated no earlier than the start of
-# its transaction, or else a trigger notes its day.
+# its transaction, or else a trigger notes its day, and another the order (`trigrams`).
 _BEGAN = """
 SELECT least(now(), min(xact_start)) AS at FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend'
@@ -91,7 +91,7 @@ def take_time(cursor: Any) -> None:
 
 
 def settled(cursor: Any) -> datetime:
-    """The moment before which nothing can be written any more without its day being noted."""
+    """The moment before which nothing can be written any more without a trigger noting it."""
     cursor.execute(_BEGAN)
     return cursor.fetchone()[0]
 

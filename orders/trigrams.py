@@ -12,6 +12,7 @@ whatever changes a text or is written with an earlier time. So what is found is 
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 from uuid import UUID
 from zlib import crc32
 
@@ -20,12 +21,14 @@ from django.db.models import Q
 from django.db.models.functions import Upper
 
 from codservice.long_lists import IsOneOf
+from orders import day_sums
 from orders.models import Order
 
 LENGTH = 3
 FEW = 10_000  # orders are read in some hundredths of a second
 SHARE = 50  # of an account's orders: when one in so many has the hashes, reading all of them is quicker
 STEP = 5_000  # orders that one transaction indexes, in about a second
+SET_BACK = timedelta(minutes=1)  # so far a clock may be set back
 
 # The texts are compared as PostgreSQL writes them in capitals (`icontains`).
 _TEXTS = ("customer_name", "customer_phone", "phone_e164", "customer_address")
@@ -84,12 +87,6 @@ _FORGET = """
 DELETE FROM orders_searchchange c
 WHERE NOT EXISTS (SELECT FROM orders_searchable s WHERE s.account_id = c.account_id)
 """
-# Whoever writes orders does so as we do, so that we see their transactions; an order is dated no earlier than the start
-# of its transaction, or else a trigger notes it. A minute is for clocks that are set back.
-_OVER = """
-SELECT least(now(), min(xact_start)) - interval '1 minute' FROM pg_stat_activity
-WHERE datname = current_database() AND backend_type = 'client backend'
-"""
 _TAKE_CHANGED = """
 DELETE FROM orders_searchchange WHERE id IN (
     SELECT id FROM orders_searchchange WHERE account_id = %s ORDER BY id LIMIT %s
@@ -120,8 +117,7 @@ def index(account_id: UUID) -> bool:
             return False
         (through,) = found
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        cursor.execute(_OVER)
-        (over,) = cursor.fetchone()
+        over = day_sums.settled(cursor) - SET_BACK
         cursor.execute(_TAKE_CHANGED, [account_id, STEP])
         changed = [order_id for (order_id,) in cursor.fetchall()]
         new = Q() if through is None else Q(created_at__gt=through)

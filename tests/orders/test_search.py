@@ -218,7 +218,7 @@ def test_orders_of_a_transaction_that_is_not_over_are_not_passed(
 
     other = Background(write)
     assert begun.wait(PATIENCE)
-    monkeypatch.setattr(trigrams, "_OVER", trigrams._OVER.replace("1 minute", "0 minutes"))
+    monkeypatch.setattr(trigrams, "SET_BACK", timedelta(0))
     for _ in range(2 * STEP):
         make_order(alice)
     index_texts()
