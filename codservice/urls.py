@@ -18,7 +18,7 @@ urlpatterns = [
     path("docs", RedirectView.as_view(pattern_name="docs")),  # as people type it
     path("i18n/", include("django.conf.urls.i18n")),
     path("account/", include("orders.home_page")),
-    path("account/", include("orders.writing")),
+    path("account/", include("orders.writing_pages")),
     path("account/", include("orders.account_pages")),
     path("account/", include("agents.calling_page")),
     path("account/", include("agents.script_page")),
