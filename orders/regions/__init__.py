@@ -131,10 +131,7 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
         named = gazetteer.wilaya_by_code(number)
         return _agrees(named, place.wilayas) if named else gazetteer.commune_by_code(number) == place
 
-    def within(words: list[str]) -> bool:
-        return resolve.names_wilaya_around(words, around.code)
-
     def index() -> Index[Commune]:
         return resolve.commune_index(around.code)
 
-    return resolve.find(text, f"a commune of {around.name}", by_code, index, belongs, within)
+    return resolve.find(text, f"a commune of {around.name}", by_code, index, belongs, around)

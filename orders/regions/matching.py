@@ -238,9 +238,10 @@ class Index(Generic[Place]):
         return found[0] if found else None
 
 
-def _pairs(bare: str) -> set[str]:
+def _pairs(bare: str) -> list[str]:
+    """Each pair of neighbours once, in their order, so that equals come in the same one in every process."""
     ends = f"^{bare}$"
-    return {ends[i : i + 2] for i in range(len(ends) - 1)}
+    return list(dict.fromkeys(ends[i : i + 2] for i in range(len(ends) - 1)))
 
 
 def _is_short(word: str) -> bool:

@@ -181,19 +181,22 @@ def _bare_names(place: Wilaya | Commune) -> tuple[set[str], set[str]]:
 # ---- Finding
 
 
-def names_wilaya_around(words: list[str], code: str) -> bool:
+def _names_around(words: list[str], around: Wilaya | None) -> bool:
     """Do `words` name this wilaya, or one that shares a commune with it on some map?"""
+    if around is None:
+        return False
     try:
         found = wilaya_index().by_key(words)
     except Ambiguous:
         return False
-    return found is not None and any(found.code in place.wilayas for place in gazetteer.communes_by_wilaya()[code])
+    communes = gazetteer.communes_by_wilaya()[around.code]
+    return found is not None and any(found.code in place.wilayas for place in communes)
 
 
-def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, within=None):
+def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, around: Wilaya | None = None):
     """The place that `text` stands for. `by_code(str)` reads a code, `index()` is asked for when it is none,
-    `belongs(place, number)` says whether a number written beside a name can stand there, `within(words)`
-    whether words name the wilaya around a commune."""
+    `belongs(place, number)` says whether a number written beside a name can stand there; `around` is the wilaya
+    that a commune is looked for in."""
     shown = text
     if isinstance(text, int) and not isinstance(text, bool):
         text = str(text)
@@ -202,7 +205,7 @@ def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, 
     try:
         place = by_code(clean(text).strip(" \t\r\n.,;#°"))
         if place is None:
-            place = _by_name(text, index(), belongs, within)
+            place = _by_name(text, index(), belongs, around)
     except Ambiguous as several:
         names = _suggested(several.places)
         raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", names) from None
@@ -212,7 +215,7 @@ def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, 
     return place
 
 
-def _by_name(text: str, index: Index, belongs, within):
+def _by_name(text: str, index: Index, belongs, around: Wilaya | None):
     parsed = _Text(text)
     if parsed.is_foreign or len(parsed.whole) > MOST_WORDS or all(word.isdigit() for word in parsed.whole):
         return None
@@ -234,13 +237,13 @@ def _by_name(text: str, index: Index, belongs, within):
             readings.append(names)
     for find_one in (index.by_key, _by_key_or_nearest(index)):
         for names in readings:
-            place = _united(names, find_one, within)
+            place = _united(names, find_one, around)
             if place is not None:
                 return agreed(place)
     # As a commune with its wilaya before or behind it and nothing between them.
-    if within:
-        names = readings[0]
-        place = _united([_without_wilaya(words, index, within) for words in names], index.by_key, within)
+    if around:
+        names = [_without_wilaya(words, index, around) for words in readings[0]]
+        place = _united(names, index.by_key, around)
         if place is not None:
             return agreed(place)
     return None
@@ -253,39 +256,49 @@ def _by_key_or_nearest(index: Index):
     return find_one
 
 
-def _united(names: list[list[str]], find_one, within):
-    """The one place that all the names stand for; those that only name its wilaya or the country aside."""
-    found, around = [], 0
+def _united(names: list[list[str]], find_one, around: Wilaya | None):
+    """The one place that all the names stand for; those that only name its wilaya or the country aside.
+
+    Where all of them name wilayas around, "Barika, Batna" under Batna, it is the one that is no seat of what was sent.
+    """
+    found, are_around = [], False
     for words in names:
-        if len(names) > 1 and ((words[-1] in _COUNTRY and len(words) == 1) or (within and within(words))):
-            around += 1
+        if len(names) > 1 and ((words[-1] in _COUNTRY and len(words) == 1) or _names_around(words, around)):
+            are_around = True
             continue
         place = find_one(words)
         if place is None:
             return None
         if place not in found:
             found.append(place)
-    if not found and around and within:
-        found = [place for words in names if (place := find_one(words))][:1]
+    if not found and are_around and around:
+        places = dict.fromkeys(place for words in names if (place := find_one(words)))
+        found = [place for place in places if place != gazetteer.seat(around)] or list(places)
     if len(found) > 1:
         raise Ambiguous(found)
     return found[0] if found else None
 
 
-def _without_wilaya(words: list[str], index: Index, within) -> list[str]:
+def _without_wilaya(words: list[str], index: Index, around: Wilaya) -> list[str]:
     """`words` without the name of the wilaya in front or at the end: "Alger Bab Ezzouar".
 
+    Of "Barika Batna" under Batna that is Barika: the seat is what is left where no other commune is.
     Not where all of them name a place elsewhere: "Oued El Djemaa" is no Djamaâ of El Oued. "El Oued Djamaa" is: beside
     the wilaya's own name, article and all, what would be the same without articles is no doubt.
     """
+    of_seat = words
     for i in range(1, len(words)):
-        for inside, around in ((words[i:], words[:i]), (words[:i], words[i:])):
+        for inside, beside in ((words[i:], words[:i]), (words[:i], words[i:])):
             inside = _unwrapped(inside)
-            around = _unwrapped(around)
-            if inside and around and within(around) and (place := index.by_key(inside)):
-                is_own = spell(around).plain in _wilaya_names()
-                return inside if is_own or not _is_elsewhere(words, place) else words
-    return words
+            beside = _unwrapped(beside)
+            if inside and beside and _names_around(beside, around) and (place := index.by_key(inside)):
+                is_own = spell(beside).plain in _wilaya_names()
+                if not is_own and _is_elsewhere(words, place):
+                    return words
+                if place != gazetteer.seat(around):
+                    return inside
+                of_seat = inside
+    return of_seat
 
 
 def _alternatives(text: str, index: Index) -> list:

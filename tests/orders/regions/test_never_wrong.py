@@ -1,8 +1,11 @@
 """No text leads to a place that it does not mean; what cannot be told is refused, with suggestions."""
 
 import contextlib
+import os
 import random
 import string
+import subprocess
+import sys
 import time
 
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 from orders import regions
 from orders.regions.matching import distance, within_one_edit
+from tests.harness.processes import CHECKOUT
 
 CODES = [one.code for one in regions.WILAYAS]
 COMMUNES = {one.code: one for code in CODES for one in regions.communes_of(code)}
@@ -43,6 +47,22 @@ def test_every_name_of_a_commune_leads_to_it_under_each_map(code):
 def test_every_name_of_a_wilaya_leads_to_it():
     for one in regions.WILAYAS:
         assert {regions.find_wilaya(name) for name in names(one)} == {one}
+
+
+SEATS = [one for one in COMMUNES.values() if one.name in {place.name for place in regions.WILAYAS}]
+
+
+@pytest.mark.parametrize("between", [" ", ", ", " - ", " / ", " : "])
+def test_a_commune_that_is_a_wilaya_too_is_found_beside_the_wilaya_it_was_of(between):
+    """ "Barika, Batna" is Barika under Batna too: the seat of what was sent is meant where nothing else is named."""
+    wrong = []
+    for one in SEATS:
+        for code in one.wilayas:
+            around = regions.wilaya(code)
+            for name, whose in ((one.name, around.name), (one.name_ar, around.name_ar)):
+                texts = (f"{name}{between}{whose}", f"{whose}{between}{name}")
+                wrong += [(text, code, got) for text in texts if (got := found(text, code)) != one]
+    assert wrong == []
 
 
 def test_the_name_of_a_commune_is_no_misspelled_wilaya():
@@ -342,3 +362,23 @@ def test_no_two_names_of_a_wilaya_are_read_alike():
         for one in regions.communes_of(code):
             for name in names(one):
                 assert known.setdefault(name.casefold(), one) == one, name
+
+
+SUGGESTED = """
+from orders import regions
+for text in ("Tiare", "Bordj", "Sidi Bel", "Oueld", "Ain Tagha", "Mostganm", "Bouira Sud", "Tizi"):
+    try:
+        print(text, regions.find_wilaya(text).name)
+    except regions.NotFound as error:
+        print(error)
+"""
+
+
+def test_suggestions_are_those_of_every_other_process():
+    def said(seed):
+        environ = os.environ | {"PYTHONHASHSEED": seed}
+        return subprocess.run([sys.executable, "-c", SUGGESTED], cwd=CHECKOUT, env=environ, capture_output=True).stdout
+
+    first, *others = map(said, "1234")
+    assert first.count(b"\n") == 8
+    assert set(others) == {first}
