@@ -18,8 +18,8 @@ text can mean only one place, or `NotFound` tells which ones it may mean. The ru
   has to agree: "31 - Alger" is nothing. A number of five digits before a name is a postal code, which tells
   the wilaya and no more. The wilayas of 2026 are numbered otherwise in lists from elsewhere: beside a name of
   one of them any of the codes 59 to 69 agrees ("59 - Barika").
-- A text of five digits alone is a commune code (`16001` for `1601`) and never a postal code: the two look
-  alike and disagree.
+- A text of five digits alone is a commune code (`16001` for `1601`) or nothing: postal codes look alike and
+  disagree. Where it is the postal code of another commune that one is suggested (`16024`: Bab Ezzouar).
 - A commune is found under the wilaya it lies in by any of the maps of 69, 58 and 48 wilayas: shops and
   couriers use all three.
 

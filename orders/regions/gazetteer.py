@@ -153,14 +153,29 @@ def commune_by_code(text: str) -> Commune | None:
     """`1601`, `101` for `0101`, `16001` for `1601`, and the numbers of 2021 in the same forms.
 
     The forms cannot collide: the ONS numbers end with wilaya 48, those of 2021 begin with 49. A postal
-    code has five digits too, but only `WW0NN` is a code of the ONS; the two numberings do not agree, so
-    no postal code is ever looked up.
+    code has five digits too, and the two numberings do not agree. Only `WW0NN` is a code of the ONS; from
+    `WW010` on it is none where another commune has it as its postal code: `16024` is that of Bab Ezzouar, and
+    would be Hammamet (contract, section 6, which has `16001` as a code, though the Casbah has it too).
     """
     if not text.isdigit() or not 3 <= len(text) <= 5:
         return None
     if len(text) == 5:
-        if text[2] != "0":
-            return None
-        text = text[:2] + text[3:]
+        found = commune_by_code(text[:2] + text[3:]) if text[2] == "0" else None
+        others = [place for place in communes_by_postal_code(text) if place != found]
+        return None if others and text[3] != "0" else found
     text = text.zfill(4)
     return communes().get(_ons_2021().get(text, text))
+
+
+def communes_by_postal_code(text: str) -> tuple[Commune, ...]:
+    """Those that have this postal code: often one, sometimes some neighbours."""
+    return _by_postal_code().get(text, ())
+
+
+@cache
+def _by_postal_code() -> dict[str, tuple[Commune, ...]]:
+    found: dict[str, list[Commune]] = defaultdict(list)
+    for place in communes().values():
+        if place.postal_code:
+            found[place.postal_code].append(place)
+    return {code: tuple(some) for code, some in found.items()}

@@ -203,16 +203,20 @@ def find(text: object, kind: str, by_code, index: Callable[[], Index], belongs, 
     if not isinstance(text, str) or len(text) > LONGEST_TEXT or not text.strip():
         raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.")
     try:
-        place = by_code(clean(text).strip(" \t\r\n.,;#°"))
+        place = by_code(_code(text))
         if place is None:
             place = _by_name(text, index(), belongs, around)
     except Ambiguous as several:
         names = _suggested(several.places)
         raise NotFound(f"{_shown(shown)} may be more than one name of {kind}.", names) from None
     if place is None:
-        names = _suggested(_alternatives(text, index()))
+        names = _suggested(_alternatives(text, index(), around))
         raise NotFound(f"{_shown(shown)} is not the code or name of {kind}.", names)
     return place
+
+
+def _code(text: str) -> str:
+    return clean(text).strip(" \t\r\n.,;#°")
 
 
 def _by_name(text: str, index: Index, belongs, around: Wilaya | None):
@@ -301,8 +305,9 @@ def _without_wilaya(words: list[str], index: Index, around: Wilaya) -> list[str]
     return of_seat
 
 
-def _alternatives(text: str, index: Index) -> list:
-    found: list = []
+def _alternatives(text: str, index: Index, around: Wilaya | None) -> list:
+    posted = gazetteer.communes_by_postal_code(_code(text))
+    found: list = [place for place in posted if around and around.code in place.wilayas]
     for words in _Text(text).names():
         for place in index.suggestions(words, gazetteer.MOST_SUGGESTIONS):
             if place not in found:

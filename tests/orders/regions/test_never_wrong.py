@@ -254,6 +254,23 @@ def test_what_is_no_commune_there_is_refused(text, code):
         regions.find_commune(text, code)
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("16024", ("Bab Ezzouar",)), (16024, ("Bab Ezzouar",)), ("١٦٠٢٤", ("Bab Ezzouar",)), ("16999", ())],
+)
+def test_a_postal_code_alone_is_refused_and_says_whose_it_is(text, names):
+    with pytest.raises(regions.NotFound) as refusal:
+        regions.find_commune(text, "16")
+    assert refusal.value.suggestions == names
+
+
+def test_a_number_is_no_commune_where_it_is_the_postal_code_of_another():
+    for one in COMMUNES.values():
+        others = {other for other in COMMUNES.values() if other.postal_code == f"{one.code[:2]}0{one.code[2:]}"} - {one}
+        got = found(f"{one.code[:2]}0{one.code[2:]}", one.wilaya)
+        assert got == (None if others and one.code[2] != "0" else one)
+
+
 def test_a_refusal_says_what_may_be_meant():
     with pytest.raises(regions.NotFound) as refusal:
         regions.find_wilaya("Milia")

@@ -73,6 +73,8 @@ def test_a_number_that_is_no_code_of_a_wilaya(text):
         ("1621", "16", "1621"),
         (1621, "16", "1621"),
         ("16021", "16", "1621"),
+        ("16001", "16", "1601"),  # also a postal code of the Casbah; the contract has it as a code
+        ("16002", "16", "1602"),  # the postal code of the same commune
         ("١٦٢١", "16", "1621"),
         ("101", "01", "0101"),
         (101, "01", "0101"),
@@ -95,6 +97,7 @@ def test_the_code_of_a_commune_in_its_forms(text, wilaya, code):
     [
         ("1621", "09"),  # lies elsewhere
         ("16151", "16"),  # a postal code of Alger, and no form of a commune code
+        ("16024", "16"),  # the postal code of Bab Ezzouar, and Hammamet's code with a zero inside
         ("16060", "16"),  # likewise, and 1660 is no commune
         ("16000", "16"),
         ("1600", "16"),
