@@ -75,8 +75,16 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
 def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse:
     """To the login, and from there back to the page: to that of a form which was sent where it stood, else to `home`,
     since the address of a form alone shows nobody anything."""
-    is_shown = request.method in ("GET", "HEAD") or urlsplit(request.META.get("HTTP_REFERER", "")).path == request.path
+    is_shown = request.method in ("GET", "HEAD") or _sent_from(request) == request.path
     return redirect_to_login(request.get_full_path() if is_shown else reverse(home), reverse(door))
+
+
+def _sent_from(request: HttpRequest) -> str:
+    """The path of the page that a browser names as its sender; empty where it names none."""
+    try:
+        return urlsplit(request.META.get("HTTP_REFERER", "")).path
+    except ValueError:  # no address that can be taken apart
+        return ""
 
 
 def seat(request: HttpRequest) -> dict[str, Any]:

@@ -73,17 +73,20 @@ def test_strangers_are_sent_to_the_login(db: None) -> None:
 @pytest.mark.parametrize(
     ("sent_to", "sent_from", "back"),
     [
-        ("/account/mode", "/account/keys", "/account/"),
+        ("/account/mode", "http://testserver/account/keys", "/account/"),
         ("/account/mode", None, "/account/"),
-        ("/account/calling", "/account/calling", "/account/calling"),
-        ("/console/keys/", "/console/desk/", "/console/"),
-        ("/console/review/?p=2", "/console/review/?p=2", "/console/review/%3Fp%3D2"),
+        ("/account/mode", "http://[x", "/account/"),
+        ("/account/mode", "http://a]b/", "/account/"),
+        ("/account/calling", "http://testserver/account/calling", "/account/calling"),
+        ("/console/keys/", "http://testserver/console/desk/", "/console/"),
+        ("/console/review/", "http://[::1", "/console/"),
+        ("/console/review/?p=2", "http://testserver/console/review/?p=2", "/console/review/%3Fp%3D2"),
     ],
 )
 def test_who_was_signed_out_comes_back_to_a_page_and_to_no_address_of_a_form(
     sent_to: str, sent_from: str | None, back: str, db: None
 ) -> None:
-    headers = {"Referer": f"http://testserver{sent_from}"} if sent_from else {}
+    headers = {"Referer": sent_from} if sent_from else {}
     door = DOORS[sent_to.startswith("/console/")]
     assert Client().post(sent_to, headers=headers).url == f"{door}?next={back}"
 
