@@ -30,7 +30,8 @@ class MerchantsRulesForm(HoursForm):
 
     def _clock(self, name: str) -> time:
         at: time = self.cleaned_data[name]
-        if name in self.changed_data and not settings.CALLING_EARLIEST <= at <= settings.CALLING_LATEST:
+        is_new = name in self.changed_data and at != self.kept[name]  # one hour alone may have been changed
+        if is_new and not settings.CALLING_EARLIEST <= at <= settings.CALLING_LATEST:
             said = _("Choose a time from %(first)s to %(last)s.")
             raise forms.ValidationError(said % {"first": f"{settings.CALLING_EARLIEST:%H:%M}",
                                                 "last": f"{settings.CALLING_LATEST:%H:%M}"})  # fmt: skip

@@ -76,6 +76,21 @@ def test_what_a_supervisor_has_set_beyond_them_may_be_left_so(browser: Client, a
     assert browser.post(PAGE, shown | {"days_off": ["5", "6"], "most_attempts": "11"}).status_code == 422
 
 
+def test_one_hour_may_be_changed_while_the_other_stays_beyond_them(browser: Client, alice: Account) -> None:
+    rules = CallingRules.objects.create(account=alice, opens_at=time(7), closes_at=time(20))
+    shown = {name: browser.get(PAGE).context["form"][name].value() for name in ("opens_at", "seen")}
+
+    assert browser.post(PAGE, GOOD | shown | {"closes_at": "18:00"}).url == PAGE
+
+    rules.refresh_from_db()
+    assert (rules.opens_at, rules.closes_at) == (time(7), time(18))
+    assert browser.post(PAGE, GOOD | shown | {"opens_at": "06:30", "closes_at": "18:00"}).status_code == 422
+
+    CallingRules.objects.update(opens_at=time(9))  # by a supervisor: what was beyond them is no longer so
+    answer = browser.post(PAGE, GOOD | shown | {"closes_at": "19:00"})
+    assert "Choose a time from" in answer.content.decode()
+
+
 def test_in_test_mode_too_they_are_the_rules_by_which_calls_are_planned(
     browser: Client, alice: Account, twin: Account
 ) -> None:
