@@ -62,6 +62,7 @@ class MeBody(Struct):
 
 class MeViewSet(viewsets.ViewSet):
     scopes = {"retrieve": None}
+    http_method_names = ["get", "head"]
 
     @describe("Read what the key is", answers={200: MeBody})
     def retrieve(self, request: Request) -> Response:

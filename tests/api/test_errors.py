@@ -79,6 +79,8 @@ def test_a_stranger_hears_401_whatever_else_is_wrong(stranger, method, path):
         (ORDERS, "GET, HEAD, POST"),
         (f"{ORDERS}/0199d9a0-0000-7000-8000-000000000000", "GET, HEAD, PATCH"),
         (f"{ORDERS}/0199d9a0-0000-7000-8000-000000000000/cancel", "POST"),
+        ("/api/v1/me", "GET, HEAD"),
+        ("/api/schema", "GET, HEAD"),
     ],
 )
 def test_other_methods_are_405_and_allow_says_which_there_are(api, method, path, allowed):
