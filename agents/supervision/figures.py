@@ -150,7 +150,7 @@ def page(request: HttpRequest) -> HttpResponse:
         before=_cells(summary.before),
         before_first=chosen["first"] - length - timedelta(days=1),
         before_last=chosen["first"] - timedelta(days=1),
-        left_out=max(len(rows) - MOST_ROWS, 0),
+        left_out=max(len(rows) - MOST_ROWS, 0) + (summary.others is not None),
         reasons=_reasons(summary, chosen),
         backlog=_backlog(summary),
     )
@@ -163,13 +163,16 @@ def as_csv(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return page(request)
     chosen = form.cleaned_data
-    everything, rows = performance.read(chosen["first"], chosen["last"], chosen["by"])
-    names = _names(rows, chosen["by"])
+    summary = performance.look(chosen["first"], chosen["last"], chosen["by"])
+    names = _names(summary.rows, chosen["by"])
+    named = [("all", summary.total), *((names[row.key].text, row) for row in summary.rows)]
+    if summary.others:
+        named.append((_("All others"), summary.others))
     file = StringIO()
     file.write(BOM)
     writer = SafeWriter(file)
     writer.write([chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)])
-    for name, row in [("all", everything), *((names[row.key].text, row) for row in rows)]:
+    for name, row in named:
         writer.write([name, *(_cell(getattr(row, column)) for column in CSV_COLUMNS)])
     response = HttpResponse(file.getvalue(), content_type="text/csv; charset=utf-8")
     name = f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv"
@@ -298,7 +301,7 @@ class Bar(NamedTuple):
 
 
 def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[Bar]:
-    whole = sum(row.canceled for row in summary.reasons)
+    whole = summary.total.canceled  # each for one reason, the empty one too
     most = max((row.canceled for row in summary.reasons), default=0)
     return [
         Bar(

@@ -17,6 +17,7 @@ from agents import ages
 from agents.supervision import summing
 from agents.supervision.summing import COLUMNS, WAITS, Dimension
 from codservice import days
+from orders import daily
 
 DIMENSIONS = ("day", "agent", "merchant", "wilaya", "product", "source", "hour")
 MOST_DAYS = 92
@@ -85,21 +86,23 @@ def _ratio(part: int, whole: int) -> float | None:
 class Summary:
     """`rows` are the period divided, `before` is as long a time just before it, `reasons` why orders were canceled.
 
-    `backlog` is how many orders wait for a call or a review now, and their sum, by age as
-    `ages` divides it.
+    Of more than `daily.MOST_KEYS` keys the rest is in `others` together; of reasons it is left out. `backlog` is how
+    many orders wait for a call or a review now, and their sum, by age as `ages` divides it.
     """
 
     total: Figures
     rows: list[Figures]
     before: Figures
     reasons: list[Figures]
+    others: Figures | None = None
     backlog: list[tuple[int, Decimal]] = field(default_factory=lambda: [(0, Decimal(0))] * (len(ages.BOUNDS) + 1))
 
 
 _Row = list[Any]  # COLUMNS of one
 _COUNTS = tuple(name for name in COLUMNS if name not in WAITS)
-# Of all orders each day from `before` on, and the period by key of what divides it; sums and rows by themselves, as
-# PostgreSQL foresees the sums alone. Sums of what is still to come are none: a clock was put back.
+# Of all orders each day from `before` on, and the period by key of what divides it, with all keys behind the first ones
+# in one row without a key; sums and rows by themselves, as PostgreSQL foresees the sums alone. Sums of what is still to
+# come are none: a clock was put back.
 _READ = """
 WITH changed AS MATERIALIZED (SELECT DISTINCT day FROM orders_changedday WHERE account_id IS NULL),
 summed AS MATERIALIZED (
@@ -114,16 +117,25 @@ summed AS MATERIALIZED (
     SELECT greatest(day AT TIME ZONE 'Africa/Algiers', until), (day + interval '1 day') AT TIME ZONE 'Africa/Algiers'
     FROM generate_series(%(before)s::timestamp, least(%(last)s, %(today)s), interval '1 day') AS day
     LEFT JOIN summed USING (day) WHERE until IS DISTINCT FROM 'infinity'
-), {from_rows}
-SELECT dimension, CASE WHEN dimension = 'all' THEN day END AS own, key, {sums} FROM from_rows
-WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s GROUP BY 1, 2, 3
+), {from_rows}, found(dimension, own, key, {columns}) AS MATERIALIZED (
+    SELECT dimension, CASE WHEN dimension = 'all' THEN day END, key, {sums} FROM from_rows
+    WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s GROUP BY 1, 2, 3
+    UNION ALL
+    SELECT dimension, NULL, key, {sums} FROM agents_callfigure
+    WHERE dimension = ANY(%(divided)s) AND day = ANY(ARRAY(SELECT day FROM summed WHERE day >= %(first)s))
+    GROUP BY 1, 3
+), placed AS (
+    SELECT dimension, key, row_number() OVER (
+        PARTITION BY dimension ORDER BY sum(calls) DESC, sum(confirmed + canceled) DESC, key
+    ) AS place FROM found WHERE dimension <> 'all' GROUP BY dimension, key
+)
+SELECT dimension, own, key, {columns} FROM found WHERE dimension = 'all'
 UNION ALL
 SELECT dimension, day, key, {columns} FROM agents_callfigure
 WHERE dimension = 'all' AND day = ANY(ARRAY(SELECT day FROM summed))
 UNION ALL
-SELECT dimension, NULL, key, {sums} FROM agents_callfigure
-WHERE dimension = ANY(%(divided)s) AND day = ANY(ARRAY(SELECT day FROM summed WHERE day >= %(first)s))
-GROUP BY 1, 3
+SELECT dimension, NULL, CASE WHEN place <= %(most_keys)s THEN key END, {sums}
+FROM found JOIN placed USING (dimension, key) GROUP BY 1, 3
 UNION ALL
 SELECT 'backlog', NULL, width_bucket(extract(epoch FROM now() - created_at) / 3600, %(ages)s::numeric[])::text,
     count(*), {nothing}, sum(total_amount), ''::bytea, ''::bytea
@@ -132,24 +144,19 @@ WHERE status = 'pending_confirmation' AND call_state IN ('new', 'retry', 'callba
 """
 
 
-def read(first_day: date, last_day: date, by: str) -> tuple[Figures, list[Figures]]:
-    """All of the period, days of Algeria's, both ends included; and each day, agent, merchant and so on of it.
+def look(first_day: date, last_day: date, by: str) -> Summary:
+    """The period, with what stands beside it. By one statement.
 
     Days and hours come in their order, everything else with the most calls first. Those that nothing happened to are
     left out.
     """
-    summary = look(first_day, last_day, by)
-    return summary.total, summary.rows
-
-
-def look(first_day: date, last_day: date, by: str) -> Summary:
-    """The same with what stands beside it. By one statement."""
     divided = {Dimension.REASON} if by == "day" else {Dimension.REASON, Dimension(by)}
     before = first_day - (last_day - first_day) - timedelta(days=1)
     names = [*divided, *({Dimension.NAME} if by == "product" else ())]
     values: dict[str, Any] = {
         "before": before, "first": first_day, "last": last_day, "today": days.today(),
-        "divided": [name.value for name in names], "ages": list(ages.BOUNDS), **summing.VALUES,
+        "divided": [name.value for name in names], "ages": list(ages.BOUNDS), "most_keys": daily.MOST_KEYS,
+        **summing.VALUES,
     }  # fmt: skip
     statement = _READ.format(
         from_rows=summing.from_rows({Dimension.ALL, *divided}),
@@ -157,13 +164,15 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
         sums=", ".join(f"string_agg({n}, ''::bytea)" if n in WAITS else f"sum({n})" for n in COLUMNS),
         nothing=", ".join("0" for _ in _COUNTS[2:]),
     )
-    own, earlier, backlog = list[_Row](), list[_Row](), dict[int, Any]()
+    own, earlier, others, backlog = list[_Row](), list[_Row](), list[_Row](), dict[int, Any]()
     parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         for dimension, day, key, *counts in cursor.fetchall():
             if dimension == "backlog":
                 backlog[int(key)] = (int(counts[0]), counts[len(_COUNTS) - 1])
+            elif key is None:
+                others += [counts] if dimension != Dimension.REASON else []
             elif dimension != Dimension.ALL:
                 parts[dimension, key].append(counts)
             elif day < first_day:
@@ -177,7 +186,8 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
     rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
     reasons.sort(key=lambda row: (-row.canceled, row.key))
     waiting = [backlog.get(age, (0, Decimal(0))) for age in range(len(ages.BOUNDS) + 1)]
-    return Summary(_figures("", own), rows, _figures("", earlier), reasons, waiting)
+    rest = _figures("", others) if others else None
+    return Summary(_figures("", own), rows, _figures("", earlier), reasons, rest, waiting)
 
 
 def _figures(key: str, parts: list[_Row]) -> Figures:

@@ -12,9 +12,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.supervision import charts, performance
+from agents.supervision import charts, performance, summing
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
+from orders import daily
 from orders.models import CallNote, Order, StatusChange
 from tests import factories
 
@@ -51,7 +52,7 @@ def change(order: Order, user: User | None, when: datetime, to: str, came: str =
 
 
 def monday(by: str = "day") -> performance.Figures:
-    return performance.read(MONDAY, MONDAY, by)[0]
+    return performance.look(MONDAY, MONDAY, by).total
 
 
 def test_a_day_counted_by_hand(order_at: Any, agent: User, colleague: User) -> None:
@@ -143,7 +144,7 @@ def test_a_promise_about_a_decided_order_is_none(callback_at: datetime, order_at
 def test_a_promise_counts_once_its_time_is_over(order_at: Any, agent: User) -> None:
     now = datetime.now(ALGIERS)
     call(order_at(now - timedelta(hours=2)), agent, now - timedelta(hours=1), "callback", callback_at=now)
-    assert performance.read(now.date(), now.date(), "day")[0].promises == 0
+    assert performance.look(now.date(), now.date(), "day").total.promises == 0
 
 
 def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: User, supervisor: User) -> None:
@@ -152,9 +153,9 @@ def test_returns_belong_to_who_confirmed(order_at: Any, agent: User, colleague: 
         change(order, agent if number else colleague, at(9, day=-9), "confirmed")
         change(order, supervisor, at(9, day=-8), "shipped", came="confirmed")
         change(order, supervisor, at(9), "returned" if number == 1 else "delivered", came="shipped")
-    total, rows = performance.read(MONDAY, MONDAY, "agent")
-    assert (total.delivered, total.returned, total.return_rate) == (3, 1, 0.25)
-    by = {row.key: row.return_rate for row in rows}
+    summary = performance.look(MONDAY, MONDAY, "agent")
+    assert (summary.total.delivered, summary.total.returned, summary.total.return_rate) == (3, 1, 0.25)
+    by = {row.key: row.return_rate for row in summary.rows}
     assert by == {str(agent.id): pytest.approx(1 / 3), str(colleague.id): 0.0}
 
 
@@ -163,7 +164,7 @@ def test_days_are_algerias(order_at: Any, agent: User) -> None:
     order = order_at(at(8))
     call(order, agent, at(23, 59), "answered")
     call(order, agent, at(24, 1), "answered")
-    rows = performance.read(MONDAY, MONDAY + timedelta(days=1), "day")[1]
+    rows = performance.look(MONDAY, MONDAY + timedelta(days=1), "day").rows
     assert [(row.key, row.calls) for row in rows] == [("2026-03-02", 1), ("2026-03-03", 1)]
 
 
@@ -172,12 +173,48 @@ def test_every_division_adds_up(order_at: Any, agent: User, colleague: User, cha
         order = order_at(at(8), customer_wilaya=code, **({"account": charlie} if number == 2 else {}))
         call(order, person, at(9), "answered")
         change(order, person, at(9), "confirmed")
-    found = {by: {row.key: (row.calls, row.confirmed) for row in performance.read(MONDAY, MONDAY, by)[1]}
+    found = {by: {row.key: (row.calls, row.confirmed) for row in performance.look(MONDAY, MONDAY, by).rows}
              for by in performance.DIMENSIONS}  # fmt: skip
     assert found["day"] == {"2026-03-02": (3, 3)}
     assert found["agent"] == {str(agent.id): (2, 2), str(colleague.id): (1, 1)}
     assert sorted(found["merchant"].values()) == [(1, 1), (2, 2)]
     assert found["wilaya"] == {"31": (2, 2), "16": (1, 1)}
+
+
+@pytest.mark.parametrize("is_summed_up", [False, True])
+def test_what_is_behind_the_first_names_is_one_row_at_the_end(
+    is_summed_up: bool, order_at: Any, agent: User, supervisor: User, browser_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daily, "MOST_KEYS", 2)
+    product = factories.ProductFactory(name="Robe")
+    for count, name in enumerate(("Sac", "Bague", "Voile", "Foulard")):
+        lines = [
+            factories.order_line(product_name=name, quantity=1, unit_price=5),
+            factories.order_line(product_id=product.id, quantity=1),
+        ]
+        for _ in range(count + 1):
+            order = order_at(at(8), account=product.account, items=lines, source=name)
+            call(order, agent, at(9, count), "answered")
+            change(order, agent, at(9, count), "canceled")
+            StatusChange.objects.filter(order=order, to_status="canceled").update(reason=name)
+    while is_summed_up and summing.sum_up():
+        pass
+    browser, query = browser_of(supervisor), {"first": "2026-03-02", "last": "2026-03-02"}
+
+    def rows(by: str) -> list[tuple[str, str]]:
+        text = browser.get(f"{PAGE}csv/", query | {"by": by}).content.decode("utf-8-sig")
+        return [(row["calls"], row["first_call_minutes"], row[by]) for row in csv.DictReader(StringIO(text))][1:]
+
+    shop = product.account.name
+    assert rows("source") == [("4", "63.0", "Foulard"), ("3", "62.0", "Voile"), ("3", "61.0", "All others")]
+    assert rows("product") == [
+        ("10", "62.0", f"Robe · {shop}"), ("4", "63.0", "Foulard"), ("3", "62.0", "Voile"), ("3", "61.0", "All others")
+    ]  # fmt: skip
+    summary = performance.look(MONDAY, MONDAY, "source")
+    assert [(row.key, row.canceled) for row in summary.reasons] == [("Foulard", 4), ("Voile", 3)]
+    page = browser.get(PAGE, query | {"by": "source"}).content.decode()
+    assert "40.0 %" in page  # of all cancellations
+    assert "1 more is in the file." in page
 
 
 # --- The page ----------------------------------------------------------------------------------------------------
