@@ -20,7 +20,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import order_rows, order_search
 from agents.console import show
-from agents.desk import claims, customer, telling
+from agents.desk import claims, customer, shown, telling
 from agents.filters import FormFilter, HappenedFilter, SortFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
@@ -218,6 +218,7 @@ class OrderAdmin(admin.ModelAdmin):
             move_form=MoveForm(order=order),
             cancel_form=bound if isinstance(bound, CancelForm) else CancelForm(order=order),
             note_form=bound if isinstance(bound, CallNoteForm) else CallNoteForm(order=order),
+            settled=shown.SETTLED_MS,
             is_worker=is_worker,
             is_pending=is_pending,
             claim=claims.holder(order.phone_e164) if is_pending else None,

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from codservice.errors import Refused
 
 SETTLED = timedelta(seconds=1)  # the age of a screen from which on it may be pressed; its script waits as long
+SETTLED_MS = int(SETTLED.total_seconds() * 1000)
 _SIGNER = "agents.desk.shown"
 
 

@@ -34,7 +34,6 @@ from orders.models import CallNote, Order, Status
 
 POLLED_EVERY = 4  # seconds between two looks at what has changed under an agent's hands
 KEPT_EVERY = 60  # seconds between two signs of life at the most
-_SETTLED = int(shown.SETTLED.total_seconds() * 1000)
 _WATCHED = {"lease": int(claims.LEASE.total_seconds()), "polled_every": POLLED_EVERY, "kept_every": KEPT_EVERY}
 LOOKED_EVERY = 10  # seconds between two looks of the desk at what waits
 MOST_PLACES = 12
@@ -146,7 +145,7 @@ def _screen(
         shown_at=shown_at,
         seal=shown.seal(claim_id, shown_at, seen),
         draft=shown.draft_of(first.phone_e164),
-        settled=_SETTLED,
+        settled=shown.SETTLED_MS,
         reasons={name: reasons.choices for name, reasons in OutcomeForm.REASONS.items()},
         presets=planning.presets(found.shown_at, hours.in_common(windows)),
         tomorrow=days.today() + timedelta(days=1),

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
+from agents.desk import claims, shown
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
@@ -81,6 +83,16 @@ def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(order: Order, ag
         assert headers["X-Frame-Options"] == "DENY"
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert "unsafe" not in headers["Content-Security-Policy"]
+
+
+def test_both_screens_that_decide_rest_as_long(
+    order: Order, agent: User, supervisor: User, browser_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown, "SETTLED_MS", 1234)
+    call = reverse("admin:call", args=[claims.take(order.id, agent=agent)])
+    assert 'data-settles="1234"' in browser_of(agent).get(call).content.decode()
+    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    assert 'data-settles="1234"' in browser_of(supervisor).get(page_of(order)).content.decode()
 
 
 def test_an_unknown_order_is_not_found(db: None, agent: User, browser_of: Any) -> None:

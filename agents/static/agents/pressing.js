@@ -1,5 +1,7 @@
 // When a page may be pressed: not while something is being sent, not while the service is out of reach, and not in the
-// first second of a screen that decides (data-settles; the service refuses earlier presses too).
+// first data-settles milliseconds of a screen that decides; the call screen's outcomes alone the service refuses then too.
+// isShut: buttons are shown as disabled; not while something is sent, for what is disabled is not sent along.
+// isDead: a press on this does nothing.
 "use strict";
 
 const pressing = (() => {
