@@ -1,8 +1,5 @@
-// Single keys press what bears them (data-key), while nobody types; notes that have been sent leave no draft behind.
+// Single keys press what bears them (data-key), while nobody types.
 "use strict";
-
-const DRAFTS = "draft:";
-const DAY = 24 * 60 * 60 * 1000;
 
 /** Letters as they are written on the keys; digits, and letters of other scripts, by their place on the keyboard. */
 function keyOf(event) {
@@ -84,11 +81,3 @@ document.addEventListener("click", (event) => {
 document.addEventListener("toggle", (event) => {
   if (event.target.matches("details[name]") && event.target.open) enter(event.target);
 }, true);
-
-for (const message of document.querySelectorAll(".messagelist [class*=done-]")) {
-  const done = [...message.classList].find((name) => name.startsWith("done-"));
-  localStorage.removeItem(DRAFTS + done.slice("done-".length));
-}
-for (const name of Object.keys(localStorage).filter((name) => name.startsWith(DRAFTS))) {
-  if (Date.now() - JSON.parse(localStorage.getItem(name)).at > DAY) localStorage.removeItem(name);
-}
