@@ -1,7 +1,7 @@
 """Fields of Django's forms over `codservice.values`: those of the API's filters, then those in which people write."""
 
 from contextlib import suppress
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -14,6 +14,7 @@ from django.utils.functional import cached_property
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from codservice import days, values
 
@@ -95,6 +96,29 @@ class DayField(forms.DateField):
         super().validate(value)
         if value is not None and not 2000 <= value.year <= 2999:
             raise forms.ValidationError(_("Choose a day from 2000 to 2999."))
+
+
+class PeriodForm(forms.Form):
+    """Days from and to, both included, `most_days` of them at most. Without them: the last 7 days."""
+
+    most_days: int
+    first = DayField(label=gettext_lazy("From"), required=False)
+    last = DayField(label=gettext_lazy("To"), required=False)
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data, label_suffix="")
+
+    def clean(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        if self.errors:
+            return data
+        last = data["last"] = data.get("last") or days.today()
+        first = data["first"] = data.get("first") or last - timedelta(days=6)
+        if first > last:
+            raise forms.ValidationError(_("The first day must not be later than the last."))
+        if (last - first).days >= self.most_days:
+            raise forms.ValidationError(_("Not more than %(days)d days at once.") % {"days": self.most_days})
+        return data
 
 
 class AmountField(forms.CharField):

@@ -9,7 +9,6 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
@@ -23,7 +22,7 @@ from codservice import days
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
 from codservice.files.tables import BOM, SafeWriter
-from codservice.form_fields import DayField
+from codservice.form_fields import PeriodForm
 from inventory.models import Product
 from orders import daily, needs, pictures
 from orders.cancel_reasons import in_words
@@ -45,27 +44,15 @@ DIVISIONS = {
 FILES = (*DIVISIONS, "reason", "wait")
 
 
-class PeriodForm(forms.Form):
-    """Days from and to, both included, and what they are divided by. Without them: the last 7 days, by day."""
+class HomeForm(PeriodForm):
+    """A period, and what it is divided by: without one by day."""
 
-    first = DayField(label=gettext_lazy("From"), required=False)
-    last = DayField(label=gettext_lazy("To"), required=False)
+    most_days = MOST_DAYS
     by = forms.ChoiceField(choices=[(name, name) for name in FILES], required=False)
 
-    def __init__(self, data: Any) -> None:
-        super().__init__(data, label_suffix="")
-
     def clean(self) -> dict[str, Any]:
-        data = self.cleaned_data
-        if self.errors:
-            return data
-        last = data["last"] = data.get("last") or days.today()
-        first = data["first"] = data.get("first") or last - timedelta(days=6)
+        data = super().clean()
         data["by"] = data.get("by") or "day"
-        if first > last:
-            raise ValidationError(_("The first day must not be later than the last."))
-        if (last - first).days >= MOST_DAYS:
-            raise ValidationError(_("Not more than %(days)d days at once.") % {"days": MOST_DAYS})
         return data
 
 
@@ -86,9 +73,9 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
     """Until the first order has arrived: the quick start."""
     if not Order.objects.filter(account=account).exists():
         return redirect("quick-start")
-    form = chosen = PeriodForm(request.GET)
+    form = chosen = HomeForm(request.GET)
     if not form.is_valid():
-        chosen = PeriodForm({})
+        chosen = HomeForm({})
         chosen.is_valid()
     today, first, last, by = days.today(), *(chosen.cleaned_data[name] for name in ("first", "last", "by"))
     by = by if by in DIVISIONS else "day"
@@ -292,7 +279,7 @@ _RATES = {
 @require_safe
 def as_csv(request: HttpRequest, account: Account) -> HttpResponse:
     """All rows of the page's tables as a file; a rate of few cases is empty, its counts stand beside it."""
-    form = PeriodForm(request.GET)
+    form = HomeForm(request.GET)
     if not form.is_valid():
         return _home(request)
     first, last, by = (form.cleaned_data[name] for name in ("first", "last", "by"))

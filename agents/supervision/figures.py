@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import formats
@@ -27,7 +26,7 @@ from agents.templatetags.console_tags import duration
 from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.files.tables import BOM, SafeWriter
-from codservice.form_fields import DayField
+from codservice.form_fields import PeriodForm
 from inventory.models import Product
 from orders import cancel_reasons
 from orders.models import Status
@@ -91,35 +90,22 @@ CSV_COLUMNS = [
 ]  # fmt: skip
 
 
-class PeriodForm(forms.Form):
-    """Days from and to, both included. Without them: the last 7 days."""
+class FiguresForm(PeriodForm):
+    """A period, what it is divided by, and the figure that the chart shows."""
 
-    first = DayField(label=gettext_lazy("From"), required=False)
-    last = DayField(label=gettext_lazy("To"), required=False)
+    most_days = MOST_DAYS
     by = forms.ChoiceField(choices=DIVISIONS.items(), required=False)
     show = forms.ChoiceField(choices=[(column.name, column.title) for column in COLUMNS], required=False)
 
-    def __init__(self, data: Any) -> None:
-        super().__init__(data, label_suffix="")
-
     def clean(self) -> dict[str, Any]:
-        data = self.cleaned_data
-        if self.errors:
-            return data
-        today = days.today()
-        last = data["last"] = data.get("last") or today
-        first = data["first"] = data.get("first") or last - timedelta(days=6)
+        data = super().clean()
         data["by"], data["show"] = data.get("by") or "day", data.get("show") or "confirmation_rate"
-        if first > last:
-            raise ValidationError(_("The first day must not be later than the last."))
-        if (last - first).days >= MOST_DAYS:
-            raise ValidationError(_("Not more than %(days)d days at once.") % {"days": MOST_DAYS})
         return data
 
 
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
-    form = PeriodForm(request.GET)
+    form = FiguresForm(request.GET)
     if not form.is_valid():
         context = {"form": form, "presets": _presets(), "divisions": DIVISIONS}
         return show(request, "agents/supervision/figures.html", title=_("Figures"), status=422, **context)
@@ -159,7 +145,7 @@ def page(request: HttpRequest) -> HttpResponse:
 @for_supervisors
 def as_csv(request: HttpRequest) -> HttpResponse:
     """All rows of the page as a file: one line for each, the first for all together."""
-    form = PeriodForm(request.GET)
+    form = FiguresForm(request.GET)
     if not form.is_valid():
         return page(request)
     chosen = form.cleaned_data

@@ -19,7 +19,7 @@ MOST = 200  # periods, merchants to choose from are as many as there are
 LONGEST = 366  # days
 
 
-class PeriodForm(forms.ModelForm):
+class CallingPeriodForm(forms.ModelForm):
     account = forms.ModelChoiceField(
         Account.objects.filter(live=None, is_active=True).order_by("name"),
         label=gettext_lazy("Merchant"),
@@ -67,7 +67,7 @@ def page(request: HttpRequest) -> HttpResponse:
         ended = CallingPeriod.objects.filter(id=_id(request.POST["end"])).delete()[0]
         messages.success(request, _("Ended: the usual hours apply again.") if ended else _("This had ended already."))
         return redirect("admin:periods")
-    form = PeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
+    form = CallingPeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
     if form.is_valid():
         form.save()
         messages.success(request, _("These hours apply now."))
