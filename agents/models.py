@@ -1,4 +1,6 @@
-"""Who holds which customer, and when each merchant's customers may be called."""
+"""Who holds which customer, when and by whom merchants' customers are called, how a person wants the console, and the
+call center's sums by day.
+"""
 
 from datetime import time
 

@@ -3,7 +3,18 @@
 from django.contrib.admin import AdminSite
 from django.urls import URLPattern, path
 
-from agents.supervision import agents_day, assigning, bulk, figures, holders, moves, people, periods, review, rules
+from agents.supervision import (
+    agents_day,
+    assignment_page,
+    bulk,
+    figures,
+    holders,
+    moves,
+    people,
+    periods,
+    review,
+    rules,
+)
 
 PAGES = [
     ("review/", review.page, "review"),
@@ -15,7 +26,7 @@ PAGES = [
     ("people/<uuid:user_id>/", people.person, "person"),
     ("people/<uuid:user_id>/day/", agents_day.page, "person_day"),
     ("day/", agents_day.own, "own_day"),
-    ("people/<uuid:user_id>/serves/", assigning.page, "person_serves"),
+    ("people/<uuid:user_id>/serves/", assignment_page.page, "person_serves"),
     ("rules/", rules.page, "rules"),
     ("periods/", periods.page, "periods"),
     ("rules/<uuid:account_id>/", rules.edit, "rules_of"),
