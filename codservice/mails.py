@@ -1,11 +1,22 @@
-"""Mails that nobody has asked for just now."""
+"""What mails share: to whom they can be written, and the texts of those that nobody has asked for just now."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
+from django.core.mail.message import sanitize_address
 from django.template.loader import render_to_string
 from django.utils import translation
+
+
+def may_be_mailed(address: str) -> bool:
+    """Whether Django can write to it: forms take some for addresses that no mail can bear, as a domain without a
+    form in ASCII."""
+    try:
+        sanitize_address(address, "utf-8")
+    except ValueError:
+        return False
+    return True
 
 
 def in_all_languages(template: str, context: dict[str, Any]) -> Iterator[str]:

@@ -74,7 +74,11 @@ def send_invitation(invitation_id: UUID | str, *, host: str) -> None:
         "days": team.WORKS_FOR.days,
     }
     subject, text = mails.subject_and_text("accounts/mail_invitation", context)
-    send_mail(subject, text, from_email=None, recipient_list=[invitation.email])
+    try:
+        send_mail(subject, text, from_email=None, recipient_list=[invitation.email])
+    except ValueError:
+        logger.warning("the address or text of invitation %s makes no mail", invitation.id)
+        return
     # Unless it is to be mailed again meanwhile: the link of this mail works no more then.
     Invitation.objects.filter(id=invitation.id, digest=invitation.digest).update(sent_at=Now())
 

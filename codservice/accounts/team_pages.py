@@ -11,6 +11,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import forms as auth_forms
 from django.contrib.auth import login
+from django.core.validators import validate_email
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -24,7 +25,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.generic import FormView
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from codservice import ratelimit
+from codservice import mails, ratelimit
 from codservice.accounts import known_browsers, merchants, team
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.forms import TooManyTries
@@ -68,7 +69,10 @@ class InvitationForm(RoleForm):
     )
 
     def clean_email(self) -> str:
-        return str(self.cleaned_data["email"]).lower()
+        email = str(self.cleaned_data["email"]).lower()
+        if not mails.may_be_mailed(email):
+            raise forms.ValidationError(validate_email.message)
+        return email
 
 
 @account_page(look=Right.OWN, change=Right.OWN)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core import mail
 from django.core.management import CommandError, call_command
+from django.core.validators import validate_email
 from django.db import connections, transaction
 from django.db.models.functions import Now
 from django.test import Client
@@ -363,6 +364,29 @@ def test_an_address_that_nobody_can_sign_in_with_is_not_invited(alice: Account, 
     invite(holder, email=long)
     assert join(link()).status_code == 302
     assert User.objects.filter(username=long).exists()
+
+
+UNMAILABLE = [
+    "nadia@a\u05d0.example",
+    f"nadia@{'é' * 63}.example",
+    "nadia@\u00ad\u00ad.example",
+    "=?utf-8?q?a=0ab?=@e.example",
+]
+
+
+@pytest.mark.parametrize("email", UNMAILABLE)
+def test_an_address_to_which_no_mail_can_be_written_is_not_invited(email: str, alice: Account, holder: Client) -> None:
+    validate_email(email)
+    answer = invite(holder, email)
+    assert (answer.status_code, "Enter a valid email address." in answer.content.decode()) == (422, True)
+    assert not Invitation.objects.exists()
+
+
+def test_an_invitation_of_which_no_mail_can_be_made_is_no_crash(alice: Account, caplog: Any) -> None:
+    invitation = team.invite(alice.id, email=UNMAILABLE[0], role="reader")
+    send_invitation(str(invitation.id), host="testserver")
+    assert "makes no mail" in caplog.text
+    assert Invitation.objects.get().sent_at is None
 
 
 @pytest.mark.parametrize("names", [{"first_name": "A" * 150, "last_name": "B" * 150}, {"first_name": ""}])
