@@ -104,8 +104,9 @@ def by_button(page: Page, outcome: str, when: str) -> None:
 
 
 def settled(page: Page) -> None:
-    """A new screen is dead for a second; buttons are waited for by Playwright, keys are pressed at once."""
-    page.locator("html:not([data-dead])").wait_for(state="attached")
+    """A new screen is dead for a second; buttons are waited for by Playwright, keys are pressed at once. Before its
+    script has run, which sets data-keys, it only looks alive."""
+    page.locator("html[data-keys]:not([data-dead])").wait_for(state="attached")
 
 
 def by_key(page: Page, outcome: str, when: str) -> None:
