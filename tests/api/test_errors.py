@@ -244,10 +244,10 @@ def test_a_lock_that_is_not_to_be_had_is_503_within_the_limit(alice, api, monkey
 
 
 def terminate(condition):
-    """Cut off the service's connections of which `condition` holds; how many there were."""
+    """Cut off the service's connections of which `condition` holds, to their ends; how many there were."""
     with psycopg.connect(database_url(), autocommit=True) as other:
         return other.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database()"
             f" AND application_name = 'codservice' AND pid NOT IN (pg_backend_pid(), %s) AND {condition}",
             [backend()],
         ).rowcount
