@@ -14,7 +14,8 @@ UV_INSTALL := UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --no-deps --requir
 # needs a tenth of pip's time; where it does not run, or finds nothing as pip alone is told where to look, pip does it.
 install = { $(UV_INSTALL) --python $(1)/bin/python $(2) 2>/dev/null || \
 	$(BIN)/python -m pip --python $(1)/bin/python $(PIP_INSTALL) $(2); }
-PYTEST_ARGS ?= -n 3
+# Many tests wait, for processes, browsers and deadlines: on two cores five workers need 11 minutes where three need 16.
+PYTEST_ARGS ?= -n 5
 
 .PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench bench-calls bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth bench-lists bench-mix bench-starts bench-order-peers images lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
