@@ -1,7 +1,7 @@
 """The engine: drains the queue of `webhooks.delivery` through `webhooks.sender`, in a sliding window, from one thread.
 
 The database is asked by two threads beside it, so that nothing waits for a statement: results are gathered for a moment
-and settled together, and places that they leave are filled by the next claim.
+and settled together, and a claim is also for the places that posts will leave until it is there.
 """
 
 import logging
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 WINDOW = 400  # attempts under way in one worker
 KEPT_FROM_FAILING = 0.25  # of the window, so that whoever works finds room in it at once
-SETTLE_AFTER = 0.02  # seconds that a result waits for others to be settled with
+SETTLE_AFTER = 0.01  # seconds that a result waits for others to be settled with
 SETTLE_AGAIN_AFTER = 1.0  # seconds, when the database was away
 SETTLE_TRIES_AT_STOP = 10
 
@@ -98,7 +98,7 @@ class Engine:
 
 
 class _Drain:
-    """From the first claim to the last result: places that results leave are filled by the next claim."""
+    """From the first claim to the last result."""
 
     def __init__(self, engine: Engine, sender: Sender, database: ThreadPoolExecutor) -> None:
         self._engine = engine
@@ -108,6 +108,8 @@ class _Drain:
         # How many the last claim could take for webhooks that fail; from as many posts on it may have left something.
         self._room_for_failing = 0
         self._is_full = False  # whether it may have left something for want of room
+        self._ended = 0  # attempts, since the last claim was begun
+        self._ahead = 0  # how many of them when it was there: so many places the next will find besides
         self._renewing: Future[dict[UUID, float]] | None = None
         self._unsure: list[UUID] = []  # of what is being renewed, what has not begun
         self._settling = _Settling(partial(self._ask, delivery.settle, engine.token))
@@ -128,9 +130,11 @@ class _Drain:
                 return self._sent
             outcomes = self._sender.finished(self._settling.wait())
             metrics.note_attempts(outcomes)
-            metrics.SENDS_IN_FLIGHT.set(self._engine.window - self._sender.room)
+            metrics.SENDS_IN_FLIGHT.set(self._engine.window - max(self._sender.room, 0))
             self._settling.add(outcomes)
+            self._ended += len(outcomes)
             self._start_claimed()
+            self._give_back()
             self._resume_renewed()
             self._leave_settled()
 
@@ -140,16 +144,18 @@ class _Drain:
         is_at_rest = self._claiming is None and self._renewing is None and not self._settling.failures
         may_claim = is_at_rest and not self._engine.stopping.is_set()
         room = self._sender.room
-        if self._engine.woken.is_set() and room and may_claim:
+        if self._engine.woken.is_set() and room + self._ahead > 0 and may_claim:
             self._engine.woken.clear()
+            self._ended = 0
             self._room_for_failing = max(room - int(self._engine.window * KEPT_FROM_FAILING), 0)
             self._is_full = True  # as long as it is not known
-            self._claiming = self._ask(delivery.claim, self._engine.token, room, self._room_for_failing)
+            self._claiming = self._ask(delivery.claim, self._engine.token, room + self._ahead, self._room_for_failing)
 
     def _start_claimed(self) -> None:
         if self._claiming is None or not self._claiming.done():
             return
         claiming, self._claiming = self._claiming, None
+        self._ahead = self._ended
         # One that is under way here was claimed anew because its claim had run out, after a long pause of this process;
         # that is as good as a longer claim.
         posts = [post for post in self._claimed(claiming) if post.delivery_id not in self._under_way]
@@ -172,6 +178,15 @@ class _Drain:
             self._release([post.delivery_id for post in posts])
             return []
         return posts
+
+    def _give_back(self) -> None:
+        """Leave to others what finds no room: receivers have become slower than when it was claimed."""
+        if late := self._sender.give_back(math.inf if self._engine.stopping.is_set() else time.monotonic()):
+            for id_ in late:
+                self._under_way.pop(id_)
+            self._sent -= len(late)
+            self._release(late)
+            self._engine.woken.set()
 
     def _release(self, ids: list[UUID]) -> None:
         self._releasing = [future for future in self._releasing if not future.done()]

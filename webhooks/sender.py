@@ -9,6 +9,7 @@ import heapq
 import itertools
 import logging
 import time
+from collections import deque
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 
 class Sender:
-    """Posts under way. `start` adds one, `finished` waits for some to end. For one thread, apart from `wake_up`.
+    """Posts under way, so many at once. `start` adds one, `finished` waits for some to end. For one thread, apart from
+    `wake_up`. What finds no room waits for it; `give_back` tells what has waited too long.
 
     One that has not begun by its `begin_by` is among the `unsure` until `resume` or `forget` says what becomes of it.
     One whose kept connection was LOST begins anew, once, on a connection of its own, and may be among them then.
@@ -35,6 +37,7 @@ class Sender:
         self._loop = CurlLoop(connections=width)
         self._lookups = Lookups(self.wake_up, local_names=allow_private)
         self._free: list[Any] = []  # handles
+        self._waiting: deque[Post] = deque()
         self._running: dict[Any, Transfer] = {}
         self._unsure: dict[UUID, Transfer] = {}
         self._ended: list[tuple[float, int, Outcome]] = []  # a heap: when each may be told of, and which came first
@@ -42,12 +45,12 @@ class Sender:
 
     @property
     def room(self) -> int:
-        """How many more can be started."""
-        return self.width - len(self._running) - len(self._lookups) - len(self._unsure)
+        """How many more can be started; below 0 when some wait."""
+        return self._places - len(self._waiting)
 
     @property
     def is_idle(self) -> bool:
-        return not (self._running or self._lookups or self._unsure or self._ended)
+        return not (self._running or self._lookups or self._unsure or self._ended or self._waiting)
 
     @property
     def unsure(self) -> list[UUID]:
@@ -55,13 +58,16 @@ class Sender:
         return list(self._unsure)
 
     def start(self, post: Post) -> None:
-        """Begin an attempt. It ends in an outcome whatever is wrong with it."""
-        transfer = Transfer(post, time.monotonic())
-        if post.secrets:
-            self._begin(transfer)
-        else:
-            logger.error("the secret of %s's webhook is under none of ENCRYPTION_KEYS", post.delivery_id)
-            self._end_unsent(transfer, NO_SECRET)
+        """Begin an attempt as soon as there is room. It ends in an outcome whatever is wrong with it."""
+        self._waiting.append(post)
+        self._fill()
+
+    def give_back(self, now: float) -> list[UUID]:
+        """The deliveries that still wait for room and should have begun by `now`; they are no longer ours to send."""
+        late = []
+        while self._waiting and self._waiting[0].begin_by < now:
+            late.append(self._waiting.popleft().delivery_id)
+        return late
 
     def resume(self, delivery_id: UUID, *, begin_by: float) -> None:
         """Its claim stands: begin it after all."""
@@ -82,6 +88,7 @@ class Sender:
             self._send_named()
             for curl, error in self._loop.ended():
                 self._end(curl, error)
+            self._fill()
             outcomes = []
             while self._ended and self._ended[0][0] <= time.monotonic():
                 outcomes.append(heapq.heappop(self._ended)[2])
@@ -100,6 +107,21 @@ class Sender:
             curl.close()
         self._loop.close()
         self._roots.close()
+
+    @property
+    def _places(self) -> int:
+        return self.width - len(self._running) - len(self._lookups) - len(self._unsure)
+
+    def _fill(self) -> None:
+        """Begin what waits, the first first, as far as there is room."""
+        while self._waiting and self._places > 0:
+            post = self._waiting.popleft()
+            transfer = Transfer(post, time.monotonic())
+            if post.secrets:
+                self._begin(transfer)
+            else:
+                logger.error("the secret of %s's webhook is under none of ENCRYPTION_KEYS", post.delivery_id)
+                self._end_unsent(transfer, NO_SECRET)
 
     def _begin(self, transfer: Transfer) -> None:
         """Send it, once its name is known, to public addresses alone, while its claim is sure to stand."""
