@@ -359,7 +359,7 @@ def test_a_sign_of_life_keeps_them_signed_in(agent: User, alice: Account, time_p
         time_passes(20)
 
 
-def test_merchants_may_rest(alice: Account, time_passes: Any) -> None:
+def test_a_merchant_is_not_signed_out_for_doing_nothing(alice: Account, time_passes: Any) -> None:
     client = Client()
     sign_in(DOORS[0], alice.holder.email, client=client)
     assert client.get("/account/keys").status_code == 200

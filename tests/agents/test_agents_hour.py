@@ -551,7 +551,7 @@ def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) 
 
 
 @pytest.mark.parametrize("language", ["en", "ar-DZ"])
-def test_pages_are_for_everybody(
+def test_no_page_of_the_desk_breaks_a_rule_of_axe(
     language: str,
     visit: Visits,
     alice: Account,

@@ -101,7 +101,9 @@ def test_both_rules_bind_together(waiting: list[Order], alice: Account, charlie:
 
 
 @pytest.mark.parametrize("state", ["new", "retry", "callback"])
-def test_every_queue_obeys(state: str, waiting: list[Order], charlie: Account, agent: User, colleague: User) -> None:
+def test_new_orders_retries_and_late_promises_are_served_by_the_rules(
+    state: str, waiting: list[Order], charlie: Account, agent: User, colleague: User
+) -> None:
     due_at = Now() - timedelta(hours=1)
     promised_by = colleague if state == "callback" else None
     Order.objects.update(call_state=state, call_due_at=due_at, callback_agent=promised_by)

@@ -77,7 +77,7 @@ def test_a_form_that_is_sent_twice_is_no_refusal(screen: Screen) -> None:
     assert CallNote.objects.count() == 1
 
 
-def test_a_second_is_enough(screen: Screen) -> None:
+def test_a_screen_of_one_second_may_be_pressed(screen: Screen) -> None:
     assert screen.press("confirm", age=shown.SETTLED).status_code == 302
 
 

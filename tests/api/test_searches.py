@@ -118,7 +118,7 @@ def test_a_log_is_searched_one_at_a_time_too(alice: Account, api: ApiClient, web
     assert {api.get(f"{log}?{query}").status_code for query in SEARCHED} == {200}
 
 
-def test_so_is_its_page(alice: Account, client: Client, webhook: Webhook) -> None:
+def test_the_page_of_a_log_is_searched_one_at_a_time_too(alice: Account, client: Client, webhook: Webhook) -> None:
     client.force_login(alice.holder)
     page = f"/account/webhooks/{webhook.id}"
     searched = ["event=order.confirmed", "status=dropped"]

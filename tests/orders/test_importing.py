@@ -68,7 +68,7 @@ def test_many_cost_as_many_statements_as_one(alice, count):
     assert OrderItem.objects.count() == count
 
 
-def test_nothing_is_nothing(alice):
+def test_importing_no_bodies_costs_no_statement(alice):
     with CaptureQueriesContext(connection) as statements:
         assert importing.import_orders(alice.id, [], actor=ROBOT) == []
     assert len(statements) == 0

@@ -36,7 +36,7 @@ def about_the_event(sql):
 
 
 @pytest.mark.parametrize("items", [1, 100])
-def test_an_import_costs_6_with_everything(alice, api, items):
+def test_an_import_with_everything_costs_6_statements_at_most(alice, api, items):
     products = [ProductFactory(account=alice) for _ in range(items)]
     body = order_body(external_id="1", items=[{"product_id": str(product.id), "quantity": 1} for product in products])
     sent = statements(lambda: api.post(ORDERS, body, headers={"Idempotency-Key": "1"}), 201)
@@ -56,7 +56,7 @@ def test_to_look_the_key_up_costs_one_more_once_a_second(api):
     assert len(statements(lambda: api.post(ORDERS, order_body()), 201)) == 1
 
 
-def test_a_list_costs_4(alice, api):
+def test_a_list_costs_4_statements_at_most(alice, api):
     for number in range(30):
         make_order(alice, external_id=str(number))
     for query in (
@@ -87,7 +87,7 @@ def test_a_detail_costs_the_same_however_much_has_happened(alice, api):
     assert len(statements(lambda: api.get(f"{ORDERS}/{order.id}"), 200)) == lean <= 6
 
 
-def test_a_cancel_costs_6_besides_its_event(alice, api):
+def test_a_cancel_costs_6_statements_at_most_besides_its_event(alice, api):
     """BEGIN, lock, change, history, COMMIT, detail."""
     order = make_order(alice)
     sent = statements(lambda: api.post(f"{ORDERS}/{order.id}/cancel"), 200)

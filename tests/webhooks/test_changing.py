@@ -361,7 +361,7 @@ def test_an_attempt_that_was_under_way_when_it_was_turned_off_counts(
     assert list(Attempt.objects.order_by("id").values_list("number", flat=True)) == [1, 1, 2]
 
 
-def test_a_time_is_chosen(alice: Account, api: ApiClient, webhook: Webhook) -> None:
+def test_a_recovery_sends_only_what_happened_in_its_time(alice: Account, api: ApiClient, webhook: Webhook) -> None:
     Webhook.objects.update(events=["order.created"])
     for hours in (1, 3, 5):
         publish(alice, hours=hours)
