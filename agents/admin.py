@@ -167,7 +167,7 @@ class OrderAdmin(admin.ModelAdmin):
             "sorts": SortFilter.offered(request),
             "sort": sort,
             "kept": kept | {name: value for each in happened for name, value in each.values.items()},
-            "holders": claims.holders(order.phone_e164 for order in orders),
+            "callers": claims.callers(order.phone_e164 for order in orders),
             "last_calls": {order.id: order_rows.said(order.last_call) for order in orders},
             "may_wait": status in (Status.PENDING, ALL),
             "now": timezone.now(),
@@ -221,7 +221,7 @@ class OrderAdmin(admin.ModelAdmin):
             settled=shown.SETTLED_MS,
             is_worker=is_worker,
             is_pending=is_pending,
-            claim=claims.holder(order.phone_e164) if is_pending else None,
+            claim=claims.on_customer(order.phone_e164) if is_pending else None,
             status=422 if bound else 200,
         )
 

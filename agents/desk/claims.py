@@ -98,7 +98,7 @@ ON CONFLICT (phone_e164) DO UPDATE SET expires_at = EXCLUDED.expires_at, agent_i
 WHERE NOT {_LIVE} OR c.agent_id = EXCLUDED.agent_id
 RETURNING id
 """  # noqa: S608  (our own condition)
-_KEEP = f"""
+_RENEW = f"""
 UPDATE agents_claim c SET expires_at = statement_timestamp() + %(lease)s::interval
 WHERE id = %(claim)s AND agent_id = %(agent)s AND {_LIVE}
 RETURNING phone_e164, statement_timestamp()
@@ -137,31 +137,31 @@ def take(order_id: UUID, *, agent: User) -> UUID:
         cursor.execute(_TAKE, values)
         row = cursor.fetchone()
     if row is None:
-        name = unturned(holders([phone]).get(phone, "?"))
+        name = unturned(callers([phone]).get(phone, "?"))
         raise HeldByAnother(_("%(name)s is calling this customer.") % {"name": name})
     return row[0]
 
 
-def keep(claim_id: UUID, *, agent: User) -> str | None:
+def renew(claim_id: UUID, *, agent: User) -> str | None:
     """The agent is at work: the lease begins anew. The customer's phone, or None when they are no longer theirs."""
-    kept = _keep(claim_id, agent)
-    return kept and kept[0]
+    renewed = _renew(claim_id, agent)
+    return renewed and renewed[0]
 
 
-def look(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
-    """As `keep`, with the database's time. Where the database takes no writes the lease goes on as it was, and the
+def renew_or_read(claim_id: UUID, *, agent: User) -> tuple[str, datetime] | None:
+    """As `renew`, with the database's time. Where the database takes no writes the lease goes on as it was, and the
     customer can be read.
     """
     try:
-        return _keep(claim_id, agent)
+        return _renew(claim_id, agent)
     except OperationalError:
         return at_now(held(claim_id, agent=agent))
 
 
-def _keep(claim_id: UUID, agent: User) -> tuple[str, datetime] | None:
+def _renew(claim_id: UUID, agent: User) -> tuple[str, datetime] | None:
     values: dict[str, Any] = {"claim": claim_id, "agent": agent.id, "lease": LEASE}
     with connection.cursor() as cursor:
-        cursor.execute(_KEEP, values)
+        cursor.execute(_RENEW, values)
         return cursor.fetchone()
 
 
@@ -175,13 +175,13 @@ def at_now(held: ClaimQuerySet) -> tuple[str, datetime] | None:
     return held.annotate(at=Now()).values_list("phone_e164", "at").first()
 
 
-def holder(phone_e164: str) -> Claim | None:
+def on_customer(phone_e164: str) -> Claim | None:
     """The claim on this customer, with its agent; None when they are free."""
     return Claim.objects.live().filter(phone_e164=phone_e164).select_related("agent").first()
 
 
-def holders(phones: Iterable[str]) -> dict[str, str]:
-    """Phone number → who holds that customer now, in one statement."""
+def callers(phones: Iterable[str]) -> dict[str, str]:
+    """Phone number → who is calling that customer now, in one statement."""
     held = Claim.objects.live().filter(phone_e164__in=set(phones)).select_related("agent")
     return {claim.phone_e164: claim.agent.display_name for claim in held}
 

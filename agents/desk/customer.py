@@ -111,10 +111,10 @@ ORDER BY o.waits DESC, CASE WHEN o.waits THEN o.id END, o.created_at DESC
 
 def read(claim_id: UUID, *, agent: User) -> Customer | None:
     """The customer that the agent holds, whose lease begins anew; None when they do not."""
-    looked = claims.look(claim_id, agent=agent)
-    if looked is None:
+    held = claims.renew_or_read(claim_id, agent=agent)
+    if held is None:
         return None
-    phone, shown_at = looked
+    phone, shown_at = held
     pending, earlier = _theirs(phone)
     found = duplicates([entry.order.id for entry in pending])
     numbers = {entry.order.id: number for number, entry in enumerate(pending, 1)}

@@ -94,10 +94,10 @@ def confirm_all(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], shown_a
     agent = call.agent
     assert agent is not None  # noqa: S101  (at the desk somebody calls)
     with _once(call.note_id):
-        phone = _held(claims.held(claim_id, agent=agent), shown_at)
+        phone = _check_held(claims.held(claim_id, agent=agent), shown_at)
         pending = Order.live.filter(phone_e164=phone, status=Status.PENDING)
         orders = lifecycle.lock(pending.filter(id__in=seen))
-        _keep(claim_id, agent)
+        _renew_or_refuse(claim_id, agent)
         if dict(seen) != {order.id: order.version for order in orders}:
             raise lifecycle.Changed
         lifecycle.confirm_all(orders, actor=Actor.of_user(agent), call=call)
@@ -116,7 +116,7 @@ def edit(claim_id: UUID, order_id: UUID, changes: editing.Edit, *, agent: User, 
     with transaction.atomic():
         _check_theirs(claim_id, order_id, agent)
         order = editing.edit(order_id, changes, actor=Actor.of_user(agent), seen_version=seen_version)
-        _keep(claim_id, agent)
+        _renew_or_refuse(claim_id, agent)
     return order
 
 
@@ -138,10 +138,10 @@ def note_call(
     agent = call.agent
     assert agent is not None  # noqa: S101  (at the desk somebody calls)
     with _once(call.note_id):
-        phone = _held(claims.held(claim_id, agent=agent), shown_at)
+        phone = _check_held(claims.held(claim_id, agent=agent), shown_at)
         pending = Order.live.filter(phone_e164=phone, status=Status.PENDING)
         orders = lifecycle.lock(pending, claims.MOST_ORDERS)
-        _keep(claim_id, agent)
+        _renew_or_refuse(claim_id, agent)
         if dict(seen) != {order.id: order.version for order in orders if order.id in seen}:
             raise lifecycle.Changed
         if to is not None and call.outcome == Outcome.HANDED_OVER:
@@ -183,7 +183,7 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
         orders = lifecycle.lock(Order.live.filter(id__in=list(order_ids), status=Status.PENDING))
         since = _noted_since(seen_at, orders)
         orders = [order for order in orders if order.id not in since]
-        called = claims.holders(order.phone_e164 for order in orders)
+        called = claims.callers(order.phone_e164 for order in orders)
         free = [order for order in orders if order.phone_e164 not in called]
         numbers = {phone: number for number, phone in enumerate(dict.fromkeys(order.phone_e164 for order in free))}
         plans = {order.id: planning.assigned(order, to, numbers[order.phone_e164]) for order in free}
@@ -202,7 +202,7 @@ def cancel_many(
     refused: dict[UUID, Refused] = {}
     with transaction.atomic():
         orders = lifecycle.lock(Order.live.filter(id__in=list(seen)))
-        called = claims.holders(order.phone_e164 for order in orders if order.status == Status.PENDING)
+        called = claims.callers(order.phone_e164 for order in orders if order.status == Status.PENDING)
         since = _noted_since(seen_at, orders)
         for order in orders:
             if order.version != seen[order.id] or order.id in since:
@@ -228,7 +228,7 @@ def _decide(
         _check_theirs(claim_id, decision.order_id, agent, decision.shown_at)
         call = Call(agent, outcome, decision.note, decision.note_id)
         move(decision.order_id, actor=Actor.of_user(agent), seen_version=decision.seen_version, call=call)
-        phone = _keep(claim_id, agent)
+        phone = _renew_or_refuse(claim_id, agent)
         if not Order.live.filter(phone_e164=phone, status=Status.PENDING).exists():
             claims.let_go(claim_id, agent=agent)
 
@@ -250,11 +250,11 @@ def _once(note_id: UUID | None) -> Iterator[None]:
 def _check_theirs(claim_id: UUID, order_id: UUID, agent: User, shown_at: datetime | None = None) -> None:
     """Before an order is locked: is it the claim's customer's, and was there time to see who that is?"""
     phone = Order.live.filter(id=order_id).values("phone_e164")
-    _held(claims.held(claim_id, agent=agent).filter(phone_e164__in=phone), shown_at)
+    _check_held(claims.held(claim_id, agent=agent).filter(phone_e164__in=phone), shown_at)
 
 
-def _held(held: claims.ClaimQuerySet, shown_at: datetime | None) -> str:
-    """The customer's phone, before anything is locked; who holds the claim then is `_keep`'s to say."""
+def _check_held(held: claims.ClaimQuerySet, shown_at: datetime | None) -> str:
+    """The customer's phone, before anything is locked; who holds the claim then is `_renew_or_refuse`'s to say."""
     found = claims.at_now(held)
     if found is None:
         raise NotHeld
@@ -263,9 +263,9 @@ def _held(held: claims.ClaimQuerySet, shown_at: datetime | None) -> str:
     return phone
 
 
-def _keep(claim_id: UUID, agent: User) -> str:
+def _renew_or_refuse(claim_id: UUID, agent: User) -> str:
     """After the orders are locked: renew and lock the claim, and so make sure of it. The customer's phone."""
-    phone = claims.keep(claim_id, agent=agent)
+    phone = claims.renew(claim_id, agent=agent)
     if phone is None:
         raise NotHeld
     return phone

@@ -111,7 +111,7 @@ def today(agent: User) -> Today:
         return Today(*cursor.fetchone())
 
 
-def held(agent: User) -> QuerySet[Claim]:
+def who_calls_whom(agent: User) -> QuerySet[Claim]:
     """Who holds which customer, the agent's own first; each with the `order_id` and `customer_name` of one order."""
     waiting = Order.live.filter(phone_e164=OuterRef("phone_e164"), status=Status.PENDING).order_by("created_at")
     claims = Claim.objects.live().select_related("agent")

@@ -55,7 +55,7 @@ def desk_now(request: HttpRequest) -> HttpResponse:
 
 def _desk(agent: User) -> dict[str, Any]:
     counters, now = overview.counters(agent), timezone.now()
-    held, promises = list(overview.held(agent)), list(overview.promises(agent))
+    held, promises = list(overview.who_calls_whom(agent)), list(overview.promises(agent))
     return {
         "counters": counters,
         "most": overview.COUNTED_TO - 1,
@@ -212,7 +212,7 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
 
 def keep(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     """The agent is at work."""
-    is_held = claims.keep(claim_id, agent=request.user) is not None
+    is_held = claims.renew(claim_id, agent=request.user) is not None
     return JsonResponse({"held": is_held, "lease": _WATCHED["lease"] if is_held else 0})
 
 
@@ -255,7 +255,7 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
 
 
 def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResponse:
-    claims.look(claim_id, agent=request.user)
+    claims.renew_or_read(claim_id, agent=request.user)
     context = {"title": _("Edit the order"), "claim_id": claim_id, "order": form.order, "form": form, **_WATCHED}
     return show(request, "agents/edit.html", status=422 if form.is_bound else 200, **context)
 

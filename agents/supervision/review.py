@@ -33,7 +33,7 @@ def page(request: HttpRequest) -> HttpResponse:
         title=_("For review"),
         orders=orders,
         outcomes=dict(CallNote.Outcome.choices),
-        holders=claims.holders(order.phone_e164 for order in orders),
+        callers=claims.callers(order.phone_e164 for order in orders),
         nobodys=assignment.nobodys(),
     )
 

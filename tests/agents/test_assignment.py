@@ -126,7 +126,7 @@ def test_a_call_is_about_all_orders_of_the_customer(alice: Account, charlie: Acc
     second = make_order(charlie)
     rule(agent, charlie)
     assert claims.next_customer(agent)
-    assert claims.holder(second.phone_e164).agent == agent
+    assert claims.on_customer(second.phone_e164).agent == agent
     assert set(Order.objects.values_list("phone_e164", flat=True)) == {second.phone_e164}
 
 

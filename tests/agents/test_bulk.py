@@ -270,7 +270,7 @@ def test_assigned_orders_are_the_agents_next_calls(
     assert (note.outcome, note.note, note.agent) == ("handed_over", "Assigned to Samira.", supervisor)
     claims.release_all(colleague)
     assert claims.next_customer(agent)
-    assert claims.holder(first.phone_e164).agent == agent
+    assert claims.on_customer(first.phone_e164).agent == agent
 
 
 def test_a_customer_who_does_not_answer_is_not_rung_again_for_another_assigned_order(

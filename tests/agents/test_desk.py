@@ -105,13 +105,13 @@ def test_a_lease_ends_and_activity_renews_it(alice: Account, agent: User, collea
     order = make_order(alice)
     claim_id = claims.next_customer(agent)
     before = Claim.objects.get().expires_at
-    assert claims.keep(claim_id, agent=agent)
+    assert claims.renew(claim_id, agent=agent)
     assert Claim.objects.get().expires_at > before
-    assert not claims.keep(claim_id, agent=colleague)
+    assert not claims.renew(claim_id, agent=colleague)
 
     expire(claim_id)
 
-    assert not claims.keep(claim_id, agent=agent)
+    assert not claims.renew(claim_id, agent=agent)
     assert customer.read(claim_id, agent=agent) is None
     taken = claims.next_customer(colleague)
     assert taken not in (None, claim_id)

@@ -60,7 +60,7 @@ def test_whose_merchant_has_a_day_off_is_not_served(alice: Account, charlie: Acc
     mine = make_order(alice, phone="0550000003")
     Order.objects.filter(id=mine.id).update(call_state="callback", callback_agent=agent)
     claim_id = claims.next_customer(agent)
-    assert claim_id == claims.holder(open_order.phone_e164).id
+    assert claim_id == claims.on_customer(open_order.phone_e164).id
     claims.release(claim_id)
     Order.objects.filter(id=open_order.id).update(call_due_at=Now() + timedelta(minutes=5))
     assert claims.next_customer(agent) is None
@@ -136,7 +136,7 @@ def test_a_window_is_opened_by_hand_for_a_day(alice: Account, charlie: Account, 
     period(alice)
     assert days.today() in windows(order)
     assert days.today() not in windows(other)
-    assert claims.next_customer(agent) == claims.holder(order.phone_e164).id
+    assert claims.next_customer(agent) == claims.on_customer(order.phone_e164).id
     period(None, opens_at=time(0, 30))  # for all: but a merchant's own goes before it
     assert windows(other)[days.today()][0] == time(0, 30)
     assert windows(order)[days.today()][0] == time.min

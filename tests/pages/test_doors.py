@@ -284,7 +284,7 @@ def test_agents_change_nothing_of_the_supervisors(world: World) -> None:
                                   "most_attempts": "1"}),
     ):  # fmt: skip
         assert browser.post(f"/console/{path}", data).status_code == 403
-    assert claims.holder(claim.phone_e164).agent == world.supervisor
+    assert claims.on_customer(claim.phone_e164).agent == world.supervisor
     assert not User.objects.filter(is_active=False).exists()
     assert not User.objects.filter(username="mallory").exists()
     assert not hasattr(Account.objects.get(id=account.id), "calling_rules")
