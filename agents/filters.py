@@ -86,7 +86,7 @@ class FilterForm(forms.Form):
         if data["call"]:
             orders = orders.filter(status=Status.PENDING, call_state=data["call"])
         if data["holder"]:
-            held = Claim.objects.live()
+            held = Claim.objects.unexpired()
             if data["holder"] != ANYBODY:
                 held = held.filter(agent=data["holder"])
             orders = orders.filter(status=Status.PENDING, phone_e164__in=held.values("phone_e164"))

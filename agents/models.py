@@ -16,7 +16,7 @@ from codservice.accounts.models import Account, User
 
 
 class ClaimQuerySet(models.QuerySet["Claim"]):
-    def live(self) -> "ClaimQuerySet":
+    def unexpired(self) -> "ClaimQuerySet":
         """Those that bind somebody now, by the database's clock."""
         return self.filter(expires_at__gt=Now())
 

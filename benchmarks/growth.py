@@ -55,7 +55,7 @@ def fill(url: str) -> None:
             importing.import_orders(account.id, bodies, actor=Actor.of_command("growth"))
             numbers = [body["external_id"] for body in bodies]
             for order in account.orders.filter(external_id__in=numbers).order_by("id"):
-                command.live(order, chance, agents)
+                command.play(order, chance, agents)
                 update = stock.Update(sku=chance.choice(skus), quantity=chance.randrange(1000))
                 stock.set_quantities(account.id, [update], actor=Actor.of_command("growth"))
     engine.drain()

@@ -36,14 +36,14 @@ class NothingToCallFor(Refused):
     code, status = "nothing_to_call_for", 409
 
 
-# `Claim.objects.live()` where a statement is written by hand. The clock is the statement's, like Django's Now: what a
-# transaction has written is due in it.
-_LIVE = "c.expires_at > statement_timestamp()"
+# `Claim.objects.unexpired()` where a statement is written by hand. The clock is the statement's, like Django's Now:
+# what a transaction has written is due in it.
+_UNEXPIRED = "c.expires_at > statement_timestamp()"
 # The status is written out and no parameter, so that the partial index serves prepared statements too.
 _FREE = """
     SELECT o.id FROM orders_order o
     WHERE o.status = 'pending_confirmation' AND {due} AND {may_call}
-      AND NOT EXISTS (SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND {live})
+      AND NOT EXISTS (SELECT FROM agents_claim c WHERE c.phone_e164 = o.phone_e164 AND {unexpired})
     ORDER BY o.call_due_at, o.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 """
 _OF_THEIRS = f"{assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
@@ -63,7 +63,7 @@ WITH {open}, held AS (
     -- Whom the agent has already: the lease begins anew. Then nothing below is looked for.
     UPDATE agents_claim SET expires_at = statement_timestamp() + %(lease)s::interval WHERE id = (
         SELECT c.id FROM agents_claim c
-        WHERE c.agent_id = %(agent)s AND {live} AND EXISTS (
+        WHERE c.agent_id = %(agent)s AND {unexpired} AND EXISTS (
             SELECT FROM orders_order o
             WHERE o.phone_e164 = c.phone_e164 AND o.status = 'pending_confirmation' AND o.call_state <> 'test'
         ) ORDER BY (c.id = %(first)s::uuid) DESC NULLS LAST, c.claimed_at LIMIT 1
@@ -73,34 +73,36 @@ WITH {open}, held AS (
     -- locks the order's row.
     SELECT CASE WHEN NOT EXISTS (SELECT FROM held) AND EXISTS (SELECT FROM open) THEN COALESCE({served}) END AS order_id
 ), claimed AS (
-    -- Whoever claims the phone first has it: no row where another's claim is live. Then order_id comes without a claim,
-    -- and next_customer asks again.
+    -- Whoever claims the phone first has it: no row where another's claim has not run out. Then order_id comes without
+    -- a claim, and next_customer asks again.
     INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
     SELECT %(claim)s, o.phone_e164, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval
     FROM orders_order o JOIN free ON free.order_id = o.id
     ON CONFLICT (phone_e164) DO UPDATE SET id = EXCLUDED.id, agent_id = EXCLUDED.agent_id,
         claimed_at = EXCLUDED.claimed_at, expires_at = EXCLUDED.expires_at
-    WHERE NOT {live}
+    WHERE NOT {unexpired}
     RETURNING id
 )
 SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.order_id FROM free
 """.format(  # noqa: S608  (our own conditions)
     open=f"{hours.OPEN}, {assignment.MINE}, {assignment.SERVED}",
-    live=_LIVE,
-    served=", ".join(f"({_FREE.format(due=due, may_call=may_call, live=_LIVE)})" for due, may_call in _SERVED),
+    unexpired=_UNEXPIRED,
+    served=", ".join(
+        f"({_FREE.format(due=due, may_call=may_call, unexpired=_UNEXPIRED)})" for due, may_call in _SERVED
+    ),
 )
 _TAKE = f"""
 INSERT INTO agents_claim AS c (id, phone_e164, agent_id, claimed_at, expires_at)
 VALUES (%(claim)s, %(phone)s, %(agent)s, statement_timestamp(), statement_timestamp() + %(lease)s::interval)
 ON CONFLICT (phone_e164) DO UPDATE SET expires_at = EXCLUDED.expires_at, agent_id = EXCLUDED.agent_id,
-    id = CASE WHEN {_LIVE} THEN c.id ELSE EXCLUDED.id END,
-    claimed_at = CASE WHEN {_LIVE} THEN c.claimed_at ELSE EXCLUDED.claimed_at END
-WHERE NOT {_LIVE} OR c.agent_id = EXCLUDED.agent_id
+    id = CASE WHEN {_UNEXPIRED} THEN c.id ELSE EXCLUDED.id END,
+    claimed_at = CASE WHEN {_UNEXPIRED} THEN c.claimed_at ELSE EXCLUDED.claimed_at END
+WHERE NOT {_UNEXPIRED} OR c.agent_id = EXCLUDED.agent_id
 RETURNING id
 """  # noqa: S608  (our own condition)
 _RENEW = f"""
 UPDATE agents_claim c SET expires_at = statement_timestamp() + %(lease)s::interval
-WHERE id = %(claim)s AND agent_id = %(agent)s AND {_LIVE}
+WHERE id = %(claim)s AND agent_id = %(agent)s AND {_UNEXPIRED}
 RETURNING phone_e164, statement_timestamp()
 """  # noqa: S608  (our own condition)
 
@@ -167,7 +169,7 @@ def _renew(claim_id: UUID, agent: User) -> tuple[str, datetime] | None:
 
 def held(claim_id: UUID, *, agent: User) -> ClaimQuerySet:
     """The claim while it is the agent's; nothing otherwise."""
-    return Claim.objects.live().filter(id=claim_id, agent=agent)
+    return Claim.objects.unexpired().filter(id=claim_id, agent=agent)
 
 
 def at_now(held: ClaimQuerySet) -> tuple[str, datetime] | None:
@@ -177,12 +179,12 @@ def at_now(held: ClaimQuerySet) -> tuple[str, datetime] | None:
 
 def on_customer(phone_e164: str) -> Claim | None:
     """The claim on this customer, with its agent; None when they are free."""
-    return Claim.objects.live().filter(phone_e164=phone_e164).select_related("agent").first()
+    return Claim.objects.unexpired().filter(phone_e164=phone_e164).select_related("agent").first()
 
 
 def callers(phones: Iterable[str]) -> dict[str, str]:
     """Phone number → who is calling that customer now, in one statement."""
-    held = Claim.objects.live().filter(phone_e164__in=set(phones)).select_related("agent")
+    held = Claim.objects.unexpired().filter(phone_e164__in=set(phones)).select_related("agent")
     return {claim.phone_e164: claim.agent.display_name for claim in held}
 
 

@@ -114,7 +114,7 @@ def today(agent: User) -> Today:
 def who_calls_whom(agent: User) -> QuerySet[Claim]:
     """Who holds which customer, the agent's own first; each with the `order_id` and `customer_name` of one order."""
     waiting = Order.live.filter(phone_e164=OuterRef("phone_e164"), status=Status.PENDING).order_by("created_at")
-    claims = Claim.objects.live().select_related("agent")
+    claims = Claim.objects.unexpired().select_related("agent")
     claims = claims.annotate(
         customer_name=Subquery(waiting.values("customer_name")[:1]), order_id=Subquery(waiting.values("id")[:1])
     )

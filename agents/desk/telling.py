@@ -71,7 +71,7 @@ def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:
     if Claim.objects.expired().filter(id=claim_id, agent=agent).exists():
         return _("You did nothing here for ten minutes, so the customer was released.")
     orders = Order.live.filter(id__in=list(seen)[:1])
-    others = Claim.objects.live().exclude(agent=agent).filter(phone_e164__in=orders.values("phone_e164"))
+    others = Claim.objects.unexpired().exclude(agent=agent).filter(phone_e164__in=orders.values("phone_e164"))
     other = others.select_related("agent").first()
     if other is not None:
         return _("%(name)s is calling this customer now.") % {"name": unturned(other.agent.display_name)}

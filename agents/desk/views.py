@@ -300,7 +300,7 @@ def _gone(
     again = pending.order_by("id").values_list("id", flat=True).first()
     is_refused = form is not None and not says  # or they say themselves that nothing was written
     if not says:
-        is_held = again is None and mine.live().exists()
+        is_held = again is None and mine.unexpired().exists()
         says = [_("Nothing is left to decide.") if is_held else telling.why_gone(claim_id, request.user, seen)]
     context = {
         "title": _("This customer is not yours now"),

@@ -26,7 +26,7 @@ def page(request: HttpRequest) -> HttpResponse:
             raise PermissionDenied
         return _release(request)
     newest = Order.live.filter(phone_e164=OuterRef("phone_e164")).order_by("-created_at")
-    held = Claim.objects.live().select_related("agent")
+    held = Claim.objects.unexpired().select_related("agent")
     held = held.annotate(
         customer_name=Subquery(newest.values("customer_name")[:1]), order_id=Subquery(newest.values("id")[:1])
     )

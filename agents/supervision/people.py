@@ -51,7 +51,7 @@ class PersonForm(forms.ModelForm):
 def page(request: HttpRequest) -> HttpResponse:
     minded = minding.minded_by(request.user).select_related("assignment")
     people = list(minded.order_by("-is_active", "first_name", "username")[:MOST])
-    held = {claim.agent_id: claim for claim in Claim.objects.live().order_by("-claimed_at")}
+    held = {claim.agent_id: claim for claim in Claim.objects.unexpired().order_by("-claimed_at")}
     # Along call_note_by_time.
     calls = dict(
         CallNote.objects.filter(created_at__gte=days.start_of(days.today()), outcome__in=CALLS, agent__in=people)

@@ -185,7 +185,7 @@ class SignIn(models.Model):
 
 # --- Keys, and the log -----------------------------------------------------------------------------------------------
 
-MOST_LIVE_KEYS = 20  # of one account
+MOST_WORKING_KEYS = 20  # of one account
 
 
 class TooManyKeys(Refused):
@@ -226,17 +226,17 @@ class ApiKey(models.Model):
         """A new key: its row, and the key itself, which is to be shown now or never.
 
         With `is_test` it is a key of the account's twin, which is made with the first of them. Raises TooManyKeys when
-        MOST_LIVE_KEYS of the account are neither revoked nor expired.
+        MOST_WORKING_KEYS of the account are neither revoked nor expired.
         """
         with transaction.atomic():
             if is_test and account.mode == LIVE:
                 account = Account.objects.get_or_create(live=account, defaults={"name": account.name})[0]
             # The account's row is the lock under which its keys are counted.
             Account.objects.select_for_update(no_key=True).get(pk=account.pk)
-            live = cls.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), account=account, revoked_at=None)
-            if live.count() >= MOST_LIVE_KEYS:
+            working = cls.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), account=account, revoked_at=None)
+            if working.count() >= MOST_WORKING_KEYS:
                 text = gettext("The account has %(most)d working keys, which is the maximum: revoke one first.")
-                raise TooManyKeys(text % {"most": MOST_LIVE_KEYS})
+                raise TooManyKeys(text % {"most": MOST_WORKING_KEYS})
             key = make_key(account.mode)
             row = cls.objects.create(
                 account=account,

@@ -67,7 +67,7 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
             password = secrets.token_urlsafe(12)
             account, agents = self.make_people(email, seed, password)
             bodies = [demo.order(chance, f"DEMO-{seed}-{number + 1}") for number in range(orders)]
-            twins = self.pair(bodies)
+            paired = self.pair(bodies)
             products = dict(account.products.values_list("name", "id"))
             for item in (item for body in bodies for item in body["items"]):
                 item["product_id"] = str(products[item["product_name"]])
@@ -76,9 +76,9 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
                 importing.import_orders(account.id, batch, actor=Actor.of_command("seed_demo"))
                 numbers = {body["external_id"] for body in batch}
                 theirs = Order.objects.filter(phone_e164=OuterRef("phone_e164")).exclude(account=account)
-                made = account.orders.filter(~Exists(theirs), external_id__in=numbers - twins)
+                made = account.orders.filter(~Exists(theirs), external_id__in=numbers - paired)
                 for order in made.order_by("id"):
-                    self.live(order, chance, agents)
+                    self.play(order, chance, agents)
             for agent in agents:
                 claims.release_all(agent)
             spread_over_time(account, chance)
@@ -108,15 +108,15 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
 
     def pair(self, bodies: list[dict[str, Any]]) -> set[str]:
         """Let some customers order twice, and some the same once more; the `external_id` of those, who all wait."""
-        twins = set()
+        paired = set()
         for number in range(7, len(bodies), 10):
             first, second = bodies[number - 1], bodies[number]
             kept = ["external_id"] if number % 20 == 17 else ["external_id", "items", "total_amount", "shipping_fee"]
             second |= {name: value for name, value in first.items() if name not in kept}
-            twins |= {first["external_id"], second["external_id"]}
-        return twins
+            paired |= {first["external_id"], second["external_id"]}
+        return paired
 
-    def live(self, order: Order, chance: Random, agents: list[User]) -> None:
+    def play(self, order: Order, chance: Random, agents: list[User]) -> None:
         """What happens to an order after its import."""
         fate = chance.choices(list(FATES), weights=list(FATES.values()))[0]
         agent, supervisor = chance.choice(agents[:2]), Actor.of_user(agents[2])
