@@ -121,8 +121,8 @@ class OutcomeForm(forms.Form):
     REASONS = {CANCEL: CancelReason, Outcome.HANDED_OVER: HandoverReason, Outcome.SKIPPED: SkipReason}
     OUTCOMES = [
         CONFIRM, CONFIRM_ALL, CANCEL, *(outcome.value for outcome in planning.SILENT), Outcome.WRONG_NUMBER, *CALLBACKS,
-        Outcome.HANDED_OVER, Outcome.SKIPPED, *(f"cancel:{reason}" for reason in CancelReason),
-        *(f"handed_over:{reason}" for reason in HandoverReason), *(f"skipped:{reason}" for reason in SkipReason),
+        Outcome.HANDED_OVER, Outcome.SKIPPED,
+        *(f"{name}:{reason}" for name, reasons in REASONS.items() for reason in reasons),
     ]  # fmt: skip
 
     # A function: choices that the class has would be copied for each form, one by one.
