@@ -37,7 +37,7 @@ def move(name: str, order_id: UUID, *, account_id: UUID, **details: str) -> None
     try:
         _MOVES[name](order_id, actor=_ACTOR, account_id=account_id, **details)
     except Refused:
-        there = {move.to for (_status, each), move in Order.MOVES.items() if each == name}
+        there = {row.to for (_status, each), row in Order.MOVES.items() if each == name}
         if not Order.objects.filter(account_id=account_id, id=order_id, status__in=there).exists():
             raise
 
@@ -48,10 +48,7 @@ def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None
     One that is promised is due in an hour. Raises AlreadyDecided, Invalid after MOST_CALLS, and Order.DoesNotExist.
     """
     with transaction.atomic():
-        locked = lifecycle.lock(Order.objects.filter(account_id=account_id, id=order_id))
-        if not locked:
-            raise Order.DoesNotExist
-        order = locked[0]
+        order = lifecycle.lock_one(order_id, account_id)
         if order.status != Status.PENDING:
             raise AlreadyDecided(_("Nobody is called for an order that is %(status)s.") % said(order))
         if CallNote.objects.filter(order=order).count() >= MOST_CALLS:
