@@ -111,9 +111,9 @@ def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
     """The id of the agent's claim on the next customer to call, or None when nobody is due whose merchant has calling
     hours now and is served by the agent (`assignment`).
 
-    A customer whom the agent holds already comes first, of several the one of the claim `first`. Any number of agents
-    may ask at once: orders that another one is just claiming are passed over, and whoever loses a customer with two
-    orders to somebody else asks again.
+    A customer whom the agent holds already comes first; when they hold several, the claim `first` is preferred. Any
+    number of agents may ask at once: orders that another one is just claiming are passed over, and whoever loses a
+    customer with two orders to somebody else asks again.
     """
     values: dict[str, Any] = {"agent": agent.id, "claim": uuid7(), "lease": LEASE, "overdue": OVERDUE, "first": first}
     values |= hours.defaults()

@@ -8,8 +8,7 @@ after it: so long all of it is left to the rows.
 
 The part of a day is never added to: it is summed up anew, every few minutes and when something of its day has changed.
 
-Half of the orders waited no longer than so many minutes: such a middle cannot be added up, so each sum has the waits
-themselves, as a row of big-endian integers of four bytes.
+Medians cannot be added up, so each sum keeps all waits: minutes, as big-endian integers of four bytes.
 """
 
 from collections.abc import Set
