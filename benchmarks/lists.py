@@ -73,7 +73,7 @@ for account_id in trigrams.due():
         account_id=account_id, created_at__gt=Searchable.objects.get(account_id=account_id).through
     ).count() >= trigrams.STEP:
         time.sleep(0.1)
-trigrams.settle()
+trigrams.clean_pending_list()
 """
 NO_INDEX = "INSERT INTO orders_searchable (account_id, through) SELECT id, '9999-01-01' FROM accounts_account"
 

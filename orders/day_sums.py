@@ -1,11 +1,12 @@
 """The sums of an account's days (`DayFigure`), from which `daily` reads: how they are made, and made anew.
 
 `sum_up`, which beat calls for every minute, writes them by `daily`'s own statement. What they say is never wrong: the
-account is summed up until a moment before which no transaction began that is still under way (`settled`), and whatever
-changes earlier rows afterwards notes their day in `ChangedDay` in the same transaction (triggers, migration `days`).
+account is summed up until a moment before which no transaction began that is still under way (`complete_until`), and
+whatever changes earlier rows afterwards notes their day in `ChangedDay` in the same transaction (triggers, migration
+`days`).
 
-What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `settled`, and by `take_changed` without an
-account.
+What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `complete_until`, and by `take_changed`
+without an account.
 """
 
 from collections.abc import Callable
@@ -90,7 +91,7 @@ def take_time(cursor: Any) -> None:
     cursor.execute("SET LOCAL statement_timeout = 0")
 
 
-def settled(cursor: Any) -> datetime:
+def complete_until(cursor: Any) -> datetime:
     """The moment before which nothing can be written any more without a trigger noting it."""
     cursor.execute(_BEGAN)
     return cursor.fetchone()[0]
@@ -131,7 +132,7 @@ def sum_up(account_id: UUID) -> bool:
         until, is_ahead = found
         take_time(cursor)
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        began = settled(cursor)
+        began = complete_until(cursor)
         again = take_changed(cursor, account_id)
         more = len(again) == STEP
         if is_first := until is None:

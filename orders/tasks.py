@@ -52,7 +52,7 @@ def index_texts() -> int:
     steps = _go_round(
         {f"account {account_id}": partial(trigrams.index, account_id) for account_id in trigrams.due()}, INDEX_FOR
     )
-    trigrams.settle()
+    trigrams.clean_pending_list()
     return steps
 
 

@@ -117,7 +117,7 @@ def index(account_id: UUID) -> bool:
             return False
         (through,) = found
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        over = day_sums.settled(cursor) - SET_BACK
+        over = day_sums.complete_until(cursor) - SET_BACK
         cursor.execute(_TAKE_CHANGED, [account_id, STEP])
         changed = [order_id for (order_id,) in cursor.fetchall()]
         new = Q() if through is None else Q(created_at__gt=through)
@@ -136,7 +136,7 @@ def index(account_id: UUID) -> bool:
     return bool(ends) or len(changed) == STEP
 
 
-def settle() -> None:
+def clean_pending_list() -> None:
     """Sort what was indexed into place, for which the searches would have to go through a list."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT gin_clean_pending_list('order_by_trigrams')")

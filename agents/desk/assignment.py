@@ -122,7 +122,9 @@ def of(agent: User) -> Assignment:
     return Assignment.objects.filter(agent=agent).first() or Assignment(agent=agent)
 
 
-def assign(agent: User, *, merchants: Collection[UUID] | None = None, languages: Collection[str] | None = None) -> None:
+def set_served(
+    agent: User, *, merchants: Collection[UUID] | None = None, languages: Collection[str] | None = None
+) -> None:
     """From now on the agent serves these merchants, and in these languages; none of either means all, and what is not
     given stays.
 

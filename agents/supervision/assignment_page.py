@@ -58,7 +58,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
     rule = assignment.of(agent)
     form = AssignForm(request.POST if request.method == "POST" else None, rule=rule)
     if form.is_valid() and "search" not in request.POST:
-        assignment.assign(agent, **form.changes)
+        assignment.set_served(agent, **form.changes)
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": agent.display_name})
         return redirect("admin:person", user_id)
     # As they were sent: of a choice that is refused the rest stays chosen, since none means all.

@@ -183,7 +183,7 @@ def sum_up() -> bool:
             return False
         day_sums.take_time(cursor)
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
-        until = day_sums.settled(cursor) - PUNCTUAL
+        until = day_sums.complete_until(cursor) - PUNCTUAL
         today = until.astimezone(days.ALGIERS).date()
         changed = list(day_sums.take_changed(cursor, None))
         # A day that is not over is one of a clock that was ahead.

@@ -29,7 +29,7 @@ def page_of(user: User) -> str:
 
 
 def rule(agent: User, *merchants: Account, languages: tuple[str, ...] = ()) -> None:
-    assignment.assign(agent, merchants={merchant.id for merchant in merchants}, languages=languages)
+    assignment.set_served(agent, merchants={merchant.id for merchant in merchants}, languages=languages)
 
 
 def script(account: Account, **texts: str) -> None:

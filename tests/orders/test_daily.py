@@ -348,7 +348,7 @@ def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None
 
     def over() -> date:
         with connection.cursor() as cursor:
-            return (day_sums.settled(cursor) + timedelta(seconds=ahead)).date() - timedelta(days=1)
+            return (day_sums.complete_until(cursor) + timedelta(seconds=ahead)).date() - timedelta(days=1)
 
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(hold)
