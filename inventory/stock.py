@@ -196,7 +196,7 @@ def _apply(
         rows = cursor.fetchall()
     products = [_Named(*row) for _, *row in rows]
     if count := sum(product.is_changed is True for product in products):
-        events.note({Event.Kind.INVENTORY_UPDATED: count}, deliveries=rows[0][0])
+        events.after_writing({Event.Kind.INVENTORY_UPDATED: count}, deliveries=rows[0][0])
     return products
 
 

@@ -15,7 +15,7 @@ from codservice.wire import dump_json
 from inventory.models import Product
 from orders import bodies, serializers
 from orders.bodies import OrderBody
-from orders.lifecycle import NumberedOrderEvent
+from orders.lifecycle import OrderEventWithNumber
 from orders.models import Order, OrderItem, Status
 from orders.serializers import Errors, Row
 from webhooks import events
@@ -131,7 +131,7 @@ def complete_lines(lines: Iterable[Row], catalog: dict[UUID | None, Product]) ->
             line["unit_price"] = product.price
 
 
-_TOLD = [name for name in NumberedOrderEvent.__struct_fields__ if name not in ("status", "updated_at")]
+_TOLD = [name for name in OrderEventWithNumber.__struct_fields__ if name not in ("status", "updated_at")]
 
 
 def _event(order: Row) -> str:
@@ -217,5 +217,5 @@ def _insert(account_id: UUID, rows: Sequence[Row], actor: Actor) -> dict[UUID, d
         cursor.execute(_statement(), parameters | events.parameters())
         written = cursor.fetchall()
     for deliveries, _, ids in written:  # one row, or none
-        events.note({Event.Kind.ORDER_CREATED.value: len(ids)}, deliveries=deliveries)
+        events.after_writing({Event.Kind.ORDER_CREATED.value: len(ids)}, deliveries=deliveries)
     return {order_id: created_at for _, created_at, ids in written for order_id in ids}

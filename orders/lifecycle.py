@@ -84,13 +84,13 @@ class OrderEvent(Struct):
     updated_at: Moment
 
 
-class NumberedOrderEvent(OrderEvent):
+class OrderEventWithNumber(OrderEvent):
     """The `data` of all other events of an order: the shop's own number too."""
 
     external_id: str | None
 
 
-class CallEvent(NumberedOrderEvent):
+class CallEvent(OrderEventWithNumber):
     """The `data` of `order.call_attempted`."""
 
     outcome: Annotated[str, Meta(extra_json_schema={"enum": CALLS})]
@@ -98,12 +98,12 @@ class CallEvent(NumberedOrderEvent):
     next_call_at: Annotated[Moment | None, Meta(description="Null when a supervisor looks at it first.")]
 
 
-_as_given, _numbered = converter(OrderEvent), converter(NumberedOrderEvent)
+_to_event, _to_event_with_number = converter(OrderEvent), converter(OrderEventWithNumber)
 
 
 def told(order: Order, kind: Event.Kind, **changes: Any) -> Told:
     """The event of a change of an order; with `changes` of its fields where it was another at that moment."""
-    to_event = _as_given if kind in (Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED) else _numbered
+    to_event = _to_event if kind in (Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED) else _to_event_with_number
     data = to_event(order, from_attributes=True)
     return Told(order.account_id, kind, replace(data, **changes), order.now)
 
@@ -181,7 +181,7 @@ def _tell_of_call(orders: Sequence[Order], call: Call) -> None:
                 order.account_id,
                 Event.Kind.ORDER_CALL_ATTEMPTED,
                 CallEvent(
-                    **asdict(_numbered(order, from_attributes=True)),
+                    **asdict(_to_event_with_number(order, from_attributes=True)),
                     outcome=call.outcome,
                     attempt_count=counts[order.id],
                     next_call_at=None if order.call_state == CallState.REVIEW else order.call_due_at,

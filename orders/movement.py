@@ -89,4 +89,4 @@ def write(steps: Sequence[Step], actor: Actor, changes: Sequence[events.Told]) -
                 **events.telling(changes),
             },
         )
-        events.note(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
+        events.after_writing(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from orders.lifecycle import CallEvent, NumberedOrderEvent, OrderEvent
+from orders.lifecycle import CallEvent, OrderEvent, OrderEventWithNumber
 from orders.models import CallNote, Status
 from webhooks.models import Event
 from webhooks.openapi import delivery
@@ -24,12 +24,12 @@ def _example(status: Status) -> dict[str, Any]:
     }
 
 
-def _numbered(status: Status) -> NumberedOrderEvent:
-    return NumberedOrderEvent(**_example(status), external_id="1042")
+def _with_number(status: Status) -> OrderEventWithNumber:
+    return OrderEventWithNumber(**_example(status), external_id="1042")
 
 
-CREATED = delivery(Event.Kind.ORDER_CREATED, "An order came in", _numbered(Status.PENDING))
-UPDATED = delivery(Event.Kind.ORDER_UPDATED, "A pending order is corrected", _numbered(Status.PENDING))
+CREATED = delivery(Event.Kind.ORDER_CREATED, "An order came in", _with_number(Status.PENDING))
+UPDATED = delivery(Event.Kind.ORDER_UPDATED, "A pending order is corrected", _with_number(Status.PENDING))
 CALL_ATTEMPTED = delivery(
     Event.Kind.ORDER_CALL_ATTEMPTED,
     "A call decided nothing",
@@ -43,6 +43,6 @@ CALL_ATTEMPTED = delivery(
 )
 CONFIRMED = delivery(Event.Kind.ORDER_CONFIRMED, "An order is confirmed", OrderEvent(**_example(Status.CONFIRMED)))
 CANCELLED = delivery(Event.Kind.ORDER_CANCELLED, "An order is canceled", OrderEvent(**_example(Status.CANCELED)))
-SHIPPED = delivery(Event.Kind.ORDER_SHIPPED, "An order is handed to the courier", _numbered(Status.SHIPPED))
-DELIVERED = delivery(Event.Kind.ORDER_DELIVERED, "An order is delivered and paid", _numbered(Status.DELIVERED))
-RETURNED = delivery(Event.Kind.ORDER_RETURNED, "An order comes back", _numbered(Status.RETURNED))
+SHIPPED = delivery(Event.Kind.ORDER_SHIPPED, "An order is handed to the courier", _with_number(Status.SHIPPED))
+DELIVERED = delivery(Event.Kind.ORDER_DELIVERED, "An order is delivered and paid", _with_number(Status.DELIVERED))
+RETURNED = delivery(Event.Kind.ORDER_RETURNED, "An order comes back", _with_number(Status.RETURNED))

@@ -156,7 +156,7 @@ def _lock(shipments: Sequence[Shipment], account_id: UUID | None) -> dict[UUID |
     else:
         external_ids = {shipment.external_id for shipment in shipments} - {None}
         named = Q(account_id=account_id) & (named | Q(external_id__in=external_ids))
-    orders = Order.objects.filter(named).only(*movement.COLUMNS, *lifecycle.NumberedOrderEvent.__struct_fields__)
+    orders = Order.objects.filter(named).only(*movement.COLUMNS, *lifecycle.OrderEventWithNumber.__struct_fields__)
     locked = lifecycle.lock(orders)
     by_external_id: dict[UUID | str | None, Order] = {
         order.external_id: order for order in locked if account_id is not None and order.external_id

@@ -110,7 +110,7 @@ def publish_changes(changes: Sequence[Told]) -> None:
         raise RuntimeError("events.publish must run in the transaction of the change that it tells of.")
     with connection.cursor() as cursor:
         cursor.execute(_PUBLISH, telling(changes))
-        note(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
+        after_writing(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
 
 
 def telling(changes: Sequence[Told]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def parameters() -> dict[str, Any]:
     return {"request_id": logs.request_id(), "retries": RETRIES}
 
 
-def note(kinds: Mapping[str, int], *, deliveries: int) -> None:
+def after_writing(kinds: Mapping[str, int], *, deliveries: int) -> None:
     """After STEPS: how many events of each kind they wrote, and how many deliveries, for which a worker is woken."""
     for kind, count in kinds.items():
         metrics.count_events(kind, count)
