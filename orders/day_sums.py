@@ -97,11 +97,12 @@ def complete_until(cursor: Any) -> datetime:
     return cursor.fetchone()[0]
 
 
-def take_changed(cursor: Any, account_id: UUID | None) -> set[date]:
-    """Some noted days, STEP at most, whose notes are gone with this transaction."""
+def take_changed(cursor: Any, account_id: UUID | None) -> tuple[set[date], bool]:
+    """Some noted days, STEP at most, whose notes are gone with this transaction; and whether more may be noted."""
     whose = "IS NULL" if account_id is None else "= %(account)s"
     cursor.execute(_TAKE_CHANGED.format(whose=whose), {"account": account_id, "step": STEP})
-    return {day for (day,) in cursor.fetchall()}
+    changed = {day for (day,) in cursor.fetchall()}
+    return changed, len(changed) == STEP
 
 
 def due() -> list[UUID]:
@@ -133,16 +134,15 @@ def sum_up(account_id: UUID) -> bool:
         take_time(cursor)
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
         began = complete_until(cursor)
-        again = take_changed(cursor, account_id)
-        more = len(again) == STEP
+        again, more = take_changed(cursor, account_id)
         if is_first := until is None:
             cursor.execute("DELETE FROM orders_dayfigure WHERE account_id = %(account)s", parameters)
             cursor.execute(_FIRST, parameters)
             (first,) = cursor.fetchone()
             until = began if first is None else min(began, days.start_of(first))
         if is_ahead:  # the clock was put back: what happens now is dated before it
-            ahead = range(*(at.astimezone(days.ALGIERS).toordinal() for at in (began, until + timedelta(days=1))))
-            again |= {date.fromordinal(number) for number in ahead}
+            first_ahead, last_ahead = (at.astimezone(days.ALGIERS).toordinal() for at in (began, until))
+            again |= {date.fromordinal(number) for number in range(first_ahead, last_ahead + 1)}
             until = began
         end = max(until, min(began, until + timedelta(days=STEP)))
         if is_first or again or until < end:

@@ -18,7 +18,7 @@ from django.db import connection, transaction
 
 from agents.models import CallFigure
 from codservice import days
-from orders import daily, day_sums
+from orders import day_sums
 from orders.cancel_reasons import counted_as
 from orders.lifecycle import CALLS
 from orders.models import CallNote
@@ -185,15 +185,15 @@ def sum_up() -> bool:
         # Each by a statement of its own: what it sees is no older than what the one before has found out.
         until = day_sums.complete_until(cursor) - PUNCTUAL
         today = until.astimezone(days.ALGIERS).date()
-        changed = list(day_sums.take_changed(cursor, None))
+        changed, is_more_changed = day_sums.take_changed(cursor, None)
         # A day that is not over is one of a clock that was ahead.
-        cursor.execute("SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s", [changed, today])
+        cursor.execute("SELECT day FROM agents_callday WHERE day = ANY(%s) OR day >= %s", [list(changed), today])
         again = [day for (day,) in cursor.fetchall()]
         if changed or again:  # and with them the part goes
             cursor.execute("DELETE FROM agents_callday WHERE day = ANY(%s)", [again])
         cursor.execute(_MISSING, {"today": today, "most": STEP + len(again)})
         ends = {day: days.end_of(day) for (day,) in cursor.fetchall()}
-        more = len(changed) == daily.STEP or len(ends) == STEP + len(again)
+        more = is_more_changed or len(ends) == STEP + len(again)
         cursor.execute("INSERT INTO agents_callday (day) SELECT unnest(%s::date[])", [list(ends)])
         cursor.execute(_END_PART, [today, until - day_sums.LATE, until])
         cursor.execute(_BEGIN_PART, [today, until])
