@@ -150,6 +150,32 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
     Days and hours come in their order, everything else with the most calls first. Those that nothing happened to are
     left out.
     """
+    own, earlier, others, backlog = list[_Row](), list[_Row](), list[_Row](), dict[int, Any]()
+    parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
+    for dimension, day, key, *counts in _rows(first_day, last_day, by):
+        if dimension == "backlog":
+            backlog[int(key)] = (int(counts[0]), counts[len(_COUNTS) - 1])
+        elif key is None:
+            others += [counts] if dimension != Dimension.REASON else []
+        elif dimension != Dimension.ALL:
+            parts[dimension, key].append(counts)
+        elif day < first_day:
+            earlier.append(counts)
+        else:
+            own.append(counts)
+            if by == "day":
+                parts[by, day.isoformat()].append(counts)
+    reasons = [_figures(key, some) for (dimension, key), some in parts.items() if dimension == Dimension.REASON]
+    rows = [_figures(key, some) for (dimension, key), some in parts.items() if dimension != Dimension.REASON]
+    rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
+    reasons.sort(key=lambda row: (-row.canceled, row.key))
+    waiting = [backlog.get(age, (0, Decimal(0))) for age in range(len(ages.BOUNDS) + 1)]
+    rest = _figures("", others) if others else None
+    return Summary(_figures("", own), rows, _figures("", earlier), reasons, rest, waiting)
+
+
+def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
+    """What _READ finds: dimension, day, key and COLUMNS."""
     divided = {Dimension.REASON} if by == "day" else {Dimension.REASON, Dimension(by)}
     before = first_day - (last_day - first_day) - timedelta(days=1)
     names = [*divided, *({Dimension.NAME} if by == "product" else ())]
@@ -164,30 +190,9 @@ def look(first_day: date, last_day: date, by: str) -> Summary:
         sums=", ".join(f"string_agg({n}, ''::bytea)" if n in WAITS else f"sum({n})" for n in COLUMNS),
         nothing=", ".join("0" for _ in _COUNTS[2:]),
     )
-    own, earlier, others, backlog = list[_Row](), list[_Row](), list[_Row](), dict[int, Any]()
-    parts: dict[tuple[str, str], list[_Row]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        for dimension, day, key, *counts in cursor.fetchall():
-            if dimension == "backlog":
-                backlog[int(key)] = (int(counts[0]), counts[len(_COUNTS) - 1])
-            elif key is None:
-                others += [counts] if dimension != Dimension.REASON else []
-            elif dimension != Dimension.ALL:
-                parts[dimension, key].append(counts)
-            elif day < first_day:
-                earlier.append(counts)
-            else:
-                own.append(counts)
-                if by == "day":
-                    parts[by, day.isoformat()].append(counts)
-    reasons = [_figures(key, some) for (dimension, key), some in parts.items() if dimension == Dimension.REASON]
-    rows = [_figures(key, some) for (dimension, key), some in parts.items() if dimension != Dimension.REASON]
-    rows.sort(key=lambda row: row.key if by in ("day", "hour") else (-row.calls, -row.decisions, row.key))
-    reasons.sort(key=lambda row: (-row.canceled, row.key))
-    waiting = [backlog.get(age, (0, Decimal(0))) for age in range(len(ages.BOUNDS) + 1)]
-    rest = _figures("", others) if others else None
-    return Summary(_figures("", own), rows, _figures("", earlier), reasons, rest, waiting)
+        return cursor.fetchall()
 
 
 def _figures(key: str, parts: list[_Row]) -> Figures:
