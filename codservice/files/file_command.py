@@ -79,8 +79,8 @@ class FileCommand(Command):
         self.begin(options)
         self.counts: Counter[str] = Counter(dict.fromkeys((*self.counted, "refused"), 0))
         self.shown: list[tuple[Entry, Errors]] = []
-        if report is not None and report.exists() and file.exists() and report.samefile(file):
-            raise CommandError("--report must be another file than the one that is read.")
+        if report is not None:
+            _refuse_report(report, file)
         try:
             table = Table(file, self.required, self.columns, file=_kept(file))
         except FileNotFoundError:
@@ -184,6 +184,17 @@ class FileCommand(Command):
         if left_out:
             self.stdout.write(f"… and {left_out} more.")
         self.say(self.summary(self.counts, dry_run=dry_run))
+
+
+def _refuse_report(report: Path, file: Path) -> None:
+    """It replaces what is there: that may be an earlier one, and no folder, pipe or device. Raises CommandError."""
+    try:
+        if report.exists() and not report.is_file():
+            raise CommandError(f"--report: {report} is there already and is no file.")
+        if report.exists() and file.exists() and report.samefile(file):
+            raise CommandError("--report must be another file than the one that is read.")
+    except OSError as error:
+        raise CommandError(f"{report} cannot be used: {error.strerror}.") from None
 
 
 def _kept(path: Path) -> IO[bytes] | None:

@@ -6,6 +6,7 @@ put it there themselves; `Table` takes it away again, so that a file of ours tha
 """
 
 import csv
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -263,7 +264,8 @@ def refused_rows(path: Path | None, table: Table) -> Iterator[Callable[[Row, str
     """Gives a function that adds a row of `table` and the reason to the report at `path`, or does nothing without one.
 
     The report has the table's own columns, so that it can be mended and read like the table. It is there, in place of
-    an earlier one, when all is written; after an exception it is not. Raises OSError.
+    an earlier one, when all is written; after an exception it is not. A link stays, and what it leads to is written.
+    Raises OSError.
     """
     if path is None:
         yield lambda row, reason: None
@@ -271,6 +273,7 @@ def refused_rows(path: Path | None, table: Table) -> Iterator[Callable[[Row, str
     columns = [
         (title, name) for title, name in zip(table.header, table.names, strict=True) if name and name not in ADDED
     ]
+    path = Path(os.path.realpath(path))
     partial = path.with_name(f"{path.name}.part")
     try:
         with partial.open("w", encoding="utf-8", newline="") as file:

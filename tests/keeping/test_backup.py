@@ -188,6 +188,8 @@ def test_without_the_keys_it_says_what_is_missing(backup, tmp_path):
 def test_nothing_that_is_there_is_overwritten(backup, tmp_path):
     assert "has tables already" in manage("restore", str(backup)).stderr
     assert "exists; give a new name" in manage("backup", str(backup)).stderr
+    (link := tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert f"{link} exists; give a new name" in manage("backup", str(link)).stderr
 
     assert manage("backup", str(tmp_path / "again.dump")).returncode == 0
 

@@ -361,6 +361,40 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_imported(ali
     assert not Order.objects.exists()
 
 
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_report_takes_the_place_of_no_folder_and_no_pipe(
+    alice: Account, write: Any, tmp_path: Path, make: Callable[[Path], None], is_linked: bool
+) -> None:
+    """A device is as a pipe: with a file in its place nothing else on the machine would find it."""
+    there, report = tmp_path / "there", tmp_path / ("link" if is_linked else "there")
+    make(there)
+    before = there.stat()
+    if is_linked:
+        report.symlink_to(there)
+
+    with pytest.raises(CommandError, match=f"--report: {report} is there already and is no file"):
+        call_command("import_orders", str(write([row()])), "--account", alice.holder.email, "--report", str(report))
+
+    assert not Order.objects.exists()
+    assert (there.stat().st_ino, there.stat().st_mode) == (before.st_ino, before.st_mode)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_report_is_written_where_a_link_leads(alice: Account, write: Any, tmp_path: Path, is_there: bool) -> None:
+    (tmp_path / "folder").mkdir()
+    target, report = tmp_path / "folder/refused.csv", tmp_path / "link"
+    if is_there:
+        target.write_text("an earlier one")
+    report.symlink_to(target)
+
+    run(write([row(quantity="0")]), alice, "--report", str(report))
+
+    assert report.is_symlink()
+    assert "quantity" in target.read_text()
+    assert not target.is_symlink()
+
+
 def test_what_a_person_reads(alice: Account, write: Any) -> None:
     out, err = StringIO(), StringIO()
     second = row(quantity="0") | dict.fromkeys(("customer_name", "customer_phone", "total_amount"), "")
