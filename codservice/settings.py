@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from environs import EnvError, FileAwareEnv, validate
 
 from codservice import __version__, data_folder, observability
+from codservice.data_folder import Layout
 from codservice.errors import CannotStart
 from codservice.secret_file import secrets
 
@@ -42,6 +43,11 @@ try:
     # DATABASE_URL that file is only read (`make run` makes it), so that a production without secrets cannot start.
     DEVELOPMENT = not env.str("SECRET_KEY", "")
     if DEVELOPMENT:
+        if env.str("ENCRYPTION_KEYS", ""):
+            raise EnvError(
+                "ENCRYPTION_KEYS holds only together with SECRET_KEY: set that too, or neither; then both are read from"
+                f" {Layout(DATA_DIR).secrets}."
+            )
         _secrets = secrets(DATA_DIR, create=not env.str("DATABASE_URL", ""))
         if not _secrets:
             raise EnvError("SECRET_KEY is not set: give it 50 random characters, and ENCRYPTION_KEYS a Fernet key.")

@@ -145,6 +145,23 @@ def test_a_production_without_secrets_does_not_start(tmp_path):
     assert list(tmp_path.iterdir()) == [], "and makes up none"
 
 
+@pytest.mark.parametrize("name", ["ENCRYPTION_KEYS", "ENCRYPTION_KEYS_FILE"])
+def test_an_encryption_key_that_would_not_be_used_is_refused(tmp_path, name):
+    """Without a SECRET_KEY both secrets are those of the data folder."""
+    secrets(tmp_path)
+    (tmp_path / "key").write_text(PRODUCTION["ENCRYPTION_KEYS"])
+    value = str(tmp_path / "key") if name.endswith("_FILE") else PRODUCTION["ENCRYPTION_KEYS"]
+    result = manage(
+        "check",
+        env={"DATA_DIR": str(tmp_path), name: value},
+        unset=["SECRET_KEY", *({"ENCRYPTION_KEYS"} - {name})],
+    )
+    assert result.returncode != 0
+    assert "ENCRYPTION_KEYS holds only together with SECRET_KEY" in result.stderr
+    assert str(tmp_path / "secrets.env") in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_a_value_may_stand_in_a_file(tmp_path):
     (tmp_path / "limit").write_text("77\n")
     show = "from django.conf import settings; print(settings.API_RATE_LIMIT)"
