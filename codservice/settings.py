@@ -8,7 +8,9 @@ a line break at its end.
 import os
 import re
 from datetime import time
+from email.utils import parseaddr
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from environs import EnvError, FileAwareEnv, validate
@@ -69,10 +71,19 @@ try:
     if DEBUG and not DEVELOPMENT:
         raise EnvError("DEBUG shows code and data to everyone who causes an error: it is for development alone.")
     HTTPS = env.bool("HTTPS", not DEVELOPMENT)
-    ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+    ALLOWED_HOSTS = [host.strip() for host in env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])]
+    # What Django would compare with no request's host, it would refuse all requests for.
+    _host = re.compile(r"\*|[a-z0-9.-]*[a-z0-9-]|\[[a-f0-9]*:[a-f0-9.:]+\]", re.ASCII | re.IGNORECASE)
+    if not ALLOWED_HOSTS or not all(map(_host.fullmatch, ALLOWED_HOSTS)):
+        raise EnvError(
+            "ALLOWED_HOSTS must be names of hosts, comma separated, without https:// and port: shop.example, or"
+            " .shop.example for all below it too."
+        )
     if "*" in ALLOWED_HOSTS and not DEVELOPMENT:
         raise EnvError("ALLOWED_HOSTS must name the hosts: with * strangers choose where links for passwords lead.")
-    CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", [])
+    CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env.list("CSRF_TRUSTED_ORIGINS", [])]
+    if not all(re.fullmatch(r"https?://(\*\.)?[^/*\s]+", origin) for origin in CSRF_TRUSTED_ORIGINS):
+        raise EnvError("CSRF_TRUSTED_ORIGINS must be origins, comma separated: https://shop.example, without a path.")
     # How many reverse proxies stand in front and append to X-Forwarded-For; 0: the header is not believed.
     TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", 0, validate=validate.Range(min=0, max=10))
     API_RATE_LIMIT = env.int("API_RATE_LIMIT", 60, validate=validate.Range(min=1, max=1_000_000))
@@ -123,6 +134,9 @@ try:
     if "EMAIL_BACKEND" not in _email:
         raise EnvError("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
     EMAIL_BACKEND = _email["EMAIL_BACKEND"]
+    # The host is asked of the address itself: for smtp:// the library makes one up.
+    if EMAIL_BACKEND.endswith(".smtp.EmailBackend") and not urlsplit(env.str("EMAIL_URL")).hostname:
+        raise EnvError("EMAIL_URL must name the mail server: submission://user:password@host:587.")
     EMAIL_HOST = _email["EMAIL_HOST"]
     EMAIL_PORT = _email["EMAIL_PORT"] or 465  # of smtps://, where none is named
     EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
@@ -133,6 +147,8 @@ try:
     EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False) or (_is_encrypted and EMAIL_PORT == 465)
     EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
+    if not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(DEFAULT_FROM_EMAIL)[1]):
+        raise EnvError("DEFAULT_FROM_EMAIL must be an address: cod@shop.example, or Cod <cod@shop.example>.")
 
     # --- Logs, metrics, and where errors and traces go --------------------------------------------------------
     LOG_LEVEL = env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"]))

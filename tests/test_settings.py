@@ -9,6 +9,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core import checks
+from django.http.request import validate_host
 from django.urls import get_resolver
 
 from codservice.data_folder import Layout
@@ -60,6 +61,18 @@ def test_production_settings_pass_djangos_own_check():
         ("DEBUG", "true"),
         ("WEBHOOK_ALLOW_PRIVATE", "true"),
         ("ALLOWED_HOSTS", "shop.example,*"),
+        ("ALLOWED_HOSTS", ""),
+        ("ALLOWED_HOSTS", "shop.example,"),
+        ("ALLOWED_HOSTS", "https://shop.example"),
+        ("ALLOWED_HOSTS", "shop.example/"),
+        ("ALLOWED_HOSTS", "shop.example cod.example"),
+        ("ALLOWED_HOSTS", "shop.example:8000"),
+        ("ALLOWED_HOSTS", "shop.example."),
+        ("ALLOWED_HOSTS", "*.shop.example"),
+        ("ALLOWED_HOSTS", "::1"),
+        ("CSRF_TRUSTED_ORIGINS", "shop.example"),
+        ("CSRF_TRUSTED_ORIGINS", "https://shop.example,"),
+        ("CSRF_TRUSTED_ORIGINS", "https://shop.example/"),
         ("SECRET_KEY", "x"),
         ("SECRET_KEY", "x" * 50),
         ("SECRET_KEY", "".join(map(chr, range(48, 97)))),  # 49 characters
@@ -68,6 +81,12 @@ def test_production_settings_pass_djangos_own_check():
         ("DATABASE_STATEMENT_TIMEOUT", "long"),
         ("LOG_LEVEL", "LOUD"),
         ("EMAIL_URL", "carrier-pigeon://x"),
+        ("EMAIL_URL", "smtp://"),
+        ("EMAIL_URL", "submission://user:password@"),
+        ("EMAIL_URL", "submission://user:password@:587"),
+        ("DEFAULT_FROM_EMAIL", ""),
+        ("DEFAULT_FROM_EMAIL", "shop"),
+        ("DEFAULT_FROM_EMAIL", "Cod <shop>"),
         ("ENCRYPTION_KEYS", ""),
         ("DELIVERY_RETENTION_DAYS", "0"),
         ("DELIVERY_RETENTION_DAYS", "10001"),
@@ -81,6 +100,19 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
     assert name in result.stderr
     assert "Traceback" not in result.stderr
     assert len(result.stderr.strip().splitlines()) <= 2
+
+
+def test_hosts_origins_and_a_sender_may_be_what_django_takes():
+    taken = {
+        "ALLOWED_HOSTS": "Shop.example, .cod.example,localhost,127.0.0.1,[::1]",
+        "CSRF_TRUSTED_ORIGINS": "https://shop.example:8443, https://*.cod.example",
+        "DEFAULT_FROM_EMAIL": "Cod <cod@shop.example>",
+    }
+    given = shown("settings.ALLOWED_HOSTS, settings.CSRF_TRUSTED_ORIGINS, settings.DEFAULT_FROM_EMAIL", **taken)
+    lists = [[each.strip() for each in value.split(",")] for value in list(taken.values())[:2]]
+    assert given == str((*lists, taken["DEFAULT_FROM_EMAIL"]))
+    hosts = ["shop.example", "a.cod.example", "cod.example", "localhost", "127.0.0.1", "[::1]"]
+    assert all(validate_host(host, lists[0]) for host in hosts)
 
 
 def shown(expression, **env):
