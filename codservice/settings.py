@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
-from environs import EnvError, FileAwareEnv, validate
+from environs import EnvError, EnvValidationError, FileAwareEnv, validate
 
 from codservice import __version__, data_folder, observability
 from codservice.data_folder import Layout
@@ -70,6 +70,7 @@ try:
     DEBUG = env.bool("DEBUG", False)
     if DEBUG and not DEVELOPMENT:
         raise EnvError("DEBUG shows code and data to everyone who causes an error: it is for development alone.")
+    DEMO = env.bool("DEMO", False)  # whether the demo data is made at the start
     HTTPS = env.bool("HTTPS", not DEVELOPMENT)
     ALLOWED_HOSTS = [host.strip() for host in env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])]
     # What Django would compare with no request's host, it would refuse all requests for.
@@ -176,7 +177,10 @@ try:
     _pgbouncer = env.bool("DATABASE_PGBOUNCER", False)
     _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0))
 except (EnvError, ValueError, CannotStart) as error:
-    raise ImproperlyConfigured(str(error)) from None
+    _said = str(error)
+    if isinstance(error, EnvValidationError):  # its text may show them as a list of Python's
+        _said = _said.replace(str(error.error_messages), " ".join(error.error_messages))
+    raise ImproperlyConfigured(_said) from None
 
 # A connection for each request would cost more than half the throughput; the health check mends a connection
 # that a restart of PostgreSQL broke. Locks are waited for 2 s at most (contract, section 4: then 503).

@@ -22,7 +22,7 @@ OPERATORS = (ROOT / "docs/operators.md").read_text()
 OUR_APPS = {"codservice", "orders", "inventory", "webhooks", "agents"}
 OUR_COMMANDS = {name for name, app in get_commands().items() if str(app).split(".")[0] in OUR_APPS}
 # Read by `make run` before there are settings.
-OF_MAKE_RUN = {"HOST", "PORT", "WEB_WORKERS", "WEB_THREADS", "DEMO", "DATA_DIR", "PULSE_FILE"}
+OF_MAKE_RUN = {"HOST", "PORT", "WEB_WORKERS", "WEB_THREADS", "DATA_DIR", "PULSE_FILE"}
 
 
 def blocks(text: str) -> list[str]:

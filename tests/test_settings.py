@@ -77,6 +77,7 @@ def test_production_settings_pass_djangos_own_check():
         ("SECRET_KEY", "x" * 50),
         ("SECRET_KEY", "".join(map(chr, range(48, 97)))),  # 49 characters
         ("HTTPS", "sometimes"),
+        ("DEMO", "perhaps"),
         ("DATABASE_PGBOUNCER", "perhaps"),
         ("DATABASE_STATEMENT_TIMEOUT", "long"),
         ("LOG_LEVEL", "LOUD"),
@@ -99,6 +100,7 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
     assert result.returncode != 0
     assert name in result.stderr
     assert "Traceback" not in result.stderr
+    assert "['" not in result.stderr
     assert len(result.stderr.strip().splitlines()) <= 2
 
 
@@ -113,6 +115,10 @@ def test_hosts_origins_and_a_sender_may_be_what_django_takes():
     assert given == str((*lists, taken["DEFAULT_FROM_EMAIL"]))
     hosts = ["shop.example", "a.cod.example", "cod.example", "localhost", "127.0.0.1", "[::1]"]
     assert all(validate_host(host, lists[0]) for host in hosts)
+
+
+def test_demo_data_is_asked_for_as_anything_is_switched_on():
+    assert [shown("settings.DEMO", DEMO=value) for value in ("1", "true", "0")] == ["True", "True", "False"]
 
 
 def shown(expression, **env):

@@ -19,15 +19,16 @@ def gather_static_files() -> None:
 
 
 def main() -> None:
-    """Migrate; make the first operator; with DEMO=1 the demo data. Each does nothing when it is done already."""
+    """Migrate; make the first operator; with DEMO the demo data. Each does nothing when it is done already."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
     import django
+    from django.conf import settings
 
     django.setup()
     try:
         call_command("migrate", interactive=False, verbosity=0)
         call_command("create_operator")
-        if os.environ.get("DEMO") == "1":
+        if settings.DEMO:
             call_command("seed_demo")
     except CommandError as error:
         sys.exit(f"codservice: {error}")
