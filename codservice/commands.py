@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
-from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError
+from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.db import OperationalError, transaction
 from tqdm import tqdm
 
 from codservice import days
@@ -39,14 +39,25 @@ class Command(BaseCommand):
         return parser
 
     def execute(self, *args: Any, **options: Any) -> Any:
+        self.stdout = _Output(options.pop("stdout", None) or self.stdout._out)
         try:
             with _stopped_in_order():
-                return super().execute(*args, **options)
+                result = super().execute(*args, **options)
+                self.stdout.flush()
+                return result
         except OperationalError as error:
             raise CommandError(f"The database cannot be used: {error}") from error
         except BrokenPipeError:  # whoever read our output has seen enough, as `| head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(128 + signal.SIGPIPE)
+        finally:
+            self.stdout.give_up()
+
+    @contextmanager
+    def shown_or_undone(self) -> Iterator[None]:
+        """What the block makes is undone when its output cannot be written: a password or a key is shown only once."""
+        with transaction.atomic():
+            yield
+            self.stdout.flush()
 
     def print_json(self, data: Any) -> None:
         self.stdout.write(json.dumps(data, ensure_ascii=False, default=str))
@@ -70,6 +81,41 @@ class Command(BaseCommand):
                 percent = count * 100 // total // 5 * 5
                 self.say(f"{percent} %: {count} of {total} {unit}")
                 percent += 5
+
+
+class _Output(OutputWrapper):
+    """Our stdout. Where it cannot be written, as on a full disk, that is a sentence and no traceback."""
+
+    def __init__(self, out: Any) -> None:
+        if out is None:  # the shell's >&-
+            raise CommandError("The output cannot be written: it is closed.")
+        super().__init__(out)
+
+    def write(self, *args: Any, **kwargs: Any) -> None:
+        with _refusal_in_words():
+            super().write(*args, **kwargs)
+
+    def flush(self) -> None:
+        with _refusal_in_words():
+            super().flush()
+
+    def give_up(self) -> None:
+        """What still cannot be written is dropped: at the end Python would try it once more, and complain."""
+        try:
+            self._out.flush()
+        except OSError:
+            if self._out is sys.stdout:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
+
+
+@contextmanager
+def _refusal_in_words() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(f"The output cannot be written: {error.strerror}.") from error
 
 
 @contextmanager

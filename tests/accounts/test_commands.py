@@ -13,8 +13,9 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from codservice.accounts.models import Account, ApiKey, User
+from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.days import ALGIERS
+from tests import factories
 from tests.harness.client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -165,3 +166,82 @@ def test_without_a_database_it_says_so_in_a_sentence() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "The database cannot be used" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def manage_into(out: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command whose stdout, a pipe that nobody reads, is redirected so by the shell."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run(
+            ["sh", "-c", f'"$0" manage.py "$@" {out}', sys.executable, *arguments],
+            cwd=ROOT,
+            env=environment() | {"PYTHONUNBUFFERED": ""},  # as usual: what is small is written at the end
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        os.close(writer)
+
+
+# To a device that is as a full disk, to nothing at all, and to the pipe.
+NOWHERE = {">/dev/full": "No space left on device", ">&-": "it is closed", "": ""}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("out", NOWHERE)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["create_account", "Boutique", "--email", "y@example.dz"],
+        ["create_account", "Boutique", "--email", "y@example.dz", "--json"],
+        ["create_agent", "samira"],
+        ["create_operator"],
+        ["seed_demo", "--orders", "0"],
+    ],
+)
+def test_nobody_is_made_whose_password_cannot_be_shown(arguments: list[str], out: str) -> None:
+    factories.make_groups()
+    noted = SecurityEntry.objects.count()
+
+    done = manage_into(out, *arguments)
+
+    assert not User.objects.exists()
+    assert SecurityEntry.objects.count() == noted
+    expected = f"CommandError: The output cannot be written: {NOWHERE[out]}.\n" if NOWHERE[out] else ""
+    assert done.stderr == expected
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("out", NOWHERE)
+def test_no_key_is_made_that_cannot_be_shown(alice: Account, out: str) -> None:
+    done = manage_into(out, "create_api_key", "--account", alice.holder.email)
+
+    assert not ApiKey.objects.exists()
+    assert ("The output cannot be written" in done.stderr) == bool(NOWHERE[out])
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("arguments", [["deliveries", "--json"], ["export_orders", "--account", "{}"], ["migrate"]])
+def test_an_output_that_cannot_be_written_is_a_sentence(alice: Account, arguments: list[str]) -> None:
+    arguments = [each.format(alice.holder.email) for each in arguments]
+
+    assert manage_into(">/dev/null", *arguments).returncode == 0
+    for out, reason in NOWHERE.items():
+        done = manage_into(out, *arguments)
+        if reason:
+            assert done.returncode == 1
+            assert done.stderr.endswith(f"CommandError: The output cannot be written: {reason}.\n")
+        assert "Traceback" not in done.stderr
+        assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_else_is_wrong_is_said_before_an_output_that_cannot_be_written() -> None:
+    done = manage_into(">/dev/full", "resend_deliveries", "01981f1e-6f43-7b52-8c7e-000000000001")
+
+    assert done.returncode == 1
+    assert done.stderr.endswith("CommandError: 1 of the ids cannot be sent again.\n")
+    assert "Exception ignored" not in done.stderr

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.management.base import CommandError
-from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
@@ -63,7 +62,7 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
         if somebody := User.objects.filter(names).first():
             raise CommandError(f"Somebody signs in as {somebody.username} already: take another --seed.")
         chance = Random(seed)  # noqa: S311  (no secret is made of it)
-        with transaction.atomic():
+        with self.shown_or_undone():
             password = secrets.token_urlsafe(12)
             account, agents = self.make_people(email, seed, password)
             bodies = [demo.order(chance, f"DEMO-{seed}-{number + 1}") for number in range(orders)]
@@ -82,12 +81,12 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
             for agent in agents:
                 claims.release_all(agent)
             spread_over_time(account, chance)
-        users = [user.username for user in agents]
-        if options["json"]:
-            self.print_json({"account": email, "agents": users, "password": password, "orders": orders})
-        else:
-            people = f"Account {email}, agents {', '.join(users)}"
-            self.stdout.write(f"{people}; the password of each is {password} (shown only now)")
+            users = [user.username for user in agents]
+            if options["json"]:
+                self.print_json({"account": email, "agents": users, "password": password, "orders": orders})
+            else:
+                people = f"Account {email}, agents {', '.join(users)}"
+                self.stdout.write(f"{people}; the password of each is {password} (shown only now)")
 
     def make_people(self, email: str, seed: int, password: str) -> tuple[Account, list[User]]:
         """They sign in wherever the service can be reached, so their password is nobody's to guess."""

@@ -23,17 +23,19 @@ class Command(commands.Command):
         parser.add_argument("--json", action="store_true", help="print a JSON object")
 
     def handle(self, *, name: str, email: str, password: str | None, rate_limit: int | None, **options: Any) -> None:
-        try:
-            account, made = merchants.make(name, email=email, password=password or None, rate_limit=rate_limit)
-        except ValidationError as error:
-            raise CommandError(" ".join(_sentence(field, said) for field, said in error.message_dict.items())) from None
-        email = account.holder.email
-        if options["json"]:
-            self.print_json({"id": account.id, "name": account.name, "email": email, "password": made})
-            return
-        self.stdout.write(f"Account “{account.name}” for {email}")
-        if made:
-            self.stdout.write(f"One-time password: {made}")
+        with self.shown_or_undone():
+            try:
+                account, made = merchants.make(name, email=email, password=password or None, rate_limit=rate_limit)
+            except ValidationError as error:
+                sentences = (_sentence(field, said) for field, said in error.message_dict.items())
+                raise CommandError(" ".join(sentences)) from None
+            email = account.holder.email
+            if options["json"]:
+                self.print_json({"id": account.id, "name": account.name, "email": email, "password": made})
+                return
+            self.stdout.write(f"Account “{account.name}” for {email}")
+            if made:
+                self.stdout.write(f"One-time password: {made}")
         self.say(f"Next: manage.py create_api_key --account {email}")
 
 

@@ -21,17 +21,18 @@ class Command(commands.Command):
 
     def handle(self, *, username: str, supervisor: bool, password: str | None, **options: Any) -> None:
         group = staff.SUPERVISORS if supervisor else staff.AGENTS
-        try:
-            user, told = staff.make(username, group=group, password=password)
-        except ValidationError as error:
-            raise CommandError(f"{username.strip()}: {' '.join(error.messages)}") from None
-        role, made = "supervisor" if supervisor else "agent", None if password else told
-        if options["json"]:
-            self.print_json(
-                {"username": user.username, "role": role, "password": made, "login": reverse("admin:login")}
-            )
-            return
-        self.stdout.write(f"{role.capitalize()} {user.username}")
-        if made:
-            self.stdout.write(f"One-time password: {made}")
+        with self.shown_or_undone():
+            try:
+                user, told = staff.make(username, group=group, password=password)
+            except ValidationError as error:
+                raise CommandError(f"{username.strip()}: {' '.join(error.messages)}") from None
+            role, made = "supervisor" if supervisor else "agent", None if password else told
+            if options["json"]:
+                self.print_json(
+                    {"username": user.username, "role": role, "password": made, "login": reverse("admin:login")}
+                )
+                return
+            self.stdout.write(f"{role.capitalize()} {user.username}")
+            if made:
+                self.stdout.write(f"One-time password: {made}")
         self.say(f"Next: sign in at {reverse('admin:login')}")

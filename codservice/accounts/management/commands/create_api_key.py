@@ -37,9 +37,10 @@ class Command(commands.Command):
         expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
         if expires_at is not None and expires_at <= timezone.now():
             raise CommandError(f"--expires: {expires} is over already.")
-        try:
-            found = find_account(account)
-            _, key = ApiKey.issue(found, name=name, scopes=scopes, expires_at=expires_at, is_test=test)
-        except TooManyKeys as refused:
-            raise CommandError(refused.message) from None
-        self.stdout.write(key)
+        found = find_account(account)
+        with self.shown_or_undone():
+            try:
+                _, key = ApiKey.issue(found, name=name, scopes=scopes, expires_at=expires_at, is_test=test)
+            except TooManyKeys as refused:
+                raise CommandError(refused.message) from None
+            self.stdout.write(key)

@@ -27,14 +27,15 @@ class Command(commands.Command):
         except ValidationError as error:
             raise CommandError(f"--username: {' '.join(error.messages)}") from None
         password = secrets.token_urlsafe(12)
-        try:
-            with transaction.atomic():
-                operator = User.objects.create_superuser(
-                    username=username, password=password, has_one_time_password=True
-                )
-                security_log.note_person(Action.PERSON_MADE, operator)
-        except IntegrityError:
-            if User.objects.filter(is_superuser=True).exists():
-                return  # a start at the same moment was faster
-            raise CommandError(f"The username {username} is taken; choose another with --username.") from None
-        self.stdout.write(f"Operator: sign in as {username} with the password {password} (shown only now)")
+        with self.shown_or_undone():
+            try:
+                with transaction.atomic():
+                    operator = User.objects.create_superuser(
+                        username=username, password=password, has_one_time_password=True
+                    )
+                    security_log.note_person(Action.PERSON_MADE, operator)
+            except IntegrityError:
+                if User.objects.filter(is_superuser=True).exists():
+                    return  # a start at the same moment was faster
+                raise CommandError(f"The username {username} is taken; choose another with --username.") from None
+            self.stdout.write(f"Operator: sign in as {username} with the password {password} (shown only now)")
