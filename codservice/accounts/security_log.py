@@ -123,7 +123,14 @@ def _asker(person: "User | None") -> _Asker:
         return _Asker(By.KEY, key.name, key.id)
     if request:
         return _Asker(By.STRANGER, "", None)
-    return _Asker(By.COMMAND, " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]), None)
+    return _Asker(By.COMMAND, " ".join([_program(), *sys.argv[1:2]]), None)
+
+
+def _program() -> str:
+    """`manage.py`; of `python -m` the module, since its file's name alone says little."""
+    if spec := getattr(sys.modules["__main__"], "__spec__", None):
+        return str(spec.name).removesuffix(".__main__")
+    return Path(sys.argv[0]).name
 
 
 def _address() -> str:

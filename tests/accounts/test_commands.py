@@ -168,6 +168,20 @@ def test_without_a_database_it_says_so_in_a_sentence() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("started", "actor"),
+    [
+        (["manage.py", "create_operator"], "manage.py create_operator"),
+        (["-m", "codservice.run.prepare"], "codservice.run.prepare"),
+    ],
+)
+def test_the_security_log_says_what_made_the_operator(started: list[str], actor: str) -> None:
+    subprocess.run([sys.executable, *started], cwd=ROOT, env=environment(), check=True)
+
+    assert SecurityEntry.objects.values_list("target", "by", "actor").get() == ("operator", "command", actor)
+
+
 def manage_into(out: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command whose stdout, a pipe that nobody reads, is redirected so by the shell."""
     reader, writer = os.pipe()
