@@ -61,8 +61,8 @@ class FileCommand(Command):
         """Take a batch in, in one transaction; called again after one that others' locks have undone."""
         raise NotImplementedError
 
-    def note(self, batch: Sequence[Entry]) -> None:
-        """A batch that is done: taken in, or refused."""
+    def note(self, batch: Sequence[Entry], refused: Sequence[Entry]) -> None:
+        """A batch that is done: taken in, but for those of it that were refused."""
 
     def again(self) -> str:
         """How to go on after an interruption, when it is not by running the same command again."""
@@ -152,8 +152,9 @@ class FileCommand(Command):
                     raise
                 time.sleep(wait)
         self.counts.update(taken.counts)
-        self.note(batch)
-        for entry, errors in sorted([*taken.refused, *wrong], key=lambda refusal: refusal[0][0].line):
+        refused = sorted([*taken.refused, *wrong], key=lambda refusal: refusal[0][0].line)
+        self.note(batch, [entry for entry, _ in refused])
+        for entry, errors in refused:
             self.counts["refused"] += 1
             if len(self.shown) < MOST_SHOWN:
                 self.shown.append((entry, errors))

@@ -398,16 +398,18 @@ def test_a_report_is_written_where_a_link_leads(alice: Account, write: Any, tmp_
 def test_what_a_person_reads(alice: Account, write: Any) -> None:
     out, err = StringIO(), StringIO()
     second = row(quantity="0") | dict.fromkeys(("customer_name", "customer_phone", "total_amount"), "")
-    path = write([row(customer_phone="12"), second, row(external_id="")])
+    path = write([row(customer_phone="12"), second, *[row(external_id="", quantity=each) for each in ("1", "0", "x")]])
 
-    with pytest.raises(CommandError, match="1 were refused: --report FILE"):
+    with pytest.raises(CommandError, match="3 were refused: --report FILE"):
         call_command("import_orders", str(path), "--account", alice.holder.email, stdout=out, stderr=err)
 
     assert [line.split(":")[:2] for line in out.getvalue().splitlines()] == [
         ["line 2", " customer_phone"],
         ["line 3", " quantity"],
+        ["line 5", " quantity"],
+        ["line 6", " quantity"],
     ]
-    assert "1 orders imported, 0 were there already, 1 refused. 1 have no external_id" in err.getvalue()
+    assert "1 orders imported, 0 were there already, 3 refused. 1 have no external_id" in err.getvalue()
 
 
 @pytest.mark.django_db(transaction=True)

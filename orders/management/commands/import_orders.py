@@ -47,8 +47,8 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
     def take(self, entries: Sequence[Entry]) -> Taken:
         return self.orders.take(entries)
 
-    def note(self, batch: Sequence[Entry]) -> None:
-        self.unnamed += sum(not entry[0].cells.get("external_id") for entry in batch)
+    def note(self, batch: Sequence[Entry], refused: Sequence[Entry]) -> None:
+        self.unnamed += sum(map(_is_unnamed, batch)) - sum(map(_is_unnamed, refused))
         self.first = self.first or batch[0][0].line
         self.done = batch[-1][-1].end
 
@@ -74,3 +74,7 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
             f"{counts['imported']} orders {'would be imported' if dry_run else 'imported'}, "
             f"{counts['already_there']} were there already, {counts['refused']} refused.{again}"
         )
+
+
+def _is_unnamed(entry: Entry) -> bool:
+    return not entry[0].cells.get("external_id")
