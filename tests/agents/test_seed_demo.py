@@ -166,6 +166,14 @@ def test_nobody_guesses_the_demos_password() -> None:
     assert f"the password of each is {one}" not in seed(orders=0), "it is told once"
 
 
+def test_as_json_it_says_whether_the_data_was_there() -> None:
+    made, there = (json.loads(seed(orders=3, json=True)) for _ in range(2))
+
+    assert (made["made"], there["made"], there["password"]) == (True, False, None)
+    assert all(made[name] == there[name] for name in ("account", "agents", "orders"))
+    assert {*made} == {*there}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_start_whose_demo_data_cannot_be_made_says_why() -> None:
     User.objects.create_user("samira1")

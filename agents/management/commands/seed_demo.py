@@ -55,10 +55,14 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
 
     def handle(self, *, orders: int, seed: int, **options: Any) -> None:
         email = f"demo{seed}@example.dz"
-        if Account.objects.filter(holder__email=email).exists():
+        users = [f"{name}{seed}" for name in PEOPLE]
+        if account := Account.objects.filter(holder__email=email).first():
             self.say(f"The data of seed {seed} is here already (account {email}).")
+            if options["json"]:
+                there = {"account": email, "agents": users, "orders": account.orders.count()}
+                self.print_json({"made": False, **there, "password": None})
             return
-        names = Q(username__in=[email, *(f"{name}{seed}" for name in PEOPLE)]) | Q(email__iexact=email)
+        names = Q(username__in=[email, *users]) | Q(email__iexact=email)
         if somebody := User.objects.filter(names).first():
             raise CommandError(f"Somebody signs in as {somebody.username} already: take another --seed.")
         chance = Random(seed)  # noqa: S311  (no secret is made of it)
@@ -81,9 +85,9 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
             for agent in agents:
                 claims.release_all(agent)
             spread_over_time(account, chance)
-            users = [user.username for user in agents]
             if options["json"]:
-                self.print_json({"account": email, "agents": users, "password": password, "orders": orders})
+                there = {"account": email, "agents": users, "orders": orders}
+                self.print_json({"made": True, **there, "password": password})
             else:
                 people = f"Account {email}, agents {', '.join(users)}"
                 self.stdout.write(f"{people}; the password of each is {password} (shown only now)")
