@@ -523,6 +523,8 @@ def test_operators_hand_an_account_over_and_turn_codes_off(alice: Account, membe
     out = StringIO()
     with pytest.raises(CommandError, match="Nobody with the address"):
         call_command("hand_over_account", "--account", before, "--to", "x@example.com", stdout=out)
+    with pytest.raises(CommandError, match=f"{before} holds this account already"):
+        call_command("hand_over_account", "--account", before, "--to", before.upper(), stdout=out)
     call_command("hand_over_account", "--account", before, "--to", after.email, stdout=out)
     assert Account.objects.get().holder == after
     TOTPDevice.objects.create(user=after, confirmed=True, name="")

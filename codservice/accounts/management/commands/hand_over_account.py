@@ -21,6 +21,8 @@ class Command(commands.Command):
 
     def handle(self, *, account: str, to: str, **options: Any) -> None:
         found = find_account(account)
+        if found.holder.email.lower() == to.lower():
+            raise CommandError(f"{found.holder.email} holds this account already.")
         member = found.memberships.select_related("user").filter(user__email__iexact=to).first()
         if member is None or not member.user.is_active:
             raise CommandError(f"Nobody with the address {to} works for this account; its holder invites them first.")
