@@ -25,7 +25,7 @@ class Command(commands.Command):
             try:
                 user, told = staff.make(username, group=group, password=password)
             except ValidationError as error:
-                raise CommandError(f"{username.strip()}: {' '.join(error.messages)}") from None
+                raise CommandError(f"{username.strip() or 'The username'}: {' '.join(error.messages)}") from None
             role, made = "supervisor" if supervisor else "agent", None if password else told
             if options["json"]:
                 self.print_json(
