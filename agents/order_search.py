@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice.accounts.models import Account
 from orders import phones
-from orders.models import NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Order
+from orders.models import NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Order, has_phone
 
 HINT = _("Phone number or its last digits, customer's name, or the shop's order number")
 MAX_LENGTH = 100
@@ -42,12 +42,15 @@ def _numbered(text: str) -> list[UUID]:
 
 
 def _phone(text: str) -> Q | None:
-    """A whole number is looked up; a part of one is compared from the end, or from the start when it begins with 0."""
+    """A whole number is looked up; a part of one is compared from the end, or from the start when it begins with 0.
+
+    The end of a second phone finds nothing: it would need one more index.
+    """
     digits = _ascii_digits(_BETWEEN_DIGITS.sub("", text))
     if digits is None or len(digits) < PHONE_END_LENGTH:
         return None
     try:
-        return Q(phone_e164=phones.to_e164(text))
+        return has_phone(phones.to_e164(text))
     except phones.NotAPhone:
         found = Q(phone_end=digits[-PHONE_END_LENGTH:], phone_e164__endswith=digits)
         return found | _begins(f"213{digits[1:]}") if digits.startswith("0") else found
@@ -55,7 +58,8 @@ def _phone(text: str) -> Q | None:
 
 def _begins(digits: str) -> Q:
     """As a range, which an index serves in any collation."""
-    return Q(phone_e164__gte=f"+{digits}", phone_e164__lt=f"+{int(digits) + 1}")
+    first, beyond = f"+{digits}", f"+{int(digits) + 1}"
+    return Q(phone_e164__gte=first, phone_e164__lt=beyond) | Q(phone_2_e164__gte=first, phone_2_e164__lt=beyond)
 
 
 def _ascii_digits(text: str) -> str | None:

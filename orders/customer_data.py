@@ -10,7 +10,6 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from msgspec import structs
@@ -26,7 +25,7 @@ from codservice.errors import Refused
 from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
-from orders.models import CallState, Erasure, Order, OrderEdit, OrderQuerySet, Status
+from orders.models import CallState, Erasure, Order, OrderEdit, OrderQuerySet, Status, has_phone
 from orders.order_files import WHOSE
 from webhooks import personal
 
@@ -78,8 +77,7 @@ def with_twin(account: Account) -> list[Account]:
 
 def of_customer(account: Account, phone: str) -> OrderQuerySet:
     """The account's orders of this number (E.164), and its twin's; oldest first."""
-    named = Q(phone_e164=phone) | Q(phone_2_e164=phone)
-    return Order.objects.filter(named, account__in=with_twin(account)).order_by("id")
+    return Order.objects.filter(has_phone(phone), account__in=with_twin(account)).order_by("id")
 
 
 def still_open(orders: OrderQuerySet) -> OrderQuerySet:

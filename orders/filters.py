@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from codservice import days
 from codservice.api.filters import Filters, MomentFilter, TextFilter
 from orders import counts, daily, phones, regions, trigrams
-from orders.models import Order, Status
+from orders.models import Order, Status, has_phone
 from orders.serializers import WILAYA_TEXTS
 
 SORTS = ("created_at", "-created_at", "updated_at", "-updated_at")
@@ -47,6 +47,9 @@ class PhoneField(forms.CharField):
 class PhoneFilter(django_filters.Filter):
     field_class = PhoneField
 
+    def filter(self, queryset: QuerySet[Order], value: str) -> QuerySet[Order]:
+        return queryset.filter(has_phone(value)) if value else queryset
+
 
 class WilayaField(forms.CharField):
     openapi = {"anyOf": WILAYA_TEXTS}
@@ -73,13 +76,13 @@ class OrderFilter(Filters):
     updated_to = MomentFilter(
         field_name="updated_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date."
     )
-    phone = PhoneFilter(field_name="phone_e164", label="A phone number in any usual form.")
+    phone = PhoneFilter(label="The customer's first or second phone, in any usual form.")
     wilaya = WilayaFilter(field_name="wilaya_code", label="A wilaya's code or name.")
     external_id = TextFilter(max_length=64, label="The shop's own order number.")
     q = TextFilter(
         method="search",
         max_length=100,
-        label="A part of the customer's name, phone or address, or the order's external_id.",
+        label="A part of the customer's name, phone or address, or all of the second phone or the external_id.",
     )
     sort = django_filters.ChoiceFilter(
         method="order", choices=[(sort, sort) for sort in SORTS], label="Newest first unless said otherwise."
@@ -120,28 +123,36 @@ class OrderFilter(Filters):
         return {name for name, value in self.form.cleaned_data.items() if value} - {"sort"}
 
     def search(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
-        number = _number(value)
+        phone = _phone(value)
+        number = _number(value, phone)
         return queryset.filter(
-            trigrams.candidates(self.account_id, value, number),
+            trigrams.candidates(self.account_id, value, number, phone),
             Q(customer_name__icontains=value)
             | Q(customer_phone__icontains=value)
             | Q(phone_e164__contains=number)
             | Q(customer_address__icontains=value)
-            | Q(external_id=value),
+            | Q(external_id=value)
+            | (Q(phone_2_e164=phone) if phone else Q()),
         )
 
     def order(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
         return queryset.order_by(value, "-id" if value.startswith("-") else "id")
 
 
-def _number(text: str) -> str:
-    """`text` as it would stand in a phone as E.164: a number in any usual form, or some of its digits.
+def _phone(text: str) -> str | None:
+    """As E.164, when `text` is a whole number in any usual form."""
+    try:
+        return phones.to_e164(text)
+    except phones.NotAPhone:
+        return None
+
+
+def _number(text: str, phone: str | None) -> str:
+    """`text` as it would stand in a phone as E.164: `phone`, which it is, or some of its digits.
 
     Where the number begins, the 0 before it is no digit of it.
     """
     digits = text.replace(" ", "")
-    try:
-        whole = phones.to_e164(text)
-    except phones.NotAPhone:
+    if phone is None:
         return digits[1:] if re.fullmatch(r"0[0-9]{3,}", digits) else digits
-    return digits if digits in whole else whole
+    return digits if digits in phone else phone

@@ -71,6 +71,11 @@ NAME_WORDS = Func(
 IS_LIVE = Func("call_state", template="(%(expressions)s <> 'test')", output_field=models.BooleanField())
 
 
+def has_phone(phone: str) -> Q:
+    """Whether an order names this number (E.164), as the first or the second: each has its index."""
+    return Q(phone_e164=phone) | Q(phone_2_e164=phone)
+
+
 def _belonging(table: str, by: str, *columns: str, **others: str) -> str:
     """SQL of an order's rows of another table, as a list of dicts: `columns`, and `others` by their names there."""
     pairs = ", ".join(f"'{name}', {value}" for name, value in {**{name: name for name in columns}, **others}.items())
@@ -229,7 +234,7 @@ class Order(models.Model):
                 condition=Q(status__in=(Status.CANCELED, Status.DELIVERED, Status.RETURNED), anonymised_at=None),
                 name="order_to_anonymise",
             ),
-            # The orders that name a number as the second one (`orders.customer_data`); most have none.
+            # The orders that name a number as the second one (`has_phone`); most have none.
             models.Index(
                 fields=["phone_2_e164"], condition=Q(phone_2_e164__isnull=False), name="order_by_second_phone"
             ),

@@ -34,10 +34,10 @@ SET_BACK = timedelta(minutes=1)  # so far a clock may be set back
 _TEXTS = ("customer_name", "customer_phone", "phone_e164", "customer_address")
 
 
-def candidates(account_id: UUID, text: str, number: str) -> Q:
+def candidates(account_id: UUID, text: str, number: str, phone: str | None) -> Q:
     """Those of the account's orders in which `text`, or in whose phone `number`, may stand; all where no index helps.
 
-    Orders whose `external_id` is `text` are among them.
+    Orders whose `external_id` is `text`, or whose second phone is `phone`, are among them: these have indexes.
     """
     texts = [text, number] if re.fullmatch(r"\+?[0-9]*", number) else [text]  # nothing else stands in a phone
     with connection.cursor() as cursor:
@@ -50,7 +50,7 @@ def candidates(account_id: UUID, text: str, number: str) -> Q:
         return Q()
     hashes = {"of_text": _hashes(account_id, texts[:1]), "of_number": _hashes(account_id, texts[-1:])}
     with connection.cursor() as cursor:
-        cursor.execute(_FOUND, {"account": account_id, "text": text, "share": SHARE, **hashes})
+        cursor.execute(_FOUND, {"account": account_id, "text": text, "phone": phone, "share": SHARE, **hashes})
         (is_all, ids) = cursor.fetchone()
     return Q() if is_all else Q(IsOneOf("pk", ids)) | Q(created_at__gt=through)
 
@@ -60,6 +60,7 @@ _FOUND = """
 WITH most AS (SELECT sum(delta) / %(share)s AS most FROM orders_ordercount WHERE account_id = %(account)s), found AS (
     SELECT order_id FROM orders_ordertrigrams
     WHERE (trigrams @> %(of_text)s::int[] OR trigrams @> %(of_number)s::int[]) AND account_id = %(account)s
+    UNION ALL SELECT id FROM orders_order WHERE account_id = %(account)s AND phone_2_e164 = %(phone)s
     LIMIT 1 + (SELECT most FROM most)
 )
 SELECT (SELECT count(*) FROM found) > (SELECT most FROM most), ARRAY(

@@ -74,6 +74,30 @@ def test_search_does_not_guess(typed: str, alice: Account, browser: Any) -> None
     assert shown(browser.get(LIST, {"q": typed})) == []
 
 
+@pytest.mark.parametrize("typed", ["0661 11 22 33", "+213 661 11 22 33", "661112233", "٠٦٦١١١٢٢٣٣", "0661 11"])
+def test_search_finds_who_calls_back_from_the_second_phone(typed: str, alice: Account, browser: Any) -> None:
+    make_order(alice, customer_name="Lynda", customer_phone_2="06 61-11-22-33")
+    make_order(alice, customer_name="Sara", phone="0661112233")
+    make_order(alice, customer_name="Amine", customer_phone_2="0662 11 22 33")
+    assert shown(browser.get(LIST, {"q": typed})) == ["Sara", "Lynda"]
+
+
+def test_each_phone_is_looked_up_in_its_own_index(alice: Account, browser: Any) -> None:
+    make_order(alice, customer_phone_2="0661112233")
+    for typed in ("0661 11 22 33", "0661 11"):
+        with CaptureQueriesContext(connection) as queries:
+            assert shown(browser.get(LIST, {"q": typed}))
+        found = [query["sql"] for query in queries if 'phone_2_e164" ' in query["sql"]]
+        assert len(found) == 2  # the count and the page
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            for sql in found:
+                cursor.execute(f"EXPLAIN {sql}")
+                plan = str(cursor.fetchall())
+                assert "Index Scan on order_by_phone" in plan, plan
+                assert "Index Scan on order_by_second_phone" in plan, plan
+
+
 def test_search_looks_into_every_status_unless_one_is_chosen(alice: Account, browser: Any) -> None:
     make_order(alice)
     Order.objects.update(status="shipped")

@@ -127,6 +127,18 @@ def test_rows_before_a_far_page_are_not_read(api, many, monkeypatch):
     assert "Index Only Scan using order_list_by_wilaya " in plan, plan
 
 
+@pytest.mark.parametrize("query", ["", "&status=pending_confirmation", "&sort=updated_at", "&created_from=2026-03-10"])
+def test_each_phone_is_looked_up_in_its_own_index(alice, api, query):
+    numbers = [f"05{number:08}" for number in range(300)]
+    make_orders(alice, ({"phone": phone, "customer_phone_2": phone} for phone in numbers))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE orders_order")
+    for part in ("COUNT(*)", "ORDER BY"):
+        plan = plan_of(api, f"{ORDERS}?phone={numbers[7]}{query}", part)
+        assert "Bitmap Index Scan on order_by_phone " in plan, plan
+        assert "Bitmap Index Scan on order_by_second_phone " in plan, plan
+
+
 def plan_of(api, path, part):
     """How the one statement of a call is executed that has this in it."""
     with CaptureQueriesContext(connection) as queries:

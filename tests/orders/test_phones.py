@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orders import phones
-from tests.factories import order_body
+from tests.factories import make_order, order_body
 
 ORDERS = "/api/v1/orders"
 
@@ -131,6 +131,22 @@ def test_a_number_is_shown_as_it_was_sent_and_found_in_any_form(api):
         answer = api.get(f"{ORDERS}?phone={form}")
         assert answer.json()["meta"]["total"] == 3, form
     assert api.get(f"{ORDERS}?phone=021556677").json()["meta"]["total"] == 1
+
+
+@pytest.mark.django_db
+def test_an_order_is_found_by_its_second_number_too(alice, charlie, api):
+    made = [
+        make_order(alice, phone="0550123456", customer_phone_2="021 55 66 77"),
+        make_order(alice, phone="021556677", customer_phone_2="021 55 66 77"),
+        make_order(alice, phone="021556677"),
+    ]
+    make_order(alice, phone="0550123456", customer_phone_2="021 55 66 78")
+    make_order(charlie, customer_phone_2="021 55 66 77")
+    for form in ("021556677", "%2B21321556677", "00213 21 55 66 77", "٠٢١-٥٥-٦٦-٧٧"):
+        for name in ("phone", "q"):
+            answer = api.get(f"{ORDERS}?{name}={form}&sort=created_at").json()
+            assert [row["id"] for row in answer["data"]] == [str(order.id) for order in made], (name, form)
+            assert answer["meta"]["total"] == 3
 
 
 @pytest.mark.django_db

@@ -43,7 +43,10 @@ def text(chance: Random) -> str:
 def orders_of(account: Account, chance: Random, count: int, prefix: str = "") -> list[Order]:
     """Written as if some hours ago, a second apart."""
     phones = [f"05{chance.randrange(50_000_000, 60_000_000)}" for _ in range(count)]
-    made = make_orders(account, ({"phone": phone} for phone in phones))
+    second = [f"06{chance.randrange(50_000_000, 60_000_000)}" if chance.random() < 0.5 else None for _ in range(count)]
+    made = make_orders(
+        account, ({"phone": phone, "customer_phone_2": other} for phone, other in zip(phones, second, strict=True))
+    )
     for number, order in enumerate(made):
         order.customer_name, order.customer_address = text(chance), text(chance)
         order.external_id = f"{prefix}{number}"
@@ -68,6 +71,7 @@ def read_all(account: Account, q: str, **more: str) -> list[Any]:
 def asked(account: Account, chance: Random) -> Iterator[str]:
     """Parts of what is there, in other cases too, and what is not."""
     for order in chance.sample([*Order.objects.filter(account=account)], 8):
+        yield order.phone_2_e164 or "-"
         whole = chance.choice([order.customer_name, order.customer_phone, order.phone_e164, order.customer_address])
         start = chance.randrange(len(whole)) if whole else 0
         yield (part := whole[start : start + chance.randint(1, 12)])
@@ -127,6 +131,18 @@ def test_a_phone_is_found_in_whatever_form_it_was_sent_and_is_asked_for(alice: A
         index_texts()
     for form in (*forms, "661 12 34 56", "0661 12", "066112", "06 61 12 34", "3456"):
         assert set(found(alice, form)) == sent, form
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_second_phone_is_found_when_it_is_whole(alice: Account, is_indexed: bool) -> None:
+    first, *_ = orders_of(alice, Random(1), STEP)
+    if is_indexed:
+        index_texts()
+    Order.objects.filter(pk=first.pk).update(customer_phone_2="0771 12 34 56", phone_2_e164="+213771123456")
+    for form in ("0771 12 34 56", "+213771123456", "00213 771 12 34 56", "771123456"):
+        assert found(alice, form) == [first.pk], form
+    assert found(alice, "077112345") == []
 
 
 @pytest.mark.django_db
@@ -243,6 +259,22 @@ def test_what_many_orders_have_is_found_by_reading_them(alice: Account, monkeypa
         queryset = OrderFilter({"q": "zoub"}, Order.objects.filter(account=alice), account_id=alice.id).qs
         assert (" = ANY(" in str(queryset.query)) == (part == orders[:2])
         assert len(found(alice, "zoub")) == len(part)
+
+
+@pytest.mark.django_db
+def test_a_second_phone_that_many_orders_have_is_found_by_reading_them(
+    alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(trigrams, "FEW", 1)
+    monkeypatch.setattr(trigrams, "STEP", STEP)
+    orders = orders_of(alice, Random(1), 5 * STEP)
+    index_texts()
+    for part in (orders[:2], orders[:3]):
+        Order.objects.filter(pk__in=[order.pk for order in part]).update(phone_2_e164="+213771123456")
+        queryset = OrderFilter({"q": "0771123456"}, Order.objects.filter(account=alice), account_id=alice.id).qs
+        assert (" = ANY(" in str(queryset.query)) == (part == orders[:2])
+        assert set(found(alice, "0771123456")) == {order.pk for order in part}
 
 
 @pytest.mark.django_db

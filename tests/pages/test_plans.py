@@ -28,6 +28,7 @@ COPIES = {
 OWN = {
     "id": "gen_random_uuid()", "external_id": "gen_random_uuid()::text", "key": "gen_random_uuid()::text",
     "phone_e164": "'+2135' || lpad((random() * 1e8)::bigint::text, 8, '0')",
+    "phone_2_e164": "CASE WHEN random() < 0.2 THEN '+2135' || lpad((random() * 1e8)::bigint::text, 8, '0') END",
     "event_id": "(SELECT id FROM webhooks_event e WHERE e.account_id = t.account_id OFFSET n LIMIT 1)",
     "position": "t.position + n", "number": "t.number + n",
     "created_at": "now() - random() * interval '100 days'", "at": "now() - random() * interval '100 days'",
@@ -38,13 +39,13 @@ ASKED = {
     "/api/v1/orders": [
         "status=confirmed", "status=confirmed,shipped", "created_from=2026-11-01", "updated_from=2026-11-01",
         "phone=0550000001", "wilaya=16", "external_id=1042", "sort=updated_at", "page=9", "cursor=",
-        "status=confirmed&wilaya=16", "q=Amine", "q=0550+00", "q=amine&status=confirmed",
+        "status=confirmed&wilaya=16", "q=Amine", "q=0550+00", "q=0550000001", "q=amine&status=confirmed",
     ],
     "/api/v1/events": ["types=order.confirmed", "limit=5"],
     "/api/v1/inventory": ["page=1", "sku=A,B", "updated_from=2026-11-01", "stock_below=3"],
     "/account/orders": ["status=confirmed", "phone=0550000001", "created_from=2026-11-01", "q=amine"],
     "/console/orders/order/": [
-        "q=0550000001", "q=Amine", "status=confirmed", "sort=newest", "status=confirmed&sort=oldest",
+        "q=0550000001", "q=0550+00", "q=Amine", "status=confirmed", "sort=newest", "status=confirmed&sort=oldest",
         "call=callback&sort=next", "merchant=Alice",
     ],
     "/console/bulk/": ["deed=cancel&every=1&status=confirmed", "deed=export&every=1&q=Amine"],
