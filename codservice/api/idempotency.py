@@ -138,7 +138,7 @@ def _keep(account_id: UUID, key: str, fingerprint: bytes, response: Response) ->
 
 def _replay(kept: IdempotencyRecord, fingerprint: bytes) -> HttpResponse:
     if bytes(kept.fingerprint) != fingerprint:
-        raise Invalid({"Idempotency-Key": ["Was used with another body; a new request needs a new key."]})
+        raise Invalid({"Idempotency-Key": ["Was used for another request; a new one needs a new key."]})
     return HttpResponse(
         bytes(kept.body),
         status=kept.status,

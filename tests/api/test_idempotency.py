@@ -72,6 +72,14 @@ def test_another_body_is_refused_and_imports_nothing(api, change):
     assert send(api, "1").status_code == 201, "the first answer is still kept"
 
 
+def test_the_same_body_to_another_address_is_another_request(api):
+    send(api, "1")
+    answer = send(api, "1", path="/api/v1/orders/batch")
+    assert answer.status_code == 422
+    said = "Was used for another request; a new one needs a new key."
+    assert answer.json()["errors"] == {"Idempotency-Key": [said]}
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [(5.5, "5.5"), (b"5.5", b"5.50"), (1, "1"), (1, b"1.0"), (1, True), (None, "None"), ([], {}), ("5.5", ["5.5"]),
