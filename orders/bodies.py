@@ -76,7 +76,13 @@ class StatusChangeBody(Struct, rename={"from_status": "from", "to_status": "to"}
 
 
 class OrderEditBody(Struct):
-    field: Annotated[str, Meta(description="As in an import, such as `customer_address` or `items.0.quantity`.")]
+    field: Annotated[
+        str,
+        Meta(
+            description="As in an import, such as `customer_address` or `items.0.quantity`; `wilaya_code` and"
+            " `commune_code` stand besides, for what the texts were taken for."
+        ),
+    ]
     old: str
     new: str
     at: Moment
