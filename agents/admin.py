@@ -202,7 +202,7 @@ class OrderAdmin(admin.ModelAdmin):
             raise PermissionDenied
         order = get_object_or_404(Order.live.select_related("account").with_detail(), id=order_id)
         is_worker = request.user.has_perm("orders.work_order")
-        role = Actor.of_user(request.user).role
+        role = Actor.of_staff(request.user).role
         is_pending = order.status == Status.PENDING
         offered = {name for (status, name), move in Order.MOVES.items() if status == order.status and role in move.by}
         return show(
@@ -261,7 +261,7 @@ class OrderAdmin(admin.ModelAdmin):
         kwargs: dict[str, Any] = {"reason": form.reason} if form.reason else {}
         seen_version = form.cleaned_data["version"]
         try:
-            order = RULES[move](order_id, actor=Actor.of_user(request.user), seen_version=seen_version, **kwargs)
+            order = RULES[move](order_id, actor=Actor.of_staff(request.user), seen_version=seen_version, **kwargs)
         except Refused as refused:
             level, text = telling.refusal(refused, order_id, seen_version, request.user)
             messages.add_message(request, level, text)

@@ -214,7 +214,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
         try:
             with transaction.atomic():
                 draft = form.draft(form.cleaned_data["sku"])
-                made = catalog.make(account.id, draft, actor=Actor.of_holder(request.user))
+                made = catalog.make(account.id, draft, actor=Actor.of_merchant(request.user))
                 _note(account, made.id, draft.sku)
         except catalog.Exists as refused:
             form.add_error("sku", refused.message)
@@ -239,7 +239,7 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         if seen is None:
             raise catalog.Changed(_("This form is out of date. Look at the product before you change it."))
         with transaction.atomic():
-            catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_holder(request.user))
+            catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_merchant(request.user))
             _note(account, id, shown.sku)
     except catalog.Changed as refused:
         messages.error(request, refused.message)
@@ -258,7 +258,7 @@ def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return _page(request, shown, stock_form=form)
     with transaction.atomic():
         result = stock.set_quantities(
-            account.id, [stock.Update(id=id, **form.cleaned_data)], actor=Actor.of_holder(request.user)
+            account.id, [stock.Update(id=id, **form.cleaned_data)], actor=Actor.of_merchant(request.user)
         )
         if not result.errors:
             _note(account, id, shown.sku)

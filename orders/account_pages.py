@@ -180,7 +180,7 @@ def _without_secrets(deliveries: QuerySet[Delivery]) -> QuerySet[Delivery]:
 
 def _may_cancel(order: Order) -> bool:
     move = Order.MOVES.get((Status(order.status), "cancel"))
-    return move is not None and Role.API in move.by
+    return move is not None and Role.MERCHANT in move.by
 
 
 @account_page
@@ -209,7 +209,7 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             lifecycle.cancel(
                 id,
                 account_id=account.id,
-                actor=Actor.of_holder(request.user),
+                actor=Actor.of_merchant(request.user),
                 reason=read_cancel({"reason": reason}),
                 seen_version=int(version) if version.isdecimal() and len(version) < 10 else 0,
             )

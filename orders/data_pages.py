@@ -101,7 +101,7 @@ def erase(request: HttpRequest, account: Account) -> HttpResponse:
     try:
         if request.method != "POST":
             return _question(request, phone, customer_data.to_erase(account, phone))
-        erased = customer_data.erase(account, phone, actor=Actor.of_holder(request.user))
+        erased = customer_data.erase(account, phone, actor=Actor.of_merchant(request.user))
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect(reverse("account-data", query={"phone": phone}))

@@ -317,7 +317,8 @@ def _move(
         order = lock_one(order_id, account_id)
         if call is not None and _is_noted(call):
             return order
-        if name == "cancel" and order.status == Status.CANCELED and actor.role == Role.API and seen_version is None:
+        is_canceled = name == "cancel" and order.status == Status.CANCELED
+        if is_canceled and actor.role == Role.MERCHANT and seen_version is None:  # a shop's retry
             return order
         move = _allowed(order, name, actor)
         if seen_version not in (None, order.version):

@@ -131,9 +131,9 @@ class Order(models.Model):
     # (status, move) → Move. What is not in the table is refused (contract, section 5).
     MOVES = {
         (Status.PENDING, "confirm"): Move(Status.CONFIRMED, _AGENTS, Event.Kind.ORDER_CONFIRMED),
-        (Status.PENDING, "cancel"): Move(Status.CANCELED, _AGENTS | {Role.API}, Event.Kind.ORDER_CANCELLED),
+        (Status.PENDING, "cancel"): Move(Status.CANCELED, _AGENTS | {Role.MERCHANT}, Event.Kind.ORDER_CANCELLED),
         (Status.CONFIRMED, "cancel"): Move(
-            Status.CANCELED, frozenset({Role.SUPERVISOR, Role.API}), Event.Kind.ORDER_CANCELLED
+            Status.CANCELED, frozenset({Role.SUPERVISOR, Role.MERCHANT}), Event.Kind.ORDER_CANCELLED
         ),
         (Status.CONFIRMED, "ship"): Move(Status.SHIPPED, _WAREHOUSE, Event.Kind.ORDER_SHIPPED),
         (Status.SHIPPED, "deliver"): Move(Status.DELIVERED, _WAREHOUSE, Event.Kind.ORDER_DELIVERED),

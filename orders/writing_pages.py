@@ -44,7 +44,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     id_ = form.cleaned_data["id"]
     try:
         with transaction.atomic():
-            (made,) = importing.import_orders(account.id, [body], actor=Actor.of_holder(request.user), ids=[id_])
+            (made,) = importing.import_orders(account.id, [body], actor=Actor.of_merchant(request.user), ids=[id_])
             if not isinstance(made, Refused):
                 note_order(Action.ORDER_WRITTEN, account, id_)
     except IntegrityError:
@@ -95,7 +95,7 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         del body["items"]
     try:
         with transaction.atomic():
-            corrected = amending.amend(account.id, id, body, actor=Actor.of_holder(request.user), check=check)
+            corrected = amending.amend(account.id, id, body, actor=Actor.of_merchant(request.user), check=check)
             if corrected.version != version:
                 note_order(Action.ORDER_CORRECTED, account, id)
     except Invalid as invalid:

@@ -100,7 +100,7 @@ def confirm_all(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], shown_a
         _renew_or_refuse(claim_id, agent)
         if dict(seen) != {order.id: order.version for order in orders}:
             raise lifecycle.Changed
-        lifecycle.confirm_all(orders, actor=Actor.of_user(agent), call=call)
+        lifecycle.confirm_all(orders, actor=Actor.of_staff(agent), call=call)
         if not pending.exists():
             claims.let_go(claim_id, agent=agent)
 
@@ -115,7 +115,7 @@ def edit(claim_id: UUID, order_id: UUID, changes: editing.Edit, *, agent: User, 
     """Change an order that the agent holds. Raises NotHeld and what editing.edit raises."""
     with transaction.atomic():
         _check_theirs(claim_id, order_id, agent)
-        order = editing.edit(order_id, changes, actor=Actor.of_user(agent), seen_version=seen_version)
+        order = editing.edit(order_id, changes, actor=Actor.of_staff(agent), seen_version=seen_version)
         _renew_or_refuse(claim_id, agent)
     return order
 
@@ -211,7 +211,7 @@ def cancel_many(
                 refused[order.id] = claims.HeldByAnother(_("Somebody is calling this customer."))
         free = [order for order in orders if order.id not in refused]
         reason = why.said(details)
-        return refused | lifecycle.cancel_many(free, actor=Actor.of_user(supervisor), reason=reason)
+        return refused | lifecycle.cancel_many(free, actor=Actor.of_staff(supervisor), reason=reason)
 
 
 def _noted_since(seen_at: datetime, orders: Iterable[Order]) -> set[UUID]:
@@ -227,7 +227,7 @@ def _decide(
     with _once(decision.note_id):
         _check_theirs(claim_id, decision.order_id, agent, decision.shown_at)
         call = Call(agent, outcome, decision.note, decision.note_id)
-        move(decision.order_id, actor=Actor.of_user(agent), seen_version=decision.seen_version, call=call)
+        move(decision.order_id, actor=Actor.of_staff(agent), seen_version=decision.seen_version, call=call)
         phone = _renew_or_refuse(claim_id, agent)
         if not Order.live.filter(phone_e164=phone, status=Status.PENDING).exists():
             claims.let_go(claim_id, agent=agent)

@@ -253,7 +253,7 @@ def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data:
         return chain.from_iterable([why] * count for why, count in said.items())
     to = Status(deed)
     moved = [shipments.Shipment(to, order_id=row.id, seen_version=row.version) for row in rows]
-    outcomes: list[bool | Refused] = shipments.record(moved, actor=Actor.of_user(supervisor))
+    outcomes: list[bool | Refused] = shipments.record(moved, actor=Actor.of_staff(supervisor))
     return (moves.said(outcome, to) for outcome in outcomes)
 
 

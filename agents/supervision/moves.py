@@ -77,7 +77,7 @@ def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
 def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse:
     orders, missing = find(names)
     numbers = [order.external_id for order in orders]
-    outcomes = _would(orders, to, Actor.of_user(request.user))
+    outcomes = _would(orders, to, Actor.of_staff(request.user))
     rows = [
         Row(order, refusal, is_chosen=not refusal and (str(order.id) in names or numbers.count(order.external_id) == 1))
         for order, refusal in zip(orders, outcomes, strict=True)
@@ -132,7 +132,7 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was changed."))
         return redirect("admin:moves")
-    outcomes = shipments.record(chosen[:MOST], actor=Actor.of_user(request.user))
+    outcomes = shipments.record(chosen[:MOST], actor=Actor.of_staff(request.user))
     moved = sum(outcome is True for outcome in outcomes)
     text = ngettext("%(count)d order is now “%(status)s”.", "%(count)d orders are now “%(status)s”.", moved)
     text %= {"count": moved, "status": to.label}

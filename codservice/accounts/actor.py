@@ -9,7 +9,7 @@ from codservice.accounts.models import User
 
 
 class Role(StrEnum):
-    API = "api"
+    MERCHANT = "merchant"  # by a key, or as a person who works for the merchant
     AGENT = "agent"
     SUPERVISOR = "supervisor"
     COMMAND = "command"
@@ -24,18 +24,20 @@ class Actor(NamedTuple):
 
     @classmethod
     def of_key(cls, key: Key) -> "Actor":
-        return cls(Role.API, f"API key {key.name}")
+        return cls(Role.MERCHANT, f"API key {key.name}")
 
     @classmethod
-    def of_holder(cls, holder: User) -> "Actor":
-        """On the account's pages its holder may do what the account's keys may."""
-        return cls(Role.API, holder.display_name, holder.id)
+    def of_merchant(cls, person: User) -> "Actor":
+        """Who works for a merchant: on the account's pages they may do to orders what its keys may."""
+        return cls(Role.MERCHANT, person.display_name, person.id)
 
     @classmethod
-    def of_user(cls, user: User) -> "Actor":
+    def of_staff(cls, person: User) -> "Actor":
         """A supervisor is who may see all orders; superusers are."""
-        role = Role.SUPERVISOR if user.has_perm("orders.supervise_order") else Role.AGENT
-        return cls(role, user.display_name, user.id)
+        if not person.is_staff:
+            raise ValueError(f"{person} does not work here, and may do no agent's moves")
+        role = Role.SUPERVISOR if person.has_perm("orders.supervise_order") else Role.AGENT
+        return cls(role, person.display_name, person.id)
 
     @classmethod
     def of_command(cls, command: str) -> "Actor":

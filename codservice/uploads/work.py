@@ -235,7 +235,7 @@ def rows_of(upload: Upload, *, after: int = 0) -> Iterator[tuple[int, list[str]]
 
 
 def _take_in(upload: Upload, claim: UUID) -> None:
-    intake = KINDS[upload.kind].intake(upload.account_id, actor=Actor(Role.API, upload.actor, upload.user_id))
+    intake = KINDS[upload.kind].intake(upload.account_id, actor=Actor(Role.MERCHANT, upload.actor, upload.user_id))
     places, width = _places(upload), len(upload.titles)
     rows = (Row(line, _named(cells, places), [*filter(None, cells[width:])]) for line, cells in rows_of(upload))
     entries = intake.entries(rows)

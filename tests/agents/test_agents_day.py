@@ -37,7 +37,7 @@ def called(
     order = make_order(account, phone=f"05500{minute:05}", customer_name=f"Customer {minute}")
     made = Call(agent, Outcome(outcome), **call)
     if move:
-        getattr(lifecycle, move)(order.id, actor=Actor.of_user(agent), call=made)
+        getattr(lifecycle, move)(order.id, actor=Actor.of_staff(agent), call=made)
     else:
         lifecycle.add_call_note(order.id, agent=agent, outcome=Outcome(outcome), **call)
     at = days.start_of(day) + timedelta(hours=9, minutes=minute)

@@ -273,7 +273,7 @@ def test_a_note_is_there_whatever_becomes_of_the_orders(
     page = visit().sign_in("samira")
     call_next(page)
     page.get_by_label("Note").fill("Livrer le matin")
-    lifecycle.cancel(oldest.id, actor=Actor.of_user(supervisor))
+    lifecycle.cancel(oldest.id, actor=Actor.of_staff(supervisor))
     page.reload()
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
 
@@ -283,7 +283,7 @@ def test_a_note_is_there_whatever_becomes_of_the_orders(
     page.get_by_role("button", name="Take this customer again").click()
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
 
-    lifecycle.cancel(other.id, actor=Actor.of_user(supervisor))
+    lifecycle.cancel(other.id, actor=Actor.of_staff(supervisor))
     page.reload()
     expect(page.get_by_role("alert")).to_contain_text("Nothing is left to decide.")
     expect(page.get_by_label("What you wrote")).to_have_value("Livrer le matin")
@@ -313,7 +313,7 @@ def test_a_refused_outcome_keeps_the_note(visit: Visits, alice: Account, agent: 
     call_next(page)
     page.route("**/state/*", lambda route: route.abort())
     page.get_by_label("Note").fill("Livrer le matin")
-    lifecycle.cancel(first.id, actor=Actor.of_user(supervisor), reason="Duplicate")
+    lifecycle.cancel(first.id, actor=Actor.of_staff(supervisor), reason="Duplicate")
     page.get_by_role("button", name="Confirm").click()
     expect(page.get_by_role("alert").first).to_contain_text(re.compile(r"Already canceled by Karim at \d\d:\d\d\."))
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
@@ -533,7 +533,7 @@ def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) 
     """A customer with all that a call screen can show."""
     robe = ProductFactory(account=alice, name="Robe kabyle", stock_quantity=1)
     old = make_order(alice, external_id="CMD-1")
-    lifecycle.cancel(old.id, actor=Actor.of_user(colleague), reason="Trop cher")
+    lifecycle.cancel(old.id, actor=Actor.of_staff(colleague), reason="Trop cher")
     order = make_order(
         alice,
         customer_wilaya="W. d'Alger",
@@ -543,7 +543,7 @@ def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) 
     )
     make_order(charlie)
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
-    editing.edit(order.id, editing.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_user(colleague))
+    editing.edit(order.id, editing.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_staff(colleague))
     waiting = make_order(alice, customer_name="Lynda Aït", phone="0770123456")
     Order.objects.filter(id=waiting.id).update(call_state="callback", callback_agent=agent, call_due_at=Now())
     claims.take(make_order(alice, customer_name="Omar Toumi", phone="0770123457").id, agent=colleague)

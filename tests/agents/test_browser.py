@@ -51,7 +51,7 @@ def test_a_decided_order_takes_notes_and_a_supervisors_moves(
     visit: Callable[..., Visit], alice: Account, agent: User, supervisor: User
 ) -> None:
     order = factories.make_order(alice)
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     page = visit().sign_in("karim")
     page.goto(f"/console/orders/order/{order.id}/")
     expect(page.get_by_label("Call back at")).to_be_hidden()
@@ -105,7 +105,7 @@ def order_of_payloads(account: Account, payload: str, agent: User) -> Order:
         customer_phone=payload[:40], customer_wilaya=payload, customer_commune=payload
     )
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note=payload)
-    lifecycle.cancel(order.id, actor=Actor.of_user(agent), reason=payload)
+    lifecycle.cancel(order.id, actor=Actor.of_staff(agent), reason=payload)
     return order
 
 
@@ -146,7 +146,7 @@ def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Acc
         order = factories.make_order(alice, phone=phone, items=[line], **texts)
         Order.objects.filter(id=order.id).update(customer_wilaya=payload, customer_commune=payload)
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note=payload)
-        editing.edit(order.id, editing.Edit(customer_address=f"{payload} {payload}"), actor=Actor.of_user(agent))
+        editing.edit(order.id, editing.Edit(customer_address=f"{payload} {payload}"), actor=Actor.of_staff(agent))
         page.goto(f"/console/orders/order/{order.id}/")
         page.get_by_role("button", name="Call this customer").click()
         page.wait_for_url("/console/desk/*/")

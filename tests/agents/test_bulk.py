@@ -101,7 +101,7 @@ def test_agents_are_offered_nothing(orders: list[Order], agent: User, browser_of
 
 def test_a_look_says_what_can_be_changed_and_changes_nothing(orders: list[Order], agent: User, browser: Client) -> None:
     for order in orders[:2]:
-        lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+        lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     lifecycle.ship(orders[0].id, actor=Actor.of_command("x"))
     before = list(Order.objects.order_by("id").values())
     response = look(browser, "cancel", every="1", status="all")
@@ -198,8 +198,8 @@ def test_one_press_takes_so_many_and_another_the_rest(
 def test_orders_are_canceled_with_the_reason_and_the_event(
     orders: list[Order], agent: User, supervisor: User, browser: Client
 ) -> None:
-    lifecycle.confirm(orders[0].id, actor=Actor.of_user(agent))
-    lifecycle.confirm(orders[1].id, actor=Actor.of_user(agent))
+    lifecycle.confirm(orders[0].id, actor=Actor.of_staff(agent))
+    lifecycle.confirm(orders[1].id, actor=Actor.of_staff(agent))
     lifecycle.ship(orders[1].id, actor=Actor.of_command("x"))
     claims.take(orders[2].id, agent=agent)
     query = {"every": "1", "status": "all"}
@@ -226,12 +226,12 @@ def test_a_cancellation_needs_a_reason(data: dict[str, str], orders: list[Order]
 
 def test_the_rule_itself_says_why_others_stay(orders: list[Order], supervisor: User, agent: User) -> None:
     """However they came there between the look and the lock."""
-    lifecycle.cancel(orders[0].id, actor=Actor.of_user(agent), reason="x")
-    lifecycle.confirm(orders[1].id, actor=Actor.of_user(agent))
-    lifecycle.ship(orders[1].id, actor=Actor.of_user(supervisor))
-    lifecycle.confirm(orders[2].id, actor=Actor.of_user(agent))
+    lifecycle.cancel(orders[0].id, actor=Actor.of_staff(agent), reason="x")
+    lifecycle.confirm(orders[1].id, actor=Actor.of_staff(agent))
+    lifecycle.ship(orders[1].id, actor=Actor.of_staff(supervisor))
+    lifecycle.confirm(orders[2].id, actor=Actor.of_staff(agent))
     locked = lifecycle.lock(Order.objects.filter(id__in=[order.id for order in orders]))
-    refused = lifecycle.cancel_many(locked, actor=Actor.of_user(agent), reason="y")
+    refused = lifecycle.cancel_many(locked, actor=Actor.of_staff(agent), reason="y")
     assert {str(type(why).__name__) for why in refused.values()} == {"AlreadyDecided", "NotCancellable", "NotAllowed"}
     assert statuses() == ["canceled", "shipped", "confirmed", "canceled"]
     assert Order.objects.get(id=orders[0].id).cancel_reason == "x"
@@ -239,7 +239,7 @@ def test_the_rule_itself_says_why_others_stay(orders: list[Order], supervisor: U
 
 def test_orders_are_shipped_and_delivered(orders: list[Order], agent: User, browser: Client) -> None:
     for order in orders[:3]:
-        lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+        lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     assert press(browser, "shipped", every="1", status="confirmed") == ["3 orders are now “Shipped”."]
     said = press(browser, "delivered", every="1", status="all")
     assert said == [
@@ -369,7 +369,7 @@ def test_it_costs_the_same_for_one_and_many(deed: str, alice: Account, agent: Us
         for n in range(number):
             order = make_order(alice, phone=f"05500{number:02}{n:03}")
             if deed == "shipped":
-                lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+                lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
         if deed == "requeue":
             Order.objects.update(call_state=CallState.REVIEW)
         query = {"deed": deed, "every": "1", "status": "confirmed" if deed == "shipped" else "pending_confirmation"}

@@ -142,7 +142,7 @@ def test_everything_about_the_customer_is_on_one_screen(
         account=alice, sku="ROB-01", name="Robe kabyle", stock_quantity=1, script="S, M; <b>pas de L</b>"
     )
     old = make_order(charlie, external_id="OLD-1", total_amount=Decimal("777"))
-    lifecycle.cancel(old.id, actor=Actor.of_user(colleague), reason="Trop cher")
+    lifecycle.cancel(old.id, actor=Actor.of_staff(colleague), reason="Trop cher")
     order = make_order(
         alice,
         customer_wilaya="W. d'Alger",
@@ -153,7 +153,7 @@ def test_everything_about_the_customer_is_on_one_screen(
         items=[order_line(quantity=3, product_id=robe.id, unit_price=Decimal("2050.25"), attributes={"Taille": "M"})],
     )
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
-    editing.edit(order.id, editing.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_user(colleague))
+    editing.edit(order.id, editing.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_staff(colleague))
     screen = take(browser, order)
     pieces = [
         "Amine Benali", 'href="tel:+213550123456"', "0550 12 34 56", 'href="https://wa.me/213550123456"',
@@ -214,7 +214,7 @@ def test_a_wrong_number_waits_for_review(order: Order, screen: Screen) -> None:
 
 
 def test_a_wrong_number_that_its_merchant_corrects_is_called_again(order: Order, screen: Screen) -> None:
-    shop = Actor(Role.API, "shop")
+    shop = Actor(Role.MERCHANT, "shop")
     screen.press("wrong_number")
     amending.amend(order.account_id, order.id, {"notes": "Try once more"}, actor=shop)
     order.refresh_from_db()
@@ -229,7 +229,7 @@ def test_what_was_handed_to_a_supervisor_stays_theirs_when_its_number_is_correct
     order: Order, screen: Screen
 ) -> None:
     screen.press("handed_over:rude")
-    amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=Actor(Role.API, "shop"))
+    amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=Actor(Role.MERCHANT, "shop"))
     order.refresh_from_db()
     assert order.call_state == "review"
 
@@ -387,7 +387,7 @@ def test_nor_does_the_name_of_who_came_first(order: Order, agent: User, colleagu
 
 
 def test_of_a_refusal_it_is_said_once_that_nothing_was_written(order: Order, screen: Screen, supervisor: User) -> None:
-    lifecycle.cancel(order.id, actor=Actor.of_user(supervisor))
+    lifecycle.cancel(order.id, actor=Actor.of_staff(supervisor))
     for outcome in ("no_answer", "skipped"):  # the second of which lacks its reason
         text = screen.press(outcome, note="Livrer le matin").content.decode()
         assert "Livrer le matin" in text
@@ -441,7 +441,7 @@ def test_the_screen_learns_of_a_merchants_cancel(order: Order, screen: Screen, a
 
 
 def test_the_screen_learns_of_edits_and_new_orders(alice: Account, agent: User, order: Order, screen: Screen) -> None:
-    editing.edit(order.id, editing.Edit(customer_name="Amina"), actor=Actor.of_user(agent))
+    editing.edit(order.id, editing.Edit(customer_name="Amina"), actor=Actor.of_staff(agent))
     make_order(alice)
     assert screen.state()["says"] == [
         "The order has been changed since you opened it.",
@@ -626,7 +626,7 @@ def test_an_edit_needs_the_customer_and_the_version(
     other = make_order(alice, phone="0770123456")
     assert browser.get(f"{screen.address}edit/{other.id}/").url == screen.address
     assert browser.get(address).status_code == 200
-    editing.edit(order.id, editing.Edit(customer_name="Aminata"), actor=Actor.of_user(colleague))
+    editing.edit(order.id, editing.Edit(customer_name="Aminata"), actor=Actor.of_staff(colleague))
     response = browser.post(address, form)
     assert response.status_code == 422
     assert response.context["form"].non_field_errors()[0].startswith("The order has been changed since you opened it.")
@@ -663,7 +663,7 @@ def crowded(alice: Account, charlie: Account, agent: User, phone: str, orders: i
     lines = [order_line(quantity=1, product_id=product.id) for product in products]
     for number in range(orders):
         earlier = make_order(charlie, phone=phone)
-        lifecycle.cancel(earlier.id, actor=Actor.of_user(agent), reason="Duplicate")
+        lifecycle.cancel(earlier.id, actor=Actor.of_staff(agent), reason="Duplicate")
         order = make_order(alice, phone=phone, items=lines)
         make_order(charlie, phone=f"07{number}{phone[3:]}")
         for _ in range(number):

@@ -147,7 +147,7 @@ def test_an_order_of_another_customer_is_out_of_reach(alice: Account, order: Ord
 def test_a_stale_page_is_told_who_and_when(
     outcome: str, alice: Account, order: Order, supervisor: User, screen: Screen
 ) -> None:
-    lifecycle.cancel(order.id, actor=Actor.of_user(supervisor), reason="Changed their mind")
+    lifecycle.cancel(order.id, actor=Actor.of_staff(supervisor), reason="Changed their mind")
     StatusChange.objects.filter(to_status="pending_confirmation").update(at="2026-07-01T12:00:00Z")
     StatusChange.objects.filter(to_status="canceled").update(at="2026-07-01T13:05:00Z")
     response = screen.press(outcome, note="Elle veut la commande")
@@ -321,7 +321,7 @@ def test_who_was_signed_out_comes_back_to_the_order(order: Order) -> None:
 def test_a_supervisors_stale_button_is_told_who_and_when(
     confirmed: Order, agent: User, supervisor: User, browser_of: Any
 ) -> None:
-    lifecycle.ship(confirmed.id, actor=Actor.of_user(supervisor))
+    lifecycle.ship(confirmed.id, actor=Actor.of_staff(supervisor))
     StatusChange.objects.filter(to_status="shipped").update(at="2026-12-01T13:05:00Z")
     for move in ("ship", "cancel"):
         status, said = press(browser_of(supervisor), confirmed, move)
@@ -359,7 +359,7 @@ def test_a_supervisors_cancel_asks_for_a_reason(
 
 @pytest.fixture
 def confirmed(order: Order, agent: User) -> Order:
-    return lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    return lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
 
 
 def note_data(order: Order, **data: Any) -> dict[str, Any]:
@@ -391,7 +391,7 @@ def test_a_note_sent_twice_is_one_note(confirmed: Order, agent: User, browser_of
 def test_a_note_is_kept_though_the_order_has_moved_on(
     confirmed: Order, agent: User, supervisor: User, browser_of: Any
 ) -> None:
-    lifecycle.cancel(confirmed.id, actor=Actor.of_user(supervisor), reason="Duplicate")
+    lifecycle.cancel(confirmed.id, actor=Actor.of_staff(supervisor), reason="Duplicate")
     data = note_data(confirmed, note="Elle veut la commande")
     response = browser_of(agent).post(order_page(confirmed, "note"), data)
     assert "Already canceled by Karim at " in told(response)

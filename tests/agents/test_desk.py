@@ -74,7 +74,7 @@ def test_the_order_of_service(alice: Account, agent: User, colleague: User) -> N
     for _ in range(6):
         served.append(next_order(agent))
         if served[-1]:
-            lifecycle.confirm(served[-1].id, actor=Actor.of_user(agent))
+            lifecycle.confirm(served[-1].id, actor=Actor.of_staff(agent))
 
     assert served == [mine, overdue, new, newer, retry, None]
 
@@ -138,7 +138,7 @@ def test_a_customer_who_calls_is_taken_by_whoever_answers(alice: Account, agent:
     order = waits(make_order(alice), CallState.REVIEW)
     claim_id = claims.take(order.id, agent=agent)
     assert claims.take(order.id, agent=agent) == claim_id
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     with pytest.raises(claims.NothingToCallFor):
         claims.take(order.id, agent=agent)
 
@@ -406,7 +406,7 @@ def test_one_winner_among_agent_and_merchant(alice: Account, agent: User, api: A
 def test_the_screen_has_all_that_belongs_to_the_customer(alice: Account, agent: User) -> None:
     product = ProductFactory(account=alice, sku="ROB", stock_quantity=3)
     delivered = make_order(alice)
-    boss = Actor.of_user(AgentFactory(role="Supervisors"))
+    boss = Actor.of_staff(AgentFactory(role="Supervisors"))
     for move in (lifecycle.confirm, lifecycle.ship, lifecycle.deliver):
         move(delivered.id, actor=boss)
     order = make_order(alice, items=[order_line(quantity=2, product_id=product.id)])

@@ -158,7 +158,7 @@ def tabs(response: Any) -> dict[str, int]:
 def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: Any, agent: User) -> None:
     for number, account in enumerate((alice, alice, charlie)):
         make_order(account, phone=f"055000000{number}")
-    lifecycle.confirm(Order.objects.filter(account=alice)[0].id, actor=Actor.of_user(agent))
+    lifecycle.confirm(Order.objects.filter(account=alice)[0].id, actor=Actor.of_staff(agent))
     assert tabs(browser.get(LIST)) == {"pending_confirmation": 2, "confirmed": 1, "all": 3}
     assert tabs(browser.get(LIST, {"status": "shipped", "sort": "oldest"})) == tabs(browser.get(LIST))
     assert tabs(browser.get(LIST, {"merchant": "alice"})) == {"pending_confirmation": 1, "confirmed": 1, "all": 2}

@@ -39,7 +39,7 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User, brows
         ],
     )
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
-    lifecycle.cancel(order.id, actor=Actor.of_user(colleague), reason="Trop cher")
+    lifecycle.cancel(order.id, actor=Actor.of_staff(colleague), reason="Trop cher")
     text = browser_of(agent).get(page_of(order)).content.decode()
     pieces = [
         "Amine Benali", 'href="tel:+213550123456"', "0550 12 34 56", "٠٥٥٠١٢٣٤٥٦", "12 rue Didouche Mourad",
@@ -59,7 +59,7 @@ def test_what_was_sent_is_not_repeated_when_it_says_the_same(alice: Account, age
 def test_the_latest_call_and_change_stand_first(order: Order, agent: User, browser_of: Any) -> None:
     for note in ("First call", "Second call"):
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY, note=note)
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     text = browser_of(agent).get(page_of(order)).content.decode()
     assert text.index("Second call") < text.index("First call")
     assert text.index("<strong>Confirmed") < text.index("<strong>Imported")
@@ -91,7 +91,7 @@ def test_both_screens_that_decide_rest_as_long(
     monkeypatch.setattr(shown, "SETTLED_MS", 1234)
     call = reverse("admin:call", args=[claims.take(order.id, agent=agent)])
     assert 'data-settles="1234"' in browser_of(agent).get(call).content.decode()
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     assert 'data-settles="1234"' in browser_of(supervisor).get(page_of(order)).content.decode()
 
 

@@ -90,7 +90,7 @@ def test_a_double_click_ships_and_does_not_deliver(
     visit: Visits, alice: Account, agent: User, supervisor: User
 ) -> None:
     order = make_order(alice)
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     page = visit().sign_in("karim")
     page.goto(f"/console/orders/order/{order.id}/")
     ship = page.get_by_role("button", name="Handed to the courier")

@@ -149,11 +149,17 @@ def test_people_are_deactivated_not_deleted(agent: User, operator: User, browser
 
 
 def test_roles_follow_the_groups(agent: User, supervisor: User, operator: User) -> None:
-    assert Actor.of_user(agent).role == Role.AGENT
-    assert Actor.of_user(supervisor).role == Role.SUPERVISOR
-    assert Actor.of_user(operator).role == Role.SUPERVISOR
+    assert Actor.of_staff(agent).role == Role.AGENT
+    assert Actor.of_staff(supervisor).role == Role.SUPERVISOR
+    assert Actor.of_staff(operator).role == Role.SUPERVISOR
     codenames = Group.objects.get(name="Agents").permissions.values_list("codename", flat=True)
     assert sorted(codenames) == ["view_order", "work_order"]
+
+
+def test_who_works_for_a_merchant_is_no_agent(alice: Account) -> None:
+    with pytest.raises(ValueError, match="does not work here"):
+        Actor.of_staff(alice.holder)
+    assert Actor.of_merchant(alice.holder).role == Role.MERCHANT
 
 
 def change_of(user: User, **changes: Any) -> dict[str, Any]:
@@ -272,7 +278,7 @@ def test_create_agent_makes_supervisors_with_a_given_password(db: None) -> None:
     user = User.objects.get(username="karim")
     assert user.check_password("a fine pass word")
     assert not user.has_one_time_password
-    assert Actor.of_user(user).role == Role.SUPERVISOR
+    assert Actor.of_staff(user).role == Role.SUPERVISOR
 
 
 @pytest.mark.parametrize(

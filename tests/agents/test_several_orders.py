@@ -97,7 +97,7 @@ def screen_of(browser: Client) -> Callable[[], Screen]:
 def test_all_or_none_are_confirmed(alice: Account, charlie: Account, browser: Client) -> None:
     orders = orders_of(alice, charlie)
     screen = next_order(browser)
-    lifecycle.cancel(orders[1].id, actor=Actor(Role.API, "Shop"))
+    lifecycle.cancel(orders[1].id, actor=Actor(Role.MERCHANT, "Shop"))
     response = screen.press("confirm_all")
     assert response.status_code == 409
     assert statuses() == ["pending_confirmation", "canceled", "pending_confirmation"]

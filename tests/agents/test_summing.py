@@ -158,7 +158,7 @@ class CallsLife(Life):
         self.people = [self.agent, factories.AgentFactory(role="Supervisors")]
 
     def actor(self) -> Actor:
-        return Actor.of_user(self.people[1])
+        return Actor.of_staff(self.people[1])
 
     def call(self, order: Order) -> None:
         outcome = self.chance.choice(["no_answer", "callback", "callback", "answered", "note", "skipped"])
@@ -172,7 +172,7 @@ class CallsLife(Life):
 
     def cancel(self, order: Order) -> None:
         reason = self.chance.choice([CancelReason.DUPLICATE.said("of Monday's"), "Too : dear", "", "<b>"])
-        merchants = Actor.of_user(order.account.holder) if order.account.holder else self.actor()
+        merchants = Actor.of_merchant(order.account.holder) if order.account.holder else self.actor()
         lifecycle.cancel(order.id, actor=self.chance.choice([self.actor(), self.actor(), merchants]), reason=reason)
 
     def date_back(self, order: Order) -> None:
@@ -243,7 +243,7 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
     def work(number: int) -> None:
         account = (alice, charlie)[number % 2]
         for order in Order.objects.filter(account=account, status="pending_confirmation").order_by("id"):
-            editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=Actor.of_user(agent))
+            editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=Actor.of_staff(agent))
             note = lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
             assert note
             CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - past / 3 * (number % 3))
@@ -276,7 +276,7 @@ def call_and_confirm(account: Account, ago: timedelta = timedelta(0)) -> Order:
     """A call that an order is confirmed in, so long ago."""
     agent, order = factories.AgentFactory(), factories.make_order(account)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     if ago:
         StatusChange.objects.filter(order=order).update(at=F("at") - ago)
         CallNote.objects.filter(order=order).update(created_at=F("created_at") - ago)
@@ -303,7 +303,7 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
     summing.sum_up()
     assert CallPart.objects.get().until > part.until
     assert_equal()
-    editing.edit(waiting.id, editing.Edit(total_amount=Decimal(7)), actor=Actor.of_user(factories.AgentFactory()))
+    editing.edit(waiting.id, editing.Edit(total_amount=Decimal(7)), actor=Actor.of_staff(factories.AgentFactory()))
     Order.objects.exclude(id=waiting.id).update(total_amount=Decimal(8))
     assert ChangedDay.objects.filter(account=None).exists()
     assert_equal()
@@ -429,5 +429,5 @@ def test_what_is_decided_costs_no_note_of_a_day(alice: Account, django_user_mode
     agent = factories.AgentFactory()
     order = factories.make_order(alice)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.CALLBACK, callback_at=timezone.now())
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     assert not ChangedDay.objects.exists()

@@ -89,7 +89,7 @@ def test_what_a_colleague_has_dealt_with_since_stays(
     seen = seen_at(browser)
     wrong = lifecycle.Call(colleague, CallNote.Outcome.WRONG_NUMBER, "C'est un autre")
     decisions.note_call(claims.take(for_review.id, agent=colleague), wrong, seen={})
-    lifecycle.cancel(decided.id, actor=Actor.of_user(agent))
+    lifecycle.cancel(decided.id, actor=Actor.of_staff(agent))
 
     ids = [str(order.id) for order in (for_review, other, decided)]
     response = browser.post(REVIEW, {"order": ids, "requeue": "1", "seen_at": seen}, follow=True)
@@ -192,7 +192,7 @@ def test_the_holder_can_be_one_agent(order: Order, agent: User, colleague: User,
 @pytest.fixture
 def confirmed(alice: Account, agent: User) -> list[Order]:
     orders = [make_order(alice, phone=f"055000000{n}", external_id=f"CMD-{n}") for n in range(3)]
-    return [lifecycle.confirm(order.id, actor=Actor.of_user(agent)) for order in orders]
+    return [lifecycle.confirm(order.id, actor=Actor.of_staff(agent)) for order in orders]
 
 
 def preview(browser: Any, to: str, **data: Any) -> Any:
@@ -204,7 +204,7 @@ def preview(browser: Any, to: str, **data: Any) -> Any:
 def test_a_preview_says_what_will_move_and_changes_nothing(
     confirmed: list[Order], order: Order, agent: User, browser: Any
 ) -> None:
-    lifecycle.cancel(order.id, actor=Actor.of_user(agent), reason="x")
+    lifecycle.cancel(order.id, actor=Actor.of_staff(agent), reason="x")
     named = f"CMD-0\r\n{confirmed[1].id}\r\nCMD-77\r\n\r\nCMD-0\r\n{order.id}"
     response = preview(browser, "shipped", named=named)
     assert [row.order.id for row in response.context["movable"]] == [confirmed[0].id, confirmed[1].id]
@@ -226,7 +226,7 @@ def test_what_was_seen_is_moved_in_one_go(confirmed: list[Order], browser: Any, 
 
 def test_an_order_that_changed_after_the_preview_stays(confirmed: list[Order], browser: Any, supervisor: User) -> None:
     seen = [f"{order.id}:{order.version}" for order in confirmed]
-    lifecycle.ship(confirmed[0].id, actor=Actor.of_user(supervisor))
+    lifecycle.ship(confirmed[0].id, actor=Actor.of_staff(supervisor))
     response = browser.post(MOVES, {"to": "delivered", "make": "1", "seen": seen}, follow=True)
     assert said(response) == [
         "2 orders are now “Delivered”. 1 was changed by somebody else meanwhile and was left alone."
@@ -238,7 +238,7 @@ def test_a_number_that_two_shops_have_is_not_chosen_by_itself(
     confirmed: list[Order], charlie: Account, agent: User, browser: Any
 ) -> None:
     twin = make_order(charlie, external_id="CMD-0")
-    lifecycle.confirm(twin.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(twin.id, actor=Actor.of_staff(agent))
     rows = preview(browser, "shipped", named="CMD-0\nCMD-1").context["movable"]
     assert {(row.order.account.name, row.order.external_id, row.is_chosen) for row in rows} == {
         ("Alice's shop", "CMD-0", False),
@@ -250,7 +250,7 @@ def test_a_number_that_two_shops_have_is_not_chosen_by_itself(
 @pytest.mark.parametrize("number", ["7d444840-9dc0-11d1-b245-5ffdce74fad2", "20261123000000000000000000000017"])
 def test_a_number_that_reads_as_an_id_is_found(number: str, alice: Account, agent: User, browser: Any) -> None:
     order = make_order(alice, external_id=number)
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     context = preview(browser, "shipped", named=f"{number}\n{MOVES}").context
     assert [(row.order.id, row.is_chosen) for row in context["movable"]] == [(order.id, True)]
     assert context["missing"] == [MOVES]
@@ -292,7 +292,7 @@ def test_moves_cost_the_same_for_one_and_many(alice: Account, agent: User, brows
     for number in (1, 20):
         orders = [make_order(alice, phone=f"05500{number:02d}{n:03d}") for n in range(number)]
         for order in orders:
-            lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+            lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
         for data in ({"named": "\n".join(str(order.id) for order in orders)},
                      {"make": "1", "seen": [f"{order.id}:2" for order in orders]}):  # fmt: skip
             with CaptureQueriesContext(connection) as queries:

@@ -25,7 +25,7 @@ def pages(alice: Account, agent: User, supervisor: User) -> list[str]:
     ]
     for order, outcome in zip(orders, ("no_answer", "answered", "busy"), strict=True):
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome(outcome), note="x" * 150)
-    lifecycle.confirm(orders[1].id, actor=Actor.of_user(agent))
+    lifecycle.confirm(orders[1].id, actor=Actor.of_staff(agent))
     claims.take(orders[2].id, agent=agent)
     Order.objects.filter(id=orders[0].id).update(call_state=CallState.REVIEW, call_attempts=6)
     lists = ["orders/order/?status=all&wilaya=16", "review/", "claims/", "moves/", "people/", "rules/", "codes/"]
@@ -72,7 +72,7 @@ def test_orders_are_moved_with_the_keyboard_alone(
 ) -> None:
     for number in range(2):
         order = factories.make_order(alice, phone=f"055000000{number}", customer_name=f"Customer {number}")
-        lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+        lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     page = visit().sign_in(supervisor.username)
     page.goto("/console/orders/order/?status=confirmed")
     page.get_by_label("Choose the order of Customer 0").focus()

@@ -47,7 +47,7 @@ CONFIRM = """
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
 from orders import lifecycle
-lifecycle.confirm("{id}", actor=Actor.of_user(User.objects.get(username="operator")))
+lifecycle.confirm("{id}", actor=Actor.of_staff(User.objects.get(username="operator")))
 """
 
 # When web answers, and what processor time its container has taken until then.

@@ -106,7 +106,7 @@ def _furnish(account: Account, phones: str, world: World) -> None:
     """A row of the account in every table, and an order in every state."""
     webhook = registry.register(account.id, url="https://203.0.114.1/hooks", events=webhook_models.Event.Kind.values)[0]
     product = factories.ProductFactory(account=account)
-    now, agent, supervisor = timezone.now(), Actor.of_user(world.agent), Actor.of_user(world.supervisor)
+    now, agent, supervisor = timezone.now(), Actor.of_staff(world.agent), Actor.of_staff(world.supervisor)
     StockMovement.objects.create(account=account, product=product, old_quantity=0, new_quantity=10, at=now, actor="x")
     CallingRules.objects.create(account=account)
     season = now.date() + timedelta(days=60)
@@ -154,7 +154,7 @@ def _furnish(account: Account, phones: str, world: World) -> None:
     for order in orders:
         at = now + timedelta(hours=1)
         lifecycle.add_call_note(order.id, agent=world.agent, outcome=Outcome.CALLBACK, note="Later", callback_at=at)
-    lifecycle.cancel(decided.pop().id, actor=Actor(Role.API, "Shop"), reason="Out of stock")
+    lifecycle.cancel(decided.pop().id, actor=Actor(Role.MERCHANT, "Shop"), reason="Out of stock")
     for rank, order in enumerate(decided):
         moves: list[Callable[..., Order]] = [lifecycle.confirm, lifecycle.ship, lifecycle.deliver]
         if rank == len(moves):

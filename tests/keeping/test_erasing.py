@@ -113,10 +113,10 @@ def order_of(account: Account, key: ApiClient, agent: Any, *, status: str = Stat
         items=[{"product_name": f"Bague de {NAME}", "quantity": 1, "unit_price": 900, "attributes": {"nom": NAME}}],
     )  # fmt: skip
     id_ = key.post("/api/v1/orders", body, headers={"Idempotency-Key": str(uuid4())}).json()["id"]
-    editing.edit(id_, editing.Edit(customer_address=f"8 rue Larbi, {NAME}"), actor=Actor.of_user(agent))
+    editing.edit(id_, editing.Edit(customer_address=f"8 rue Larbi, {NAME}"), actor=Actor.of_staff(agent))
     lifecycle.add_call_note(id_, agent=agent, outcome=CallNote.Outcome.NO_ANSWER, note=f"{NAME} {PHONE}")
     if status == Status.CANCELED:
-        lifecycle.cancel(id_, actor=Actor(Role.API, "Shop"), reason=f"{NAME} ne veut plus", account_id=account.id)
+        lifecycle.cancel(id_, actor=Actor(Role.MERCHANT, "Shop"), reason=f"{NAME} ne veut plus", account_id=account.id)
     for told in Delivery.objects.filter(account=account):
         said = f"Merci {NAME} {PHONE}".encode()
         Attempt.objects.create(
@@ -140,7 +140,7 @@ def nadia(alice: Account, agent: Any) -> Order:
     RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=cells, faults=[])
     kept = ["Amine", "0550 99 88 77", "x"]
     RefusedRow.objects.create(account=alice, upload=upload, line=3, cells=kept, faults=[])
-    lifecycle.cancel(made, actor=Actor(Role.API, "Shop"), account_id=alice.id)
+    lifecycle.cancel(made, actor=Actor(Role.MERCHANT, "Shop"), account_id=alice.id)
     return order
 
 
@@ -152,7 +152,7 @@ def test_every_table_forgets_the_customer(alice: Account, nadia: Order, agent: A
     assert known | NOBODYS.keys() == tables(), "is a customer in the new table? Then `customer_data.erase` forgets them"
     assert not known & NOBODYS.keys()
 
-    erased = customer_data.erase(alice, E164, actor=Actor.of_holder(alice.holder))
+    erased = customer_data.erase(alice, E164, actor=Actor.of_merchant(alice.holder))
 
     assert knowing(*SIGNS) == set()
     assert erased == (2, 1)
@@ -169,7 +169,7 @@ def test_nobody_else_loses_anything(alice: Account, charlie: Account, agent: Any
         registry.register(account.id, url="https://203.0.114.1/hooks", events=Event.Kind.values)
     order_of(charlie, ApiClient(new_key(charlie)), agent)
     other = factories.make_order(alice, customer_name="Amine", phone="0550 99 88 77")
-    lifecycle.cancel(other.id, actor=Actor(Role.API, "Shop"), reason="Amine ne veut plus", account_id=alice.id)
+    lifecycle.cancel(other.id, actor=Actor(Role.MERCHANT, "Shop"), reason="Amine ne veut plus", account_id=alice.id)
     before = contents()
 
     assert customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")) == (0, 0)
@@ -257,7 +257,7 @@ def test_a_number_that_was_corrected_is_forgotten_and_the_order_is_not(alice: Ac
     order = factories.make_order(alice, customer_name="Amine", phone=PHONE)
     claims.take(order.id, agent=agent)
     edit = editing.Edit(customer_phone="0550 99 88 77", phone_e164="+213550998877")
-    editing.edit(order.id, edit, actor=Actor.of_user(agent))
+    editing.edit(order.id, edit, actor=Actor.of_staff(agent))
 
     assert customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")) == (0, 0)
 

@@ -29,8 +29,8 @@ MOVES = {
 # The contract's table (section 5): (from, move) → to, by whom, event.
 TABLE = {
     ("pending_confirmation", "confirm"): ("confirmed", {"agent", "supervisor"}, "order.confirmed"),
-    ("pending_confirmation", "cancel"): ("canceled", {"agent", "supervisor", "api"}, "order.cancelled"),
-    ("confirmed", "cancel"): ("canceled", {"supervisor", "api"}, "order.cancelled"),
+    ("pending_confirmation", "cancel"): ("canceled", {"agent", "supervisor", "merchant"}, "order.cancelled"),
+    ("confirmed", "cancel"): ("canceled", {"supervisor", "merchant"}, "order.cancelled"),
     ("confirmed", "ship"): ("shipped", {"supervisor", "command"}, "order.shipped"),
     ("shipped", "deliver"): ("delivered", {"supervisor", "command"}, "order.delivered"),
     ("shipped", "return"): ("returned", {"supervisor", "command"}, "order.returned"),
@@ -78,7 +78,7 @@ def test_every_status_move_and_role(status, move, role):
     order = order_in(status)
     before = state(order)
     to, by, event = TABLE.get((status, move), (None, set(), None))
-    if (status, move, role) == ("canceled", "cancel", "api"):
+    if (status, move, role) == ("canceled", "cancel", "merchant"):
         assert MOVES[move](order.id, actor=actor(role)).status == "canceled"
         assert state(order) == before, "a shop's retry is safe, and changes nothing"
     elif role in by:
@@ -131,7 +131,7 @@ def test_a_refusal_names_who_was_faster_and_when():
 @pytest.mark.parametrize("status", ["shipped", "delivered", "returned"])
 def test_an_order_that_has_left_can_no_longer_be_canceled(status):
     with pytest.raises(lifecycle.NotCancellable) as refusal:
-        lifecycle.cancel(order_in(status).id, actor=actor("api"))
+        lifecycle.cancel(order_in(status).id, actor=actor("merchant"))
     assert (refusal.value.code, refusal.value.status) == ("order_not_cancellable", 422)
     assert refusal.value.message == f"The order is {status}; it can no longer be canceled."
 

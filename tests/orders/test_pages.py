@@ -66,7 +66,7 @@ def test_orders_are_found_as_by_the_api(alice: Account, browser: Client, agent: 
     make_order(alice, customer_name="Amine", external_id="1042", customer_address="Cité 5 Juillet")
     make_order(alice, customer_name="Lynda", phone="0770 98 76 54")
     sara = make_order(alice, customer_name="سارة", external_id="20260101")  # a number that might be a phone's
-    lifecycle.confirm(sara.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(sara.id, actor=Actor.of_staff(agent))
     make_order(alice, customer_name="Nadia", phone="020 26 01 01")
     Order.objects.filter(customer_name="Amine").update(created_at=datetime(2026, 3, 5, 23, 30, tzinfo=UTC))
     for query, expected in {
@@ -120,7 +120,7 @@ def test_the_list_is_read_page_by_page_and_orders_are_never_counted(
 def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: Client, agent: User) -> None:
     orders = [make_order(alice) for _ in range(3)]
     make_order(charlie)
-    lifecycle.confirm(orders[0].id, actor=Actor.of_user(agent))
+    lifecycle.confirm(orders[0].id, actor=Actor.of_staff(agent))
     assert OrderCount.objects.exists()
     tabs = re.findall(r'>([A-Z][a-z ]+) <span class="count">(\d+)</span>', page(browser))
     assert dict(tabs) == {"All": "3", "Pending confirmation": "2", "Confirmed": "1", "Canceled": "0", "Shipped": "0",
@@ -144,10 +144,10 @@ def test_an_order_tells_all_that_happened_to_it(
     editing.edit(
         order.id,
         editing.Edit(customer_address="3 rue Hassiba", shipping_fee=Decimal(500)),
-        actor=Actor.of_user(agent),
+        actor=Actor.of_staff(agent),
     )
     for each in (order, other):
-        lifecycle.confirm(each.id, actor=Actor.of_user(agent))
+        lifecycle.confirm(each.id, actor=Actor.of_staff(agent))
     # Two orders that move in the same microsecond are still told apart.
     at = StatusChange.objects.get(order=order, to_status="confirmed").at
     StatusChange.objects.filter(order=other, to_status="confirmed").update(at=at)
@@ -175,7 +175,7 @@ def test_moves_of_one_moment_stand_in_their_order_each_with_what_was_told_of_it(
     """A courier says that an order is delivered which nobody had noted as shipped."""
     registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.shipped", "order.delivered"])
     order = make_order(alice)
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     shipments.record([shipments.Shipment(Status.DELIVERED, order_id=order.id)], actor=Actor.of_command("courier"))
     moves = [entry for entry in timeline(order) if entry.change]
     assert [entry.change.to_status for entry in moves if entry.change] == [
@@ -188,7 +188,7 @@ def test_moves_of_one_moment_stand_in_their_order_each_with_what_was_told_of_it(
 def test_of_orders_that_came_at_once_a_page_reads_what_was_told_of_its_own(alice: Account, browser: Client) -> None:
     registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.created"])
     bodies = [order_body(external_id=f"N{number}", total_amount="4500.50") for number in range(20)]
-    importing.import_orders(alice.id, bodies, actor=Actor(Role.API, "A file"))
+    importing.import_orders(alice.id, bodies, actor=Actor(Role.MERCHANT, "A file"))
     assert Delivery.objects.values("created_at").distinct().count() == 1
     read = []
 
@@ -206,7 +206,7 @@ def test_of_orders_that_came_at_once_a_page_reads_what_was_told_of_its_own(alice
 def test_an_order_tells_how_it_is_delivered_and_what_its_merchant_changed(alice: Account, browser: Client) -> None:
     order = make_order(alice, customer_phone_2="0661112233", delivery_type="desk", source="facebook")
     lines = [{"product_name": "Sac", "quantity": 3, "unit_price": 900}, {**order_body()["items"][0], "quantity": 1}]
-    key = Actor(Role.API, "API key Shop")
+    key = Actor(Role.MERCHANT, "API key Shop")
     amending.amend(alice.id, order.id, {"items": lines, "notes": "Sonnez", "customer_phone_2": None}, actor=key)
     text = page(browser, of(order))
 
@@ -247,7 +247,7 @@ def test_a_deleted_webhooks_delivery_is_told_without_a_link(
     alice: Account, browser: Client, agent: User, webhook: Webhook
 ) -> None:
     order = make_order(alice)
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     Webhook.objects.update(deleted_at=timezone.now())
     text = page(browser, of(order))
     assert '<span class="status dropped">Dropped</span> <bdi dir="ltr" class="address">https://203.0.114.1' in text
@@ -309,7 +309,7 @@ def test_canceling_is_offered_where_the_api_would_do_it(
 
 def test_an_order_that_changed_meanwhile_is_not_canceled(alice: Account, browser: Client, agent: User) -> None:
     order = make_order(alice)
-    lifecycle.confirm(order.id, actor=Actor.of_user(agent))
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     for version in (order.version, "", "x", "9" * 30, "١"):
         assert cancel(browser, order, version=version).url == of(order)
         assert "has been changed since you opened it" in page(browser, of(order))
@@ -320,7 +320,7 @@ def test_an_order_that_changed_meanwhile_is_not_canceled(alice: Account, browser
 def test_the_log_names_who_canceled_alone(alice: Account, browser: Client, agent: User) -> None:
     """And no other who was about to, who is told."""
     order = make_order(alice)
-    lifecycle.cancel(order.id, actor=Actor.of_user(agent))
+    lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
     assert cancel(browser, order).url == of(order)
     assert "Already canceled by Samira" in page(browser, of(order))
     assert not SecurityEntry.objects.filter(action="order_canceled").exists()
@@ -328,7 +328,7 @@ def test_the_log_names_who_canceled_alone(alice: Account, browser: Client, agent
 
 def test_who_comes_too_late_is_told_in_their_language(alice: Account, browser: Client, agent: User) -> None:
     order = make_order(alice)
-    canceled = lifecycle.cancel(order.id, actor=Actor.of_user(agent))
+    canceled = lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
     browser.cookies["django_language"] = "fr"
     cancel(browser, order)
     when = f"{canceled.canceled_at:%H:%M UTC le %Y-%m-%d}"

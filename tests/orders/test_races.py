@@ -134,7 +134,7 @@ def test_a_change_that_waited_for_another_is_dated_after_that_one_and_knows_it(a
     order = make_order(alice)
     with transaction.atomic():
         first = lifecycle.confirm(order.id, actor=AGENTS[0])
-        second = Background(lambda: lifecycle.cancel(order.id, actor=Actor(Role.API, "API key")))
+        second = Background(lambda: lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, "API key")))
         wait_for_lock()
         read_at = clock()
     assert first.updated_at < read_at < second.result().updated_at

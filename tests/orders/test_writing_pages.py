@@ -255,7 +255,7 @@ def test_what_the_rules_alone_refuse_is_said_in_the_readers_language(
 
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client, order: Order, alice: Account) -> None:
     seen = fields(browser, order)
-    amending.amend(alice.id, order.id, {"notes": "Call at five"}, actor=Actor(Role.API, "shop"))
+    amending.amend(alice.id, order.id, {"notes": "Call at five"}, actor=Actor(Role.MERCHANT, "shop"))
     answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "Call at six"})
     assert answer.status_code == 409
     assert "The order has been changed since you opened it." in answer.content.decode()
@@ -266,7 +266,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client
 
 def test_a_decided_order_is_not_corrected(browser: Client, order: Order, alice: Account) -> None:
     seen = fields(browser, order)
-    lifecycle.cancel(order.id, account_id=alice.id, actor=Actor(Role.API, "shop"))
+    lifecycle.cancel(order.id, account_id=alice.id, actor=Actor(Role.MERCHANT, "shop"))
     for answer in (
         browser.get(f"{PAGE[:-3]}{order.id}/correct"),
         browser.post(f"{PAGE[:-3]}{order.id}/correct", seen | {"notes": "No"}),

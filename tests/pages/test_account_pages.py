@@ -58,7 +58,7 @@ def order_of(account: Account, agent: User, text: str) -> Order:
     OrderEdit.objects.create(
         account=account, order=order, field="customer_name", old=text, new=text, at=order.created_at, actor=text
     )
-    lifecycle.cancel(order.id, actor=Actor(Role.API, text), reason=text)
+    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, text), reason=text)
     return order
 
 

@@ -26,7 +26,7 @@ def description(client, db):
 
 def test_every_event_that_is_written_fits_its_description(description, alice, register):
     webhook = register(alice)
-    actor = Actor(Role.API, "API key test")
+    actor = Actor(Role.MERCHANT, "API key test")
     supervisor = Actor(Role.SUPERVISOR, "Karim")
     for end in (lifecycle.deliver, lifecycle.return_order):
         order = make_order(alice, external_id=end.__name__)

@@ -67,7 +67,7 @@ def numbers(found: list[dict[str, Any]]) -> list[int]:
 
 def test_all_that_happens_is_there_subscribed_to_or_not(alice: Account, api: ApiClient, charlie: Account) -> None:
     order = make_order(alice, external_id="1042")
-    lifecycle.confirm(order.id, actor=Actor.of_user(alice.holder))
+    lifecycle.confirm(order.id, actor=Actor(Role.AGENT, "Samira"))
     make_order(charlie)
 
     found, _ = read_all(api, count=2)

@@ -122,7 +122,7 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
     def play(self, order: Order, chance: Random, agents: list[User]) -> None:
         """What happens to an order after its import."""
         fate = chance.choices(list(FATES), weights=list(FATES.values()))[0]
-        agent, supervisor = chance.choice(agents[:2]), Actor.of_user(agents[2])
+        agent, supervisor = chance.choice(agents[:2]), Actor.of_staff(agents[2])
         if fate == "new":
             return
         if fate == "silent" or chance.random() < 0.3:

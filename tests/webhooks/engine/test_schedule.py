@@ -161,9 +161,9 @@ def test_a_retry_tells_of_the_event_as_it_was_whatever_has_become_of_the_order(e
     webhook_to(receiver.url("/cancelled"), events=["order.cancelled"])
     order = make_order(alice)
     receiver.behaviours["/"] = FAILURE
-    lifecycle.confirm(order.id, actor=Actor.of_user(alice.holder))
+    lifecycle.confirm(order.id, actor=Actor(Role.AGENT, "Samira"))
     engine.drain()
-    lifecycle.cancel(order.id, actor=Actor(Role.API, "API key"))
+    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, "API key"))
     pass_time(minutes=11)
     receiver.behaviours["/"] = answer()
     engine.drain()
@@ -208,4 +208,4 @@ def test_what_arrives_is_to_the_byte_what_was_signed(engine, receiver, webhook, 
 
 
 def make_and_confirm(account, **fields):
-    lifecycle.confirm(make_order(account, **fields).id, actor=Actor.of_user(account.holder))
+    lifecycle.confirm(make_order(account, **fields).id, actor=Actor(Role.AGENT, "Samira"))
