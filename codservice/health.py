@@ -25,7 +25,7 @@ def ready(request: HttpRequest) -> JsonResponse:
     return JsonResponse(body, status=503 if problems else 200)
 
 
-def _database() -> str:
+def _database_problem() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT current_setting('transaction_read_only') FROM django_migrations LIMIT 1")
@@ -39,7 +39,7 @@ def _database() -> str:
     return ""
 
 
-def _broker_works() -> str:
+def _broker_problem() -> str:
     """A write: a replica, or one whose memory is full, would answer a ping too."""
     try:
         _broker.set("codservice:ready", 1, px=1000)
@@ -57,6 +57,6 @@ ANSWERS: dict[str, Callable[[HttpRequest], HttpResponse]] = {
 }
 # Part → what is wrong with it and what to do, empty when nothing is. Apps add theirs when they are ready; those that
 # look at much are for the command check_service alone, which also tells the figures.
-CHECKS: dict[str, Callable[[], str]] = {"database": _database, "broker": _broker_works}
+CHECKS: dict[str, Callable[[], str]] = {"database": _database_problem, "broker": _broker_problem}
 SLOW_CHECKS: dict[str, Callable[[], str]] = {}
 FIGURES: dict[str, Callable[[], float]] = {}

@@ -124,7 +124,7 @@ class ApiGate:
         except (OperationalError, InterfaceError):
             return unavailable()
         if key is None:
-            if wait := ratelimit.is_address_limited(request):
+            if wait := ratelimit.address_limited_for(request):
                 return error_response(429, "rate_limited", headers={"Retry-After": str(wait)})
             if "HTTP_AUTHORIZATION" not in request.META and _is_open(request):
                 return self.get_response(request)

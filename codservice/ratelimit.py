@@ -169,7 +169,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def is_address_limited(request: HttpRequest) -> int:
+def address_limited_for(request: HttpRequest) -> int:
     """Count a request without a recognised key; 0 when it may pass, else the seconds to wait."""
     return limited_for(request, "api-address", client_network(request), f"{ADDRESS_LIMIT}/m")
 

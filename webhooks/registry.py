@@ -159,8 +159,8 @@ def drop_left_over() -> int:
     """Drop what webhooks that are deleted or off still have waiting, batch by batch; how many deliveries."""
     with connection.cursor() as cursor:
         cursor.execute(_ENDED_AND_WAITING)
-        deleted = [webhook_id for (webhook_id,) in cursor.fetchall()]
-    return sum(_drop_pending(webhook_id) for webhook_id in deleted)
+        ended = [webhook_id for (webhook_id,) in cursor.fetchall()]
+    return sum(_drop_pending(webhook_id) for webhook_id in ended)
 
 
 _ENDED_AND_WAITING = f"""{queue.HEADS}

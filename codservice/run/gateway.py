@@ -137,7 +137,7 @@ class Gateway:
         declared = 0 if is_chunked else int(headers.get(b"content-length", b"0"))
         if not declared and not is_chunked:
             return "", b""
-        key, limit = _taken_from(scope, headers)
+        key, limit = _key_and_limit(scope, headers)
         quarters = 2
         if key:
             is_small = not is_chunked and declared <= SMALL_BODY_BYTES
@@ -247,7 +247,7 @@ def _settle(done: asyncio.Future[bytes], result: bytes, error: Exception | None)
         done.set_result(result)
 
 
-def _taken_from(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, int]:
+def _key_and_limit(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, int]:
     """The key of a call of the API, empty without one of the right form, and how many bytes are kept of the body."""
     if unquote_to_bytes(scope["raw_path"]).startswith(b"/api/"):
         key = key_in(headers.get(b"authorization", b"").decode("latin-1"))
