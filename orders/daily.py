@@ -277,7 +277,7 @@ ORDER BY day
 def arrivals(account_id: UUID) -> list[tuple[date, int]]:
     """How many of the account's orders are of each day, the oldest first; an order is as old as its first change.
 
-    Nothing before the account is summed up, or where that is not all orders that there are.
+    Empty until the account has been summed up, and when the days do not add up to its number of orders.
     """
     values = {"first": date.min, "last": date.max, "today": days.today(), "divided": [], "step": STEP}
     with connection.cursor() as cursor:

@@ -40,7 +40,8 @@ class Edit:
     The codes belong to the texts beside them, as in an import; an empty second phone takes it away. `quantities` are
     new quantities by item id: 0 removes the line. `line_changes` are other columns of lines, by item id too; `added`
     are lines that come behind them, and `lines` replace all lines: rows as an import has them. Without a
-    `total_amount` the total follows by the difference, so that a discount in it stays, less `discounted`.
+    `total_amount` the total changes by as much as lines and fee do: an old discount is kept. A further one is
+    `discounted`.
     """
 
     customer_name: str | None = None

@@ -1,4 +1,6 @@
-"""Every way an order changes once it is here: the moves of `Order.MOVES` and call notes; `editing` has the edits.
+"""The moves of an order by the table `Order.MOVES`, and its call notes.
+
+Edits are in `editing`, couriers' files in `shipments`, erasure in `anonymising`.
 
 Called by API, console, commands and tasks. What changes one order is one transaction, which locks its row;
 `add_call_notes`, `confirm_all` and `cancel_many` change orders that their caller's transaction has locked by `lock`. A

@@ -272,7 +272,8 @@ class OrderItem(models.Model):
     """One line of an order. Name and price are kept as they were ordered."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    # Every table carries its account, so that rows can be divided by it; the order's key vouches for it.
+    # Every table of what a merchant has carries its account, so that rows can be divided by it; the order's key vouches
+    # for it.
     account = models.ForeignKey(
         Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
     )

@@ -313,7 +313,7 @@ def read_changes(body: dict[str, Any]) -> tuple[Row, Errors]:
 
 
 def place(texts: dict[str, str], wilaya_code: str, commune_code: str | None) -> tuple[str, str | None]:
-    """Where an order goes that went to this wilaya and commune, when `texts` of the changes say otherwise.
+    """The codes of an order's new place. `texts` is what was sent; what was not sent stays as the two codes say.
 
     Raises Invalid: a commune that is not sent must lie in a wilaya that is.
     """

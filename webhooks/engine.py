@@ -105,7 +105,8 @@ class _Drain:
         self._sender = sender
         self._database = database
         self._claiming: Future[list[Post]] | None = None
-        # How many the last claim could take for webhooks that fail; from as many posts on it may have left something.
+        # The lower of the last claim's two limits: that for webhooks that fail. A claim that brought fewer posts than
+        # this reached neither, so it left nothing behind.
         self._room_for_failing = 0
         self._is_full = False  # whether it may have left something for want of room
         self._ended = 0  # attempts, since the last claim was begun

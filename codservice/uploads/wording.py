@@ -1,6 +1,6 @@
-"""What the rules say of a row, in the words and the language of the person who sent the file.
+"""What the rules say of a row or a form, in the words and the language of the person who sent the file or filled it in.
 
-Rules speak English, as the API does. Each of their sentences that a row of a file can meet stands here with what it is
+Rules speak English, as the API does. Each of their sentences that these can meet stands here with what it is
 called on a page; one that does not is shown as it is.
 """
 

@@ -1,4 +1,4 @@
-"""Starts PostgreSQL and Valkey for the tests, before Django's settings are read: `-p tests.embedded_services`.
+"""Starts PostgreSQL and Valkey for the tests, before Django's settings are read: `-p tests.harness.embedded_services`.
 
 Nothing is started for DATABASE_URL or REDIS_URL when they are set. With pytest-xdist the controller starts them
 once and its workers find the addresses in their environment.
