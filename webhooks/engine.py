@@ -6,7 +6,6 @@ and settled together, and a claim is also for the places that posts will leave u
 
 import logging
 import math
-import resource
 import threading
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from codservice.errors import CannotStart
-from codservice.run import pulse
+from codservice.run import kernel, pulse
 from webhooks import delivery, metrics
 from webhooks.posts import Outcome, Post
 from webhooks.roster import Roster
@@ -74,7 +73,7 @@ class Engine:
         return sent
 
     def _open(self) -> Sender:
-        _allow_connections(3 * self.window)
+        kernel.allow_open_files(3 * self.window)
         self.token = uuid4()  # not that of the process that this one was forked from
         self._succeed()
         self._sender = Sender(
@@ -295,14 +294,6 @@ class _Settling:
                 return []
         self.failures = 0
         return self._begun
-
-
-def _allow_connections(count: int) -> None:
-    """Each connection is an open file, and many systems allow 1024 unless asked for more."""
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count if most == resource.RLIM_INFINITY else min(count, most)
-    if allowed != resource.RLIM_INFINITY and allowed < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 engine = Engine()

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import resource
 import socket
 import stat
 import struct
@@ -52,6 +53,14 @@ def adopt_orphans() -> None:
     """Become the parent of orphaned descendants, so that none is left behind. Linux only; elsewhere nothing."""
     if _libc is not None:
         _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def allow_open_files(count: int) -> None:
+    """Have room for so many, each connection being one: many systems allow 1024 unless asked for more."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if most == resource.RLIM_INFINITY else min(count, most)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def return_memory() -> None:

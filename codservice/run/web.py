@@ -9,7 +9,6 @@ finishes the requests in flight, for STOP_SECONDS at most.
 import gc
 import importlib
 import os
-import resource
 import signal
 import socket
 import sys
@@ -23,7 +22,7 @@ from typing import Any
 from codservice.errors import CannotStart
 
 from . import counters
-from .kernel import die_with_parent, return_memory, take_no_more_connections
+from .kernel import allow_open_files, die_with_parent, return_memory, take_no_more_connections
 
 APPLICATION = "codservice.wsgi:application"
 HEADER_MILLISECONDS = 10_000
@@ -105,14 +104,6 @@ def preload(application: str = APPLICATION) -> None:
     gc.freeze()  # what is frozen is not written to by the garbage collector, which would copy it
 
 
-def _allow_connections(count: int) -> None:
-    """Each connection is an open file, and many systems allow 1024 unless asked for more."""
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count if most == resource.RLIM_INFINITY else min(count, most)
-    if allowed != resource.RLIM_INFINITY and allowed < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
 def _gateway(application: str, threads: int, parent: int) -> Any:
     """Runs in each web process: the application is already in memory where processes are forked."""
     from django.conf import settings
@@ -161,7 +152,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
             threading.Event().wait(LAST_SECONDS)
             super().shutdown(exit_code)
 
-    _allow_connections(2 * CONNECTIONS)
+    allow_open_files(2 * CONNECTIONS)
     if sys.platform == "linux":  # elsewhere processes are not forked
         preload(application)
     server = Server(
