@@ -148,6 +148,12 @@ class WebhookOff(Invalid):
         super().__init__({"is_active": ["This webhook is off. Turn it on first: PATCH it with is_active true."]})
 
 
+def off_or_gone(account_id: UUID, webhook_id: UUID) -> Exception:
+    """Why nothing could be written for it: WebhookOff, or Webhook.DoesNotExist."""
+    is_there = Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None).exists()
+    return WebhookOff() if is_there else Webhook.DoesNotExist()
+
+
 def ping(
     account_id: UUID, webhook_id: UUID, *, at: datetime, kind: str = Event.PING, example: Struct | None = None
 ) -> UUID:
@@ -175,9 +181,7 @@ def ping(
         )
         row = cursor.fetchone()
     if row is None:
-        if Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None).exists():
-            raise WebhookOff
-        raise Webhook.DoesNotExist
+        raise off_or_gone(account_id, webhook_id)
     metrics.count_events(Event.PING, 1)
     wakeup.after_commit()
     return row[0]

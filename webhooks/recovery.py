@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection, transaction
 from uuid_utils.compat import uuid7
 
 from webhooks import delivery, events, feed, wakeup
-from webhooks.models import Recovery, Webhook
+from webhooks.models import Recovery
 from webhooks.retries import RETRIES
 
 logger = logging.getLogger(__name__)
@@ -153,9 +153,7 @@ def recover(
         if is_begun and note:
             note()
     if not is_begun:
-        if Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None).exists():
-            raise events.WebhookOff
-        raise Webhook.DoesNotExist
+        raise events.off_or_gone(account_id, webhook_id)
     return _go_on(id_, until=time.monotonic() + SECONDS)
 
 
