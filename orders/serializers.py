@@ -349,7 +349,4 @@ _CANCEL = OrderCancel()
 
 def read_cancel(body: dict[str, Any]) -> str:
     """The reason in a cancel's optional body. Raises Invalid."""
-    try:
-        return _CANCEL.run_validation(body)["reason"] or ""
-    except serializers.ValidationError as error:
-        raise Invalid(flatten(error.detail)) from None
+    return read_body(_CANCEL, body)["reason"] or ""

@@ -3,9 +3,7 @@ from typing import Any
 from rest_framework import serializers
 
 from agents.rehearsal.playing import OUTCOMES
-from codservice.api.error_answers import flatten
-from codservice.api.fields import Strict
-from codservice.errors import Invalid
+from codservice.api.fields import Strict, read_body
 from orders.models import CallNote
 
 
@@ -27,7 +25,4 @@ _CALL = TestCall()
 
 def read_call(body: dict[str, Any]) -> CallNote.Outcome:
     """The outcome in the body of a call. Raises Invalid."""
-    try:
-        return _CALL.run_validation(body)["outcome"]
-    except serializers.ValidationError as error:
-        raise Invalid(flatten(error.detail)) from None
+    return read_body(_CALL, body)["outcome"]
