@@ -230,15 +230,15 @@ class PersonAdmin(OperatorsList, UserAdmin):
         return super().user_change_password(request, id, form_url)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        is_turned = change and "is_active" in form.changed_data
+        if is_turned and not obj.is_active:
+            obj.deactivate()  # hashes slowly: before the row is written, and so locked
         super().save_model(request, obj, form, change)
         if not change:
             security_log.note_person(Action.PERSON_MADE, obj)
             return
-        if "is_active" in form.changed_data:
-            if obj.is_active:
-                security_log.note_person(Action.REACTIVATED, obj)
-            else:
-                obj.deactivate()
+        if is_turned and obj.is_active:
+            security_log.note_person(Action.REACTIVATED, obj)
         for name in ("username", "email"):
             if name in form.changed_data:
                 change = f"{form.kept[name] or '–'} → {getattr(obj, name) or '–'}"

@@ -2,6 +2,7 @@ import secrets
 from collections.abc import Callable
 from datetime import datetime
 
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -40,6 +41,11 @@ def all_scopes() -> list[str]:
     return list(SCOPES)
 
 
+def unknown_password() -> str:
+    """The hash of a password that nobody knows. Slow, on purpose: it is made before anything is locked."""
+    return make_password(secrets.token_urlsafe(32))
+
+
 class User(AbstractUser):
     """A person who signs in: an account's holder or a colleague of theirs (whose username is the e-mail address), an
     agent, an operator."""
@@ -61,16 +67,16 @@ class User(AbstractUser):
 
         The keys of the account that they hold stop working, until they are activated again or the keys revoked.
         """
+        password = unknown_password()
         with transaction.atomic():
-            self.shut_out()
+            self.shut_out(password)
             security_log.note_person(Action.DEACTIVATED, self)
             for release in LEFT_BEHIND.values():
                 release(self)
 
-    def shut_out(self) -> None:
-        """The same; what it is in the security log the caller says."""
-        self.is_active = False
-        self.set_password(secrets.token_urlsafe(32))
+    def shut_out(self, password: str) -> None:
+        """The same, with an `unknown_password()`; what it is in the security log the caller says."""
+        self.is_active, self.password = False, password
         self.save(update_fields=["is_active", "password"])
         sessions.end(self)
 

@@ -4,6 +4,7 @@ django-otp checks the codes: none is taken twice, and wrong ones make the next w
 on or off is signed out everywhere else, so that no session is older than the choice.
 """
 
+from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
@@ -37,6 +38,7 @@ def offer(user: User) -> TOTPDevice:
 
 def turn_on(user: User, code: str, password: str) -> bool:
     """Ask for codes from now on, if this one is right. `password` is the person's own, and stays."""
+    hashed = make_password(password)  # slow, on purpose: before anything is locked
     with transaction.atomic():
         device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False).first()
         if device is None or not device.verify_token(_digits(code)):
@@ -45,14 +47,15 @@ def turn_on(user: User, code: str, password: str) -> bool:
         TOTPDevice.objects.filter(user=user, confirmed=True).delete()
         device.confirmed = True
         device.save(update_fields=["confirmed"])
-        _end_sessions(user, password)
+        _end_sessions(user, hashed)
     return True
 
 
 def turn_off(user: User, password: str) -> None:
+    hashed = make_password(password)
     with transaction.atomic():
         forget(user)
-        _end_sessions(user, password)
+        _end_sessions(user, hashed)
 
 
 def forget(user: User) -> None:
@@ -67,7 +70,7 @@ def _digits(code: str) -> str:
     return "".join(code.split())
 
 
-def _end_sessions(user: User, password: str) -> None:
+def _end_sessions(user: User, hashed: str) -> None:
     """A session holds a hash of the password's hash: with a new salt all of them end."""
-    user.set_password(password)
+    user.password = hashed
     user.save(update_fields=["password"])

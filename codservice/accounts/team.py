@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from codservice.accounts import one_time_codes, security_log
-from codservice.accounts.models import Account, Invitation, Membership, User
+from codservice.accounts.models import Account, Invitation, Membership, User, unknown_password
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused
 
@@ -230,6 +230,7 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
     Their name stays in the histories of what they did. Their address is free again, for an invitation or an account of
     their own. Raises Membership.DoesNotExist.
     """
+    password = unknown_password()
     with transaction.atomic():
         membership = _lock(account_id, membership_id)
         user, email = membership.user, membership.user.username
@@ -240,7 +241,7 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
             user.first_name = email
         user.username, user.email = f"removed {user.pk}", ""
         user.save(update_fields=["username", "email", "first_name"])
-        user.shut_out()
+        user.shut_out(password)
         security_log.note(Action.REMOVED, target=email, target_id=user.pk, account_id=account_id)
     return user
 

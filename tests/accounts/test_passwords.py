@@ -17,11 +17,15 @@ import django_ratelimit.core
 import pytest
 import redis
 from django.conf import settings
+from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core import mail
+from django.db import connection
 from django.test import Client
+from django_otp.oath import totp
 
-from codservice.accounts.models import Account, User
+from codservice.accounts import one_time_codes, team
+from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.tasks import send_password_link
 from codservice.celery import app
 from tests import factories
@@ -269,3 +273,24 @@ def test_the_forms_are_for_their_people_alone(alice: Account) -> None:
     strict.force_login(alice.holder)
     assert change(strict).status_code == 403
     assert User.objects.get(id=alice.holder_id).check_password(OLD)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_hashed_in_the_transaction_of_a_change(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed_in_one: list[bool] = []
+    encode = MD5PasswordHasher.encode
+
+    def noting(*args: Any) -> str:
+        hashed_in_one.append(connection.in_atomic_block)
+        return encode(*args)
+
+    user = factories.UserFactory(username="nadia@example.com")
+    seat = Membership.objects.create(account=alice, user=user, role="manager")
+    device = one_time_codes.offer(user)
+    monkeypatch.setattr(MD5PasswordHasher, "encode", noting)
+    assert one_time_codes.turn_on(user, f"{totp(device.bin_key):06d}", OLD)
+    one_time_codes.turn_off(user, OLD)
+    assert User.objects.get(pk=user.pk).check_password(OLD)
+    team.remove(alice.id, seat.id)
+    alice.holder.deactivate()
+    assert hashed_in_one == [False] * 5
