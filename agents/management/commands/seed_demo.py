@@ -56,11 +56,11 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
     def handle(self, *, orders: int, seed: int, **options: Any) -> None:
         email = f"demo{seed}@example.dz"
         users = [f"{name}{seed}" for name in PEOPLE]
+        told = {"account": email, "agents": users}
         if account := Account.objects.filter(holder__email=email).first():
             self.say(f"The data of seed {seed} is here already (account {email}).")
             if options["json"]:
-                there = {"account": email, "agents": users, "orders": account.orders.count()}
-                self.print_json({"made": False, **there, "password": None})
+                self.print_json({"made": False, **told, "orders": account.orders.count()})
             return
         names = Q(username__in=[email, *users]) | Q(email__iexact=email)
         if somebody := User.objects.filter(names).first():
@@ -86,8 +86,7 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
                 claims.release_all(agent)
             spread_over_time(account, chance)
             if options["json"]:
-                there = {"account": email, "agents": users, "orders": orders}
-                self.print_json({"made": True, **there, "password": password})
+                self.print_json({"made": True, **told, "orders": orders, "password": password})
             else:
                 people = f"Account {email}, agents {', '.join(users)}"
                 self.stdout.write(f"{people}; the password of each is {password} (shown only now)")
