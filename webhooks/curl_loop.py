@@ -1,8 +1,10 @@
 """libcurl's multi interface in an event loop: many attempts at once from one thread."""
 
 import contextlib
+import os
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -21,8 +23,19 @@ _CURL_EVENTS = {
 }
 
 
+# How long a connection may be worked on at a stretch, in seconds of the processor's time (a handshake and a body need
+# some milliseconds), and how often that is looked at, in seconds.
+AT_A_STRETCH = 0.1
+LOOK_AFTER = 0.1
+
+
 class CurlLoop:
-    """Handles under way. For one thread, apart from `wake_up`."""
+    """Handles under way. For one thread, apart from `wake_up`.
+
+    A connection that libcurl does not come back from is cut off, and its attempt fails: OpenSSL reads a handshake's
+    messages (session tickets, in TLS 1.3) until none is there, so that a receiver which sends nothing else would hold
+    all the others up, their deadlines too.
+    """
 
     def __init__(self, *, connections: int) -> None:
         self._selector = selectors.DefaultSelector()
@@ -35,6 +48,10 @@ class CurlLoop:
         self._bell.setblocking(False)
         self._ear.setblocking(False)
         self._selector.register(self._ear, selectors.EVENT_READ)
+        self._worked_on: tuple[int, int] | None = None  # the socket that libcurl sees to now, and the thread
+        self._cutting = threading.Lock()
+        self._closed = threading.Event()
+        threading.Thread(target=self._cut_off, name="curl-watch", daemon=True).start()
         self.add, self.remove = self._multi.add_handle, self._multi.remove_handle
 
     def turn(self, until: float) -> bool:
@@ -53,8 +70,32 @@ class CurlLoop:
                 is_woken = True
                 self._ear.recv(4096)
             else:
-                self._multi.socket_action(key.fd, _CURL_EVENTS[mask])
+                self._see_to(key.fd, _CURL_EVENTS[mask])
         return is_woken
+
+    def _see_to(self, fd: int, events: int) -> None:
+        self._worked_on = fd, threading.get_ident()
+        try:
+            self._multi.socket_action(fd, events)
+        finally:
+            with self._cutting:  # not amid a cut: the descriptor may be another connection's by then
+                self._worked_on = None
+
+    def _cut_off(self) -> None:
+        """Runs in a thread of its own. The processor's time counts, so that no pause of the machine does."""
+        watched, since = None, 0.0
+        while not self._closed.wait(LOOK_AFTER):
+            with self._cutting:
+                if self._worked_on is None:
+                    watched = None
+                    continue
+                fd, thread = self._worked_on
+                worked = time.clock_gettime(time.pthread_getcpuclockid(thread))
+                if self._worked_on is not watched:
+                    watched, since = self._worked_on, worked
+                elif worked - since > AT_A_STRETCH:
+                    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
+                        connection.shutdown(socket.SHUT_RDWR)
 
     def ended(self) -> Iterator[tuple[Any, int]]:
         """Handles that have ended, each with libcurl's error, 0 when there was none."""
@@ -72,6 +113,7 @@ class CurlLoop:
             self._bell.send(b"!")
 
     def close(self) -> None:
+        self._closed.set()
         self._multi.close()
         self._selector.close()
         self._bell.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import connection
 
-from codservice.docs.library import Page, Site
+from codservice.docs.library import LANGUAGES, Page, Site
 from codservice.docs.rendering import Section
 
 MAX_QUERY = 200  # characters
@@ -84,7 +84,7 @@ def search(site: Site, language: str, query: str) -> list[Result]:
     return []
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=len(LANGUAGES))
 def _index(site: Site, language: str) -> tuple[list[tuple[Page, Section]], str]:
     """The sections of this language and those of English pages that it lacks, and PostgreSQL's vectors of them."""
     pages = site.pages.values()

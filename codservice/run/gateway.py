@@ -38,7 +38,7 @@ REQUEST_SECONDS = 60.0
 MAX_DRAINED_BYTES = 32 << 20
 # What the bodies of all requests of a process may fill that are being read or wait for their answer. A key that was
 # found before may use all of it, anybody half, so that no upload by strangers takes the room of merchants; what is
-# small and shows a key of the right form three quarters. No key has more than a quarter.
+# small three quarters. No key has more than a quarter.
 MAX_HELD_BYTES = 64 << 20
 SMALL_BODY_BYTES = 16 << 10
 # granian refuses a head of 64 KiB itself, without a body; up to there the refusal is ours to word. An address with the
@@ -138,10 +138,8 @@ class Gateway:
         if not declared and not is_chunked:
             return "", b""
         key, limit = _key_and_limit(scope, headers)
-        quarters = 2
-        if key:
-            is_small = not is_chunked and declared <= SMALL_BODY_BYTES
-            quarters = 4 if self._is_known(key) else 3 if is_small else 2
+        is_small = not is_chunked and declared <= SMALL_BODY_BYTES
+        quarters = 4 if key and self._is_known(key) else 3 if is_small else 2
         body, seen, is_refused = bytearray(), 0, False
         try:
             async with asyncio.timeout(BODY_SECONDS):

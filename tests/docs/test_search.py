@@ -1,6 +1,7 @@
 """Search finds what people mean, best first, in the scripts that they write."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
@@ -69,6 +70,15 @@ def test_at_most_twenty() -> None:
 
 def test_other_forms_of_a_word_are_found_in_each_language() -> None:
     assert found(site("# A\n\nil faut annuler\n", "# B\n\nles annonces\n"), "annulez") == ["/docs/fr/p0#a"]
+
+
+def test_no_language_is_indexed_anew_when_all_are_asked_in_turn(django_assert_max_num_queries: Any) -> None:
+    texts = site("# A\n\nidempotence\n")
+    for language in library.LANGUAGES:
+        search(texts, language, "idempotence")
+    for language in library.LANGUAGES:
+        with django_assert_max_num_queries(2 if language == "fr" else 3):  # the others find nothing, by three ways
+            search(texts, language, "idempotence")
 
 
 def test_what_was_found_is_marked_in_its_own_spelling() -> None:

@@ -138,6 +138,7 @@ async def test_strangers_leave_room_for_known_keys() -> None:
     refused = await Client(served, headers=bearer(OTHERS_KEY), body=b"x" * MIB).done()
     assert (refused.status, refused.headers[b"retry-after"]) == (503, b"1")
     assert (await Client(served, headers=bearer(OTHERS_KEY), body=b"x" * 2000).done()).status == 200
+    assert (await Client(served, "/account/", SIGNED_IN, b"x" * 2000).done()).status == 200
     assert (await Client(served, headers=bearer(KEY), body=b"x" * MIB).done()).status == 200
     for client in [*made_up, *pages]:
         await client.leave()

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.receivers import Connection, Receiver
+from tests.harness.receivers import Connection, Receiver, answer
 from tests.webhooks.engine.posting import post_all
 
 from .certificates import Authority
+from .tickets import TicketFlood
 
 # Of each receiver: its host in the URL, and what becomes of the attempt.
 EXPECTED = {
@@ -173,3 +174,22 @@ def test_a_connection_that_the_receiver_has_closed_meanwhile_does_not_fail_the_n
             assert outcome.failure == ""
         sender.close()
         assert len(receiver.requests) == 10
+
+
+def test_a_receiver_that_sends_session_tickets_without_end_does_not_hold_up_the_others(tmp_path):
+    from uuid import uuid4
+
+    from webhooks.sender import Post, Sender
+
+    authority = Authority(tmp_path)
+    with TicketFlood(authority, seconds=8) as flood, Receiver(default=answer(after=0.5)) as good:
+        sender = Sender(width=10, allow_private=True, ca_file=str(authority.file))
+        for url in (good.url("/0"), good.url("/1"), flood.url):
+            sender.start(Post(uuid4(), url, "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+        outcomes = {}
+        while not sender.is_idle:
+            outcomes |= {outcome.post.url: outcome for outcome in sender.finished(1)}
+        sender.close()
+    assert flood.sent > 10
+    assert outcomes[flood.url].failure == "bad_answer"
+    assert [outcomes[good.url(path)].failure for path in ("/0", "/1")] == ["", ""]

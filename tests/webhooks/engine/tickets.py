@@ -1,0 +1,71 @@
+"""A TLS 1.3 receiver that sends session tickets without end once the handshake is done."""
+
+import hashlib
+import hmac
+import socket
+import ssl
+import struct
+import threading
+import time
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from .certificates import Authority
+
+RECORD = 16384  # bytes, the most that one may hold
+TICKET = struct.pack("!IIBHBH", 7200, 1, 0, 1, ord("t"), 0)  # RFC 8446, 4.6.1
+MESSAGE = b"\x04" + len(TICKET).to_bytes(3, "big") + TICKET
+APPLICATION_DATA, HANDSHAKE = b"\x17\x03\x03", b"\x16"
+
+
+def _expand(secret: bytes, label: bytes, length: int) -> bytes:
+    """HKDF-Expand-Label of RFC 8446, 7.1, for as much as one hash gives."""
+    info = struct.pack("!HB", length, 6 + len(label)) + b"tls13 " + label + b"\0\1"
+    return hmac.new(secret, info, hashlib.sha384).digest()[:length]
+
+
+class TicketFlood:
+    """Listens while the block runs; its first client is flooded for `seconds`, or until it goes."""
+
+    def __init__(self, authority: Authority, seconds: float) -> None:
+        self._seconds = seconds
+        self._keys: Path = authority.folder / "keys"
+        self._context = authority.context("127.0.0.1")
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_3
+        self._context.num_tickets = 0
+        self._context.keylog_filename = str(self._keys)
+        self.sent = 0
+
+    def __enter__(self) -> "TicketFlood":
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = "https://{}:{}/".format(*self._listener.getsockname())
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        self._thread.join(self._seconds)
+
+    def _serve(self) -> None:
+        raw, _ = self._listener.accept()
+        with raw.dup() as below, self._context.wrap_socket(raw, server_side=True) as tls:
+            assert tls.cipher()[0] == "TLS_AES_256_GCM_SHA384"
+            tls.recv(1)  # the handshake is over, and the keys are written down
+            secret = self._traffic_secret()
+            cipher, nonce = AESGCM(_expand(secret, b"key", 32)), int.from_bytes(_expand(secret, b"iv", 12))
+            body = MESSAGE * (RECORD // len(MESSAGE)) + HANDSHAKE
+            head = APPLICATION_DATA + struct.pack("!H", len(body) + 16)
+            below.settimeout(1)
+            until = time.monotonic() + self._seconds
+            try:
+                while time.monotonic() < until:
+                    below.sendall(head + cipher.encrypt((nonce ^ self.sent).to_bytes(12), body, head))
+                    self.sent += 1
+            except OSError:
+                pass  # the client has gone, or takes nothing more
+
+    def _traffic_secret(self) -> bytes:
+        lines = self._keys.read_text().splitlines()
+        return next(bytes.fromhex(line.split()[2]) for line in lines if line.startswith("SERVER_TRAFFIC_SECRET_0 "))
