@@ -166,11 +166,11 @@ def go_on() -> int:
     count, later = 0, list[UUID]()  # webhooks
     while time.monotonic() < deadline and (turn := _oldest_of_each(later)):
         for webhook_id, id_ in turn:
-            deliveries, is_over, has_more = _step_or_later(id_)
-            if deliveries:
-                count += deliveries
+            step = _step_or_later(id_)
+            if step.deliveries:
+                count += step.deliveries
                 wakeup.ring()
-            if not (is_over or has_more):
+            if not (step.is_over or step.has_more):
                 later.append(webhook_id)
     return count
 
@@ -183,31 +183,38 @@ def _oldest_of_each(later: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
 
 def _go_on(id_: UUID, *, until: float) -> Recovered:
     """What has begun goes on whatever happens here: it is no error of who began it."""
-    count, is_over, has_more = 0, False, True
-    while has_more and time.monotonic() < until:
-        deliveries, is_over, has_more = _step_or_later(id_)
-        count += deliveries
+    count, step = 0, _Step(0, is_over=False, has_more=True)
+    while step.has_more and time.monotonic() < until:
+        step = _step_or_later(id_)
+        count += step.deliveries
     if count:
         wakeup.ring()
-    return Recovered(count, is_over)
+    return Recovered(count, step.is_over)
 
 
-def _step_or_later(id_: UUID) -> tuple[int, bool, bool]:
+class _Step(NamedTuple):
+    """One batch of a recovery: how many deliveries, whether it is over, and whether the next batch can follow now."""
+
+    deliveries: int
+    is_over: bool
+    has_more: bool
+
+
+def _step_or_later(id_: UUID) -> _Step:
     """`_step`, or nothing for now while the database cannot do it."""
     try:
         return _step(id_)
     except DatabaseError as error:
         logger.warning("recovery %s is gone on with later: %s", id_, error)
-        return 0, False, False
+        return _Step(0, is_over=False, has_more=False)
 
 
-def _step(id_: UUID) -> tuple[int, bool, bool]:
-    """One batch: how many deliveries, whether the recovery is over, and whether the next batch can follow now."""
+def _step(id_: UUID) -> _Step:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_LOCK, {"id": id_})
         recoveries, webhooks = cursor.fetchone()
         if not recoveries:  # somebody else is at it, or it is over
-            return 0, not Recovery.objects.filter(id=id_).exists(), False
+            return _Step(0, is_over=not Recovery.objects.filter(id=id_).exists(), has_more=False)
         deliveries, looked_at, is_end = 0, 0, True
         if webhooks:
             cursor.execute(_STEP, {"id": id_, "batch": BATCH, "retries": RETRIES, "most": delivery.MOST_ATTEMPTS})
@@ -215,4 +222,4 @@ def _step(id_: UUID) -> tuple[int, bool, bool]:
         is_over = is_end and looked_at < BATCH
         if is_over:
             Recovery.objects.filter(id=id_).delete()
-    return deliveries, is_over, looked_at == BATCH
+    return _Step(deliveries, is_over, has_more=looked_at == BATCH)
