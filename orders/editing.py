@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -65,6 +65,14 @@ class Edit:
     lines: list[dict[str, Any]] | None = None
 
 
+class FieldChange(NamedTuple):
+    """As an `OrderEdit` names it: `customer_address`, `items.0.quantity`."""
+
+    field: str
+    old: Any
+    new: Any
+
+
 def edit(
     order_id: UUID,
     changes: Edit | Callable[[Order], Edit],
@@ -97,26 +105,26 @@ def edit(
             line_edits += _replace_lines(order, changes.lines)
         if changes.shipping_fee is not None:
             difference += changes.shipping_fee - order.shipping_fee
-            written.append(("shipping_fee", order.shipping_fee, changes.shipping_fee))
+            written.append(FieldChange("shipping_fee", order.shipping_fee, changes.shipping_fee))
         total = order.total_amount + difference if changes.total_amount is None else changes.total_amount
         if total != order.total_amount:
             check_total(total)
-            written.append(("total_amount", order.total_amount, total))
-        for name, _old, new in written:
-            setattr(order, name, new)
-        edits = [row for row in [*written, *line_edits] if row[1] != row[2]]
+            written.append(FieldChange("total_amount", order.total_amount, total))
+        for change in written:
+            setattr(order, change.field, change.new)
+        edits = [change for change in [*written, *line_edits] if change.old != change.new]
         if not edits:
             return order
         _check_room(order, edits)
         order.updated_at, order.version = order.now, order.version + 1
-        planned = _call_again(order) if any(name == "phone_e164" and old != new for name, old, new in written) else []
-        order.save(update_fields=[*(name for name, _old, _new in written), *planned, "updated_at", "version"])
+        planned = _call_again(order) if any(change.field == "phone_e164" for change in edits) else []
+        order.save(update_fields=[*(change.field for change in written), *planned, "updated_at", "version"])
         _write_down(order, edits, actor)
         events.publish_changes([told(order, Event.Kind.ORDER_UPDATED)])
     return order
 
 
-def _check_room(order: Order, edits: Sequence[tuple[str, Any, Any]]) -> None:
+def _check_room(order: Order, edits: Sequence[FieldChange]) -> None:
     """Raises NotEditable when its history has no room for these too."""
     if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
         raise NotEditable(_("This order has been changed too often to be changed again. Cancel it and send a new one."))
@@ -139,20 +147,20 @@ def _call_again(order: Order) -> list[str]:
     return ["call_state", "call_due_at", "call_attempts"]
 
 
-def _write_down(order: Order, edits: Sequence[tuple[str, Any, Any]], actor: Actor) -> None:
+def _write_down(order: Order, edits: Sequence[FieldChange], actor: Actor) -> None:
     OrderEdit.objects.bulk_create(
         OrderEdit(
             account_id=order.account_id,
             order=order,
-            field=name,
-            old=_written_down(old),
-            new=_written_down(new),
+            field=change.field,
+            old=_written_down(change.old),
+            new=_written_down(change.new),
             at=order.now,
             actor=actor.name,
             user_id=actor.user_id,
         )
-        for name, old, new in edits
-        if not name.endswith("_e164")  # the same number as in the field beside it
+        for change in edits
+        if not change.field.endswith("_e164")  # the same number as in the field beside it
     )
 
 
@@ -168,23 +176,27 @@ _FIELDS = (
 )
 
 
-def _edit_fields(order: Order, changes: Edit) -> list[tuple[str, Any, Any]]:
-    """(field, old, new) of the customer's fields to write. A wilaya that is changed takes its commune along."""
+def _edit_fields(order: Order, changes: Edit) -> list[FieldChange]:
+    """The customer's fields to write. A wilaya that is changed takes its commune along."""
+    given = {name: new for name in _FIELDS if (new := getattr(changes, name)) is not None}
     written = [
-        (name, getattr(order, name), getattr(changes, name)) for name in _FIELDS if getattr(changes, name) is not None
+        FieldChange(name, getattr(order, name), new or None if name in SECOND_PHONE else new)
+        for name, new in given.items()
     ]
-    written = [(name, old, new or None if name in SECOND_PHONE else new) for name, old, new in written]
     if changes.customer_commune is not None or changes.wilaya_code not in (None, order.wilaya_code):
         commune, code = changes.customer_commune or "", changes.commune_code
-        written += [("customer_commune", order.customer_commune, commune), ("commune_code", order.commune_code, code)]
+        written += [
+            FieldChange("customer_commune", order.customer_commune, commune),
+            FieldChange("commune_code", order.commune_code, code),
+        ]
     return written
 
 
-def _edit_lines(order: Order, changes: Edit) -> tuple[list[tuple[str, Any, Any]], Decimal]:
-    """Write what changes in the lines: (field, old, new) of each change, and what they add to the total."""
+def _edit_lines(order: Order, changes: Edit) -> tuple[list[FieldChange], Decimal]:
+    """Write what changes in the lines: each change, and what they add to the total."""
     if not (changes.quantities or changes.line_changes or changes.added):
         return [], Decimal(0)
-    edits: list[tuple[str, Any, Any]] = []
+    edits: list[FieldChange] = []
     difference, left, position = Decimal(0), 0, -1
     for item in OrderItem.objects.filter(order=order).order_by("position"):
         position, quantity = item.position, changes.quantities.get(item.id, item.quantity)
@@ -193,8 +205,8 @@ def _edit_lines(order: Order, changes: Edit) -> tuple[list[tuple[str, Any, Any]]
         difference -= item.quantity * item.unit_price
         for name, value in changed.items():
             if name in _LINE:
-                field_name = f"items.{position}.{name}"
-                edits.append((field_name, _said_value(getattr(item, name)), _said_value(value)))
+                old = _said_value(getattr(item, name))
+                edits.append(FieldChange(f"items.{position}.{name}", old, _said_value(value)))
             setattr(item, name, value)
         difference += item.quantity * item.unit_price
         if not quantity:
@@ -207,7 +219,7 @@ def _edit_lines(order: Order, changes: Edit) -> tuple[list[tuple[str, Any, Any]]
         OrderItem(account_id=order.account_id, order=order, position=number, **line)
         for number, line in enumerate(changes.added, position + 1)
     ]
-    edits += [(f"items.{item.position}", None, _said_line(item)) for item in added]
+    edits += [FieldChange(f"items.{item.position}", None, _said_line(item)) for item in added]
     difference += sum(item.quantity * item.unit_price for item in added)
     OrderItem.objects.bulk_create(added)
     if not left + len(added):
@@ -220,20 +232,24 @@ def _edit_lines(order: Order, changes: Edit) -> tuple[list[tuple[str, Any, Any]]
 _LINE = ("product_id", "product_name", "quantity", "unit_price", "attributes")
 
 
-def _replace_lines(order: Order, lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any, Any]]:
-    """Write these lines in place of all that are there, if they are others: (field, old, new) of what is different."""
+def _replace_lines(order: Order, lines: Sequence[Mapping[str, Any]]) -> list[FieldChange]:
+    """Write these lines in place of all that are there, if they are others; what is different."""
     before = list(OrderItem.objects.filter(order=order).order_by("position"))
     after = [
         OrderItem(account_id=order.account_id, order=order, position=position, **line)
         for position, line in enumerate(lines)
     ]
-    edits: list[tuple[str, Any, Any]] = []
+    edits: list[FieldChange] = []
     for number, (old, new) in enumerate(zip_longest(before, after)):
         if old is None or new is None:
-            edits.append((f"items.{number}", old and _said_line(old), new and _said_line(new)))
+            edits.append(FieldChange(f"items.{number}", old and _said_line(old), new and _said_line(new)))
         else:
             pairs = [(f"items.{number}.{name}", getattr(old, name), getattr(new, name)) for name in _LINE]
-            edits += [(name, _said_value(was), _said_value(becomes)) for name, was, becomes in pairs if was != becomes]
+            edits += [
+                FieldChange(name, _said_value(was), _said_value(becomes))
+                for name, was, becomes in pairs
+                if was != becomes
+            ]
     if edits:
         OrderItem.objects.filter(order=order).delete()
         OrderItem.objects.bulk_create(after)
