@@ -168,7 +168,7 @@ class OrderAdmin(admin.ModelAdmin):
             "sort": sort,
             "kept": kept | {name: value for each in happened for name, value in each.values.items()},
             "callers": claims.callers(order.phone_e164 for order in orders),
-            "last_calls": {order.id: order_rows.said(order.last_call) for order in orders},
+            "last_calls": {order.id: order_rows.call_in_words(order.last_call) for order in orders},
             "may_wait": status in (Status.PENDING, ALL),
             "now": timezone.now(),
             "deeds": self._deeds(request, "" if status == ALL else status),

@@ -44,7 +44,7 @@ class CancelForm(ReasonForm, MoveForm):
 
     @property
     def reason(self) -> str:
-        return CancelReason(self.cleaned_data["why"]).said(self.cleaned_data["details"])
+        return CancelReason(self.cleaned_data["why"]).kept_as(self.cleaned_data["details"])
 
 
 class CallNoteForm(forms.Form):

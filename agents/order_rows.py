@@ -27,6 +27,6 @@ def with_last_call(orders: QuerySet[Order]) -> QuerySet[Order]:
     return orders.annotate(last_call=Subquery(calls.values(json=JSONObject(outcome="outcome", at="created_at"))[:1]))
 
 
-def said(call: dict[str, str] | None) -> dict[str, Any] | None:
+def call_in_words(call: dict[str, str] | None) -> dict[str, Any] | None:
     """A `last_call` in words."""
     return call and {"outcome": Outcome(call["outcome"]).label, "at": datetime.fromisoformat(call["at"])}

@@ -144,7 +144,7 @@ WITH sent AS MATERIALIZED (
     WHERE account_id = %(account)s AND (sku = ANY(%(skus)s::text[]) OR id = ANY(%(ids)s::uuid[]))
     ORDER BY id FOR NO KEY UPDATE
 ), clock AS MATERIALIZED (
-    SELECT at, {events.SAID} AS said FROM (
+    SELECT at, {events.TIME_AS_JSON} AS said FROM (
         SELECT greatest(clock_timestamp(), max(updated_at)) AS at FROM product) AS now
 ), named AS (
     SELECT sent.*, product.id AS product_id FROM sent JOIN product USING (sku) WHERE (sent.id = product.id) IS NOT FALSE

@@ -16,7 +16,7 @@ class CancelReason(models.TextChoices):
     OUT_OF_STOCK = "Out of stock", gettext_lazy("Out of stock")
     OTHER = "Other", gettext_lazy("Other: say what")
 
-    def said(self, details: str) -> str:
+    def kept_as(self, details: str) -> str:
         """The reason as it is kept: details after it, or for OTHER alone."""
         if self == CancelReason.OTHER:
             return details

@@ -148,7 +148,7 @@ WITH sent AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(orders)s::json) AS sent(
         {typed_columns}, items json, event_id uuid, event text)
 ), clock AS MATERIALIZED (
-    SELECT at, {said} AS said,
+    SELECT at, {time_as_json} AS said,
         (SELECT CASE WHEN live_id IS NULL THEN 'new' ELSE 'test' END FROM accounts_account WHERE id = %(account)s)
             AS call_state
     FROM (SELECT clock_timestamp() AS at) AS now
@@ -182,15 +182,15 @@ def _statement() -> str:
 
     On one line: psycopg finds out anew at each call what stands in a statement of more than 4 096 characters.
     """
-    columns = ["id", "account_id", *serializers.SAID, *serializers.MADE]
-    line_columns = ["id", "sku", *serializers.SAID_OF_LINE]
+    columns = ["id", "account_id", *serializers.SENT, *serializers.DERIVED]
+    line_columns = ["id", "sku", *serializers.SENT_OF_LINE]
     text = _INSERT.format(
         columns=", ".join(columns),
         typed_columns=_typed(Order, columns),
         line_columns=", ".join(line_columns),
         line_values=", ".join(f"line.{name}" for name in line_columns),
         typed_line_columns=_typed(OrderItem, line_columns),
-        said=events.SAID,
+        time_as_json=events.TIME_AS_JSON,
         steps=events.STEPS,
     )
     return " ".join(text.split())

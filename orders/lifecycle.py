@@ -275,7 +275,7 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
     steps, refused = [], dict[UUID, Refused]()
     for order in orders:
         if order.status == Status.CANCELED:  # whose history is not asked for each
-            text = _("This cannot be done to an order that is %(status)s.") % said(order)
+            text = _("This cannot be done to an order that is %(status)s.") % status_in_words(order)
             refused[order.id] = AlreadyDecided(text)
             continue
         try:
@@ -336,10 +336,10 @@ def _allowed(order: Order, name: str, actor: Actor) -> Move:
     move = Order.MOVES.get((Status(order.status), name))
     if move is None:
         if name == "cancel" and order.status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED):
-            raise NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % said(order))
+            raise NotCancellable(_("The order is %(status)s; it can no longer be canceled.") % status_in_words(order))
         raise decided(order)
     if actor.role not in move.by:
-        raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % said(order))
+        raise NotAllowed(_("Only a supervisor can do this to an order that is %(status)s.") % status_in_words(order))
     return move
 
 
@@ -389,12 +389,12 @@ def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> Alr
     """The refusal, which says who has brought the order where it is."""
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
-        return refusal(_("This cannot be done to an order that is %(status)s.") % said(order))
+        return refusal(_("This cannot be done to an order that is %(status)s.") % status_in_words(order))
     when = _("%(time)s on %(date)s") % {"time": f"{last.at:%H:%M} UTC", "date": f"{last.at:%Y-%m-%d}"}
-    who = {**said(order), "who": last.actor, "when": when}
+    who = {**status_in_words(order), "who": last.actor, "when": when}
     return refusal(_("Already %(status)s by %(who)s at %(when)s.") % who)
 
 
-def said(order: Order) -> dict[str, str]:
+def status_in_words(order: Order) -> dict[str, str]:
     """What a refusal's sentence says of the order."""
     return {"status": Status(order.status).label.lower()}

@@ -23,7 +23,7 @@ from inventory.models import Product
 from inventory.product_files import sku_of
 from orders import importing, phones, serializers
 from orders.models import MAX_QUANTITY, DeliveryType
-from orders.serializers import SAID, SAID_OF_LINE
+from orders.serializers import SENT, SENT_OF_LINE
 
 Catalog = dict[str | UUID, Product]  # by SKU and by id
 
@@ -263,7 +263,7 @@ def _apart(first: int) -> str:
 
 def _goes_on(cells: Mapping[str, str]) -> bool:
     """Whether a row says a line of the order above."""
-    is_line = not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SAID_OF_LINE, "sku")))
+    is_line = not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku")))
     return is_line and not is_of_report(cells)
 
 
@@ -275,7 +275,7 @@ def _doubts(entry: Entry) -> Errors:
     return {
         f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
         for index, row in enumerate(entry)
-        for name in SAID
+        for name in SENT
         if (said := row.cells.get(name)) and (before := first.get(name, "")) != said
         if _plain(name, said) != _plain(name, before)
     }
@@ -294,7 +294,7 @@ def _plain(name: str, text: str) -> Any:
 def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
     """The order as the API takes it."""
     first = entry[0].cells
-    body: dict[str, Any] = {name: first[name] for name in SAID if first.get(name)}
+    body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     if "delivery_type" in body:
         body["delivery_type"] = _DELIVERIES.get(key(body["delivery_type"]), body["delivery_type"])
     body["items"] = [_item(row.cells, catalog) for row in entry]
@@ -305,7 +305,7 @@ def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
 
 
 def _item(cells: dict[str, str], catalog: Catalog) -> dict[str, Any]:
-    item: dict[str, Any] = {name: cells[name] for name in SAID_OF_LINE if cells.get(name)}
+    item: dict[str, Any] = {name: cells[name] for name in SENT_OF_LINE if cells.get(name)}
     _write_amounts_plainly(item)
     if _INTEGER.fullmatch(item.get("quantity", "")):
         item["quantity"] = int(item["quantity"])

@@ -26,7 +26,7 @@ MAX_ORDERS = 100  # of a batch (contract, section 5)
 # An order on its way in, by the names of its columns, with its lines so as `items`. Each step adds to it:
 #
 #   step                 to the order                             to each line
-#   read_order           SAID and MADE                            SAID_OF_LINE
+#   read_order           SENT and DERIVED                         SENT_OF_LINE
 #   importing._row       id, account_id; event_id and event,      id, sku; product_name and unit_price
 #                        which are no columns                     of the catalog, where they are None
 #   importing._outcomes  status, created_at; of a copy, for bodies.imported
@@ -282,10 +282,10 @@ _IMPORT = OrderImport()
 _CHANGES = OrderChanges()
 _BATCH = OrderBatch()
 
-# What an import says of an order and of a line, and what is made of it.
-SAID: list[str] = [name for name in _IMPORT.fields if name != "items"]
-SAID_OF_LINE: list[str] = list(OrderItemImport().fields)
-MADE = ["phone_e164", "phone_2_e164", "wilaya_code", "commune_code"]
+# What an import sends of an order and of a line, and what is derived from it.
+SENT: list[str] = [name for name in _IMPORT.fields if name != "items"]
+SENT_OF_LINE: list[str] = list(OrderItemImport().fields)
+DERIVED = ["phone_e164", "phone_2_e164", "wilaya_code", "commune_code"]
 
 
 def read_order(body: dict[str, Any]) -> tuple[Row, Errors]:

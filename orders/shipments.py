@@ -115,7 +115,7 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
                 continue
             moves = _route(Status(order.status), shipment.status, actor.role)
             if moves is None and _route(shipment.status, Status(order.status), actor.role) is None:
-                said = {**lifecycle.said(order), "to": shipment.status.label.lower()}
+                said = {**lifecycle.status_in_words(order), "to": shipment.status.label.lower()}
                 refusal = lifecycle.AlreadyDecided(_("The order is %(status)s; it cannot become %(to)s.") % said)
                 outcomes.append(refusal)
                 continue

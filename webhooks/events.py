@@ -24,7 +24,7 @@ DELIVERY_ID = (
 )
 
 # The time `at` as a statement writes it into a body.
-SAID = """'"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"'"""
+TIME_AS_JSON = """'"' || to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"'"""
 
 # The steps of a statement that tell of what its step `told (id, account_id, kind, body, at)` holds, however many events
 # and webhooks: for what is written by a statement of its own (`orders.importing`). A deletion (FOR UPDATE) waits for

@@ -107,7 +107,7 @@ def confirm_all(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], shown_a
 
 def cancel(claim_id: UUID, decision: Decision, why: CancelReason, *, details: str = "", agent: User) -> None:
     """Cancel one order. Raises NotHeld, TooSoon and what lifecycle.cancel raises; then nothing is written."""
-    move = partial(lifecycle.cancel, reason=why.said(details))
+    move = partial(lifecycle.cancel, reason=why.kept_as(details))
     _decide(claim_id, decision, move, _CALL_OF.get(why, Outcome.ANSWERED), agent)
 
 
@@ -210,7 +210,7 @@ def cancel_many(
             elif order.status == Status.PENDING and order.phone_e164 in called:
                 refused[order.id] = claims.HeldByAnother(_("Somebody is calling this customer."))
         free = [order for order in orders if order.id not in refused]
-        reason = why.said(details)
+        reason = why.kept_as(details)
         return refused | lifecycle.cancel_many(free, actor=Actor.of_staff(supervisor), reason=reason)
 
 

@@ -12,7 +12,7 @@ from agents.models import CallingRules
 from codservice.accounts.actor import Actor, Role
 from codservice.errors import Invalid, Refused
 from orders import lifecycle
-from orders.lifecycle import TEST_AGENT, AlreadyDecided, Call, said
+from orders.lifecycle import TEST_AGENT, AlreadyDecided, Call, status_in_words
 from orders.models import CallNote, Order, Status
 
 Outcome = CallNote.Outcome
@@ -50,7 +50,7 @@ def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None
     with transaction.atomic():
         order = lifecycle.lock_one(order_id, account_id)
         if order.status != Status.PENDING:
-            raise AlreadyDecided(_("Nobody is called for an order that is %(status)s.") % said(order))
+            raise AlreadyDecided(_("Nobody is called for an order that is %(status)s.") % status_in_words(order))
         if CallNote.objects.filter(order=order).count() >= MOST_CALLS:
             raise Invalid({"outcome": [f"The order has had {MOST_CALLS} calls, which is the maximum: import another."]})
         callback_at = order.now + timedelta(hours=1) if outcome == Outcome.CALLBACK else None

@@ -254,7 +254,7 @@ def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data:
     to = Status(deed)
     moved = [shipments.Shipment(to, order_id=row.id, seen_version=row.version) for row in rows]
     outcomes: list[bool | Refused] = shipments.record(moved, actor=Actor.of_staff(supervisor))
-    return (moves.said(outcome, to) for outcome in outcomes)
+    return (moves.why_not_moved(outcome, to) for outcome in outcomes)
 
 
 def _why_not(deed: str, row: Row) -> str:

@@ -113,10 +113,10 @@ def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
     with transaction.atomic():
         outcomes = shipments.record([_shipment(order.id, order.version, to) for order in orders], actor=actor)
         transaction.set_rollback(True)
-    return [said(outcome, to) for outcome in outcomes]
+    return [why_not_moved(outcome, to) for outcome in outcomes]
 
 
-def said(outcome: bool | Refused, to: Status) -> str:
+def why_not_moved(outcome: bool | Refused, to: Status) -> str:
     """Why a move was refused, empty where it was not."""
     if isinstance(outcome, Refused):
         return outcome.message

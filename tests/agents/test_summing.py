@@ -171,7 +171,7 @@ class CallsLife(Life):
         lifecycle.confirm(order.id, actor=self.actor())
 
     def cancel(self, order: Order) -> None:
-        reason = self.chance.choice([CancelReason.DUPLICATE.said("of Monday's"), "Too : dear", "", "<b>"])
+        reason = self.chance.choice([CancelReason.DUPLICATE.kept_as("of Monday's"), "Too : dear", "", "<b>"])
         merchants = Actor.of_merchant(order.account.holder) if order.account.holder else self.actor()
         lifecycle.cancel(order.id, actor=self.chance.choice([self.actor(), self.actor(), merchants]), reason=reason)
 

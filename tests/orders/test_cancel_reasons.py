@@ -36,7 +36,7 @@ def test_only_the_call_centers_own_reasons_are_translated(kept: str, shown: str)
 def test_pages_say_it_in_the_readers_language(alice: Account) -> None:
     agent = factories.AgentFactory()
     order, other = make_order(alice), make_order(alice)
-    lifecycle.cancel(order.id, actor=Actor.of_staff(agent), reason=CancelReason.REFUSED.said("too dear"))
+    lifecycle.cancel(order.id, actor=Actor.of_staff(agent), reason=CancelReason.REFUSED.kept_as("too dear"))
     pages = (
         (agent, f"/console/orders/order/{order.id}/", "Le client refuse\u202f: too dear"),
         (agent, f"/console/orders/order/{other.id}/", "Le client refuse\u202f: too dear"),  # another of this customer's

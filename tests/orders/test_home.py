@@ -75,7 +75,7 @@ def lived(account: Account, agent: User) -> None:
     orders = [make_order(account, total_amount=Decimal(1000), source="facebook") for _ in range(6)]
     for order in orders[1:]:
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
-    lifecycle.cancel(orders[1].id, actor=SUPERVISOR, reason=CancelReason.DUPLICATE.said("of Monday's"))
+    lifecycle.cancel(orders[1].id, actor=SUPERVISOR, reason=CancelReason.DUPLICATE.kept_as("of Monday's"))
     for rank, order in enumerate(orders[2:]):
         moves: list[Any] = [lifecycle.confirm, lifecycle.ship, lifecycle.deliver]
         if rank == 3:

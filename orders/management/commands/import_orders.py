@@ -8,14 +8,14 @@ from codservice.files.file_command import FileCommand
 from codservice.files.intake import Entry, Taken
 from codservice.files.tables import Row
 from orders.order_files import OrderRows
-from orders.serializers import SAID, SAID_OF_LINE
+from orders.serializers import SENT, SENT_OF_LINE
 
 
 class Command(FileCommand):
     help = f"""Import orders from a CSV or XLSX file, by the API's rules.
 
 A row is one line of an order; rows that follow each other with the same external_id are one order. Columns:
-{", ".join(SAID)}; for the line {", ".join(SAID_OF_LINE)} (a JSON object), or sku. Usual French, Arabic and English
+{", ".join(SENT)}; for the line {", ".join(SENT_OF_LINE)} (a JSON object), or sku. Usual French, Arabic and English
 headings are understood too, and amounts as people write them. What an order's first row says of the customer holds for
 its other rows; a total that is left out is the sum of the lines and the shipping fee. Orders whose external_id is in
 the account already are left as they are, so that a file can be imported again, after an interruption too; which rows
