@@ -25,12 +25,11 @@ from codservice.errors import Refused
 from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
-from orders.models import CallState, Erasure, Order, OrderEdit, OrderQuerySet, Status, has_phone
+from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, OrderQuerySet, has_phone
 from orders.order_files import WHOSE
 from webhooks import personal
 
 BATCH = 200  # orders that a transaction erases, or that are in memory at once; refused rows too
-ENDED = (Status.CANCELED, Status.DELIVERED, Status.RETURNED)
 _PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
 _NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
 _ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")

@@ -25,6 +25,9 @@ class Status(models.TextChoices):
     RETURNED = "returned", _("Returned")
 
 
+ENDED = (Status.CANCELED, Status.DELIVERED, Status.RETURNED)  # nothing happens to an order any more
+
+
 class CallState(models.TextChoices):
     """What a pending order waits for. Of an order that is decided it says what it last waited for.
 
@@ -231,7 +234,7 @@ class Order(models.Model):
             # Whose customer is to be anonymised next (`orders.retention`); pending orders are not in it.
             models.Index(
                 fields=["updated_at"],
-                condition=Q(status__in=(Status.CANCELED, Status.DELIVERED, Status.RETURNED), anonymised_at=None),
+                condition=Q(status__in=ENDED, anonymised_at=None),
                 name="order_to_anonymise",
             ),
             # The orders that name a number as the second one (`has_phone`); most have none.
