@@ -194,18 +194,16 @@ def _tiles(row: Figures, summary: Summary | None = None) -> list[Tile]:
     return tiles
 
 
-class Rates(NamedTuple):
-    confirmation: str
-    delivery: str
-    back: str
+# What each rate counts, and of what.
+_RATES = {
+    "confirmation_rate": ("confirmed_count", "decided_count"),
+    "delivery_rate": ("delivered_count", "ended_count"),
+    "return_rate": ("returned_count", "ended_count"),
+}
 
 
-def _rates(row: Figures) -> Rates:
-    return Rates(
-        _rate(row.confirmed_count, row.decided_count),
-        _rate(row.delivered_count, row.ended_count),
-        _rate(row.returned_count, row.ended_count),
-    )
+def _rates(row: Figures) -> dict[str, str]:
+    return {name: _rate(getattr(row, part), getattr(row, whole)) for name, (part, whole) in _RATES.items()}
 
 
 def _rate(part: int, whole: int) -> str:
@@ -230,10 +228,13 @@ def _pictures(rows: list[tuple[str, Figures]], by: str, first: date, last: date)
     shown = [(name, row, _rates(row)) for name, row in rows[: pictures.MOST_LYING]]
     return {
         "decided": pictures.lying(
-            [Bar(name, row.confirmed_count, row.refused_count, rates.confirmation) for name, row, rates in shown]
+            [
+                Bar(name, row.confirmed_count, row.refused_count, rates["confirmation_rate"])
+                for name, row, rates in shown
+            ]
         ),
         "ended": pictures.lying(
-            [Bar(name, row.delivered_count, row.returned_count, rates.delivery) for name, row, rates in shown]
+            [Bar(name, row.delivered_count, row.returned_count, rates["delivery_rate"]) for name, row, rates in shown]
         ),
     }
 
@@ -267,12 +268,6 @@ def _waits(summary: Summary) -> dict[str, Any]:
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
-
-_RATES = {
-    "confirmation_rate": ("confirmed_count", "decided_count"),
-    "delivery_rate": ("delivered_count", "ended_count"),
-    "return_rate": ("returned_count", "ended_count"),
-}
 
 
 @account_page
