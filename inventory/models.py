@@ -5,6 +5,7 @@ from uuid_utils.compat import uuid7
 from codservice.accounts.models import Account, User
 
 MAX_QUANTITY = 1_000_000_000  # contract, section 7
+MAX_LINK, MAX_SCRIPT = 2048, 2000  # characters of a product's `image_url` and `script`
 
 
 class ProductQuerySet(models.QuerySet["Product"]):
@@ -38,9 +39,11 @@ class Product(models.Model):
     price = models.DecimalField(max_digits=10, decimal_places=2, help_text="DZD")
     stock_quantity = models.PositiveIntegerField(default=0)
     is_active = models.BooleanField(default=True)
-    image_url = models.CharField(max_length=2048, blank=True, default="", db_default="", help_text="Of its picture.")
+    image_url = models.CharField(
+        max_length=MAX_LINK, blank=True, default="", db_default="", help_text="Of its picture."
+    )
     script = models.CharField(
-        max_length=2000, blank=True, default="", db_default="", help_text="What agents say of it on the phone."
+        max_length=MAX_SCRIPT, blank=True, default="", db_default="", help_text="What agents say of it on the phone."
     )
     created_at = models.DateTimeField(auto_now_add=True)
     # Not indexed on purpose: it changes with every change of stock, and PostgreSQL spares such an update all indexes

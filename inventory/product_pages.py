@@ -32,7 +32,7 @@ from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
 from inventory import catalog, product_files, stock
 from inventory.filters import ProductFilter
-from inventory.models import MAX_QUANTITY, Product, ProductQuerySet
+from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
 PAGE = 25  # products, or movements, of a page
 _SEEN = signing.Signer(salt="inventory.product_pages")
@@ -72,7 +72,7 @@ class LinkField(Words):
     def to_python(self, value: str | None) -> str:
         text = super().to_python(value)
         try:
-            return values.link(text, max_length=2048) if text else ""
+            return values.link(text, max_length=MAX_LINK) if text else ""
         except ValueError:
             said = _("Write a complete address that begins with https://, such as https://shop.example/robe.jpg.")
             raise forms.ValidationError(said) from None
@@ -90,13 +90,13 @@ class ProductForm(forms.Form):
     price = AmountField(label=gettext_lazy("Price"), max_length=20, help_text=gettext_lazy("In dinars."))
     image_url = LinkField(
         label=gettext_lazy("Link to a picture"),
-        max_length=2048,
+        max_length=MAX_LINK,
         required=False,
         help_text=gettext_lazy("A link for agents to open; it begins with https://."),
     )
     script = FreeText(
         label=gettext_lazy("What agents say about it"),
-        max_length=2000,
+        max_length=MAX_SCRIPT,
         required=False,
         help_text=gettext_lazy("Sizes, colours, conditions: agents read it on the phone."),
     )

@@ -15,11 +15,10 @@ from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
 from codservice.wire import Id, Moment
 from inventory.catalog import Done, Draft, Saved
-from inventory.models import MAX_QUANTITY
+from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT
 from inventory.stock import Reason, Refusal, Result, Update
 
 MAX_UPDATES = 100  # entries of a request (contract, section 7)
-_MAX_LINK, _MAX_SCRIPT = 2048, 2000
 
 # --- In ----------------------------------------------------------------------------------------------------------
 
@@ -79,9 +78,9 @@ class ProductDraft(serializers.Serializer):
     stock_quantity = Quantity(
         required=False, allow_null=True, help_text="The first stock of a new product; of another it changes nothing."
     )
-    image_url = Link(max_length=_MAX_LINK, required=False, allow_null=True, allow_blank=True)
+    image_url = Link(max_length=MAX_LINK, required=False, allow_null=True, allow_blank=True)
     script = Text(
-        max_length=_MAX_SCRIPT, free=True, required=False, allow_null=True, allow_blank=True,
+        max_length=MAX_SCRIPT, free=True, required=False, allow_null=True, allow_blank=True,
         help_text="What agents say of it on the phone.",
     )  # fmt: skip
 
@@ -207,8 +206,8 @@ _READ_COLUMN: dict[str, Callable[[str], Any]] = {
     "price": _read_amount,
     "stock_quantity": partial(values.digits, least=0, most=MAX_QUANTITY),
     "is_active": _read_is_active,
-    "image_url": partial(values.link, max_length=_MAX_LINK),
-    "script": partial(values.text, max_length=_MAX_SCRIPT, free=True),
+    "image_url": partial(values.link, max_length=MAX_LINK),
+    "script": partial(values.text, max_length=MAX_SCRIPT, free=True),
 }
 
 # --- Out ---------------------------------------------------------------------------------------------------------

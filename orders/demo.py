@@ -97,7 +97,7 @@ def customer(chance: Random) -> dict[str, Any]:
     wilaya = chance.choice(regions.WILAYAS)
     commune = chance.choice(regions.communes_of(wilaya.code))
     if chance.random() < 0.15:
-        name = f"{chance.choice(ARABIC)}"
+        name = chance.choice(ARABIC)
     else:
         name = f"{chance.choice(MEN + WOMEN)} {chance.choice(FAMILIES)}"
     return {

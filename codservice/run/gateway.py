@@ -23,13 +23,13 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from codservice import logs, metrics
 from codservice.accounts.key_form import key_in, shows_test_key
+from codservice.wire import MAX_BODY
 
 from .kernel import drop_connection
 from .wsgi_side import Answer, Application, Message, environ
 
 logger = logging.getLogger("codservice.web")
 
-MAX_BODY_BYTES = 1 << 20
 BODY_SECONDS = 20.0
 # From a request's first byte to its answer's: a statement may take 30 s, and threads may be waited for.
 REQUEST_SECONDS = 60.0
@@ -249,9 +249,9 @@ def _key_and_limit(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, in
     """The key of a call of the API, empty without one of the right form, and how many bytes are kept of the body."""
     if unquote_to_bytes(scope["raw_path"]).startswith(b"/api/"):
         key = key_in(headers.get(b"authorization", b"").decode("latin-1"))
-        return key, MAX_BODY_BYTES + 1 if key else 0
+        return key, MAX_BODY + 1 if key else 0
     is_signed_in = re.search(rb"sessionid=[0-9a-z]{32}", headers.get(b"cookie", b""))
-    return "", MAX_BODY_BYTES + 1 if is_signed_in else SMALL_BODY_BYTES
+    return "", MAX_BODY + 1 if is_signed_in else SMALL_BODY_BYTES
 
 
 class _Lane:
