@@ -58,6 +58,14 @@ class LineForm(forms.Form):
         return bool(str(self.data.get(self.add_prefix(name), "")).strip())
 
 
+def no_commune(text: str, suggestions: tuple[str, ...]) -> str:
+    """What a form says of a commune that is none of the wilaya beside it."""
+    said = {"text": text, "names": ", ".join(suggestions)}
+    if suggestions:
+        return _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?") % said
+    return _("“%(text)s” is not a commune of this wilaya.") % said
+
+
 class OrderForm(forms.Form):
     id = forms.UUIDField(widget=forms.HiddenInput)  # of the order to be: sent twice it is still one
     customer_name = Words(label=_("Name"), max_length=255)
@@ -103,12 +111,7 @@ class OrderForm(forms.Form):
             try:
                 regions.find_commune(text, wilaya)
             except regions.NotFound as error:
-                said = {"text": text, "names": ", ".join(error.suggestions)}
-                if error.suggestions:
-                    sentence = _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?")
-                else:
-                    sentence = _("“%(text)s” is not a commune of this wilaya.")
-                raise forms.ValidationError(sentence % said) from None
+                raise forms.ValidationError(no_commune(text, error.suggestions)) from None
         return text
 
     def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:

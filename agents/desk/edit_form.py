@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from codservice.form_fields import AmountField, FreeText, QuantityField, Words, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
-from orders.forms import PhoneField
+from orders.forms import PhoneField, no_commune
 from orders.models import (
     MAX_ATTRIBUTE_NAME,
     MAX_ATTRIBUTE_VALUE,
@@ -268,7 +268,7 @@ class EditForm(forms.Form):
         try:
             wilaya = regions.find_wilaya(data["wilaya"])
         except regions.NotFound as error:
-            self.add_error("wilaya", _place_not_found("wilaya", data["wilaya"], error.suggestions))
+            self.add_error("wilaya", _no_wilaya(data["wilaya"], error.suggestions))
             return
         data["wilaya"] = wilaya
         if not data.get("commune"):
@@ -279,7 +279,7 @@ class EditForm(forms.Form):
             if wilaya.code != self.order.wilaya_code and data["commune"] == self.before["commune"]:
                 data["commune"] = ""
             else:
-                self.add_error("commune", _place_not_found("commune", data["commune"], error.suggestions))
+                self.add_error("commune", no_commune(data["commune"], error.suggestions))
 
     def _clean_details(self, line: Line, data: dict[str, Any]) -> None:
         """Put the line's attributes into `attributes-…`: one that is emptied goes, one that was empty stays."""
@@ -365,12 +365,8 @@ def _uuid(text: str | None) -> UUID | None:
         return None
 
 
-def _place_not_found(name: str, text: str, suggestions: tuple[str, ...]) -> str:
+def _no_wilaya(text: str, suggestions: tuple[str, ...]) -> str:
     said = {"text": text, "names": ", ".join(suggestions)}
-    if name == "wilaya":
-        if suggestions:
-            return _("“%(text)s” is not a wilaya. Did you mean one of these: %(names)s?") % said
-        return _("“%(text)s” is not a wilaya.") % said
     if suggestions:
-        return _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?") % said
-    return _("“%(text)s” is not a commune of this wilaya.") % said
+        return _("“%(text)s” is not a wilaya. Did you mean one of these: %(names)s?") % said
+    return _("“%(text)s” is not a wilaya.") % said
