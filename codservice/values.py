@@ -169,5 +169,13 @@ def uuid(value: Any) -> UUID:
     return UUID(value)
 
 
+def uuid_or_none(value: Any) -> UUID | None:
+    """The same of what a form or a file names; None for what is none."""
+    try:
+        return uuid(value)
+    except ValueError:
+        return None
+
+
 # `format` alone is a hint to many readers; the length is not.
 UUID_SCHEMA = {"type": "string", "format": "uuid", "minLength": 36, "maxLength": 36}

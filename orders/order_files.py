@@ -237,18 +237,11 @@ class OrderRows(Intake):
         """The account's products that rows name by their SKUs, or by id without a price; no statement for none."""
         cells = [row.cells for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells} - {""}
-        ids = {_uuid(each.get("product_id")) for each in cells if not each.get("unit_price")} - {None}
+        ids = {values.uuid_or_none(each.get("product_id")) for each in cells if not each.get("unit_price")} - {None}
         if not (skus or ids):
             return {}
         found = Product.objects.filter(Q(sku__in=skus) | Q(id__in=ids), account_id=self.account_id)
         return {name: each for each in found.only("id", "sku", "price") for name in (each.sku, each.id)}
-
-
-def _uuid(text: str | None) -> UUID | None:
-    try:
-        return values.uuid(text)
-    except ValueError:
-        return None
 
 
 def _errors(refusal: Invalid, body: dict[str, Any]) -> Errors:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from codservice import values
 from codservice.form_fields import AmountField, FreeText, QuantityField, Words, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
@@ -156,7 +156,7 @@ class EditForm(forms.Form):
         keys: dict[str, OrderItem | None] = {str(item.id): item for item in items}
         keys |= {key: None for number in range(MOST_ADDED) if f"product-{(key := f'new{number}')}" in said}
         self.is_full = len(keys) == len(items) + MOST_ADDED  # no other product can be added before this is saved
-        chosen = {key: _uuid(said.get(f"product-{key}")) for key in keys}
+        chosen = {key: values.uuid_or_none(said.get(f"product-{key}")) for key in keys}
         wanted = {*chosen.values(), *(item.product_id for item in items)} - {None}
         catalog = Product.objects.filter(account=self.order.account_id).in_bulk(wanted) if wanted else {}
         lines, self.is_one_gone = [], False
@@ -356,13 +356,6 @@ def chosen(said: Mapping[str, str]) -> dict[str, str]:
         key = next(free, "")
         written[f"quantity-{key}"] = "1"
     return written | {f"product-{key}": product}
-
-
-def _uuid(text: str | None) -> UUID | None:
-    try:
-        return UUID(text) if text else None
-    except ValueError:
-        return None
 
 
 def _no_wilaya(text: str, suggestions: tuple[str, ...]) -> str:

@@ -15,7 +15,8 @@ from django.utils.translation import gettext_lazy
 from agents.console import show
 from agents.desk import assignment
 from agents.models import Assignment, Language
-from agents.supervision import for_supervisors, minding, moves
+from agents.supervision import for_supervisors, minding
+from codservice import values
 from codservice.accounts.models import Account
 from codservice.form_fields import SinceShown
 
@@ -62,7 +63,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": agent.display_name})
         return redirect("admin:person", user_id)
     # As they were sent: of a choice that is refused the rest stays chosen, since none means all.
-    sent = {id_ for text in request.POST.getlist("merchants") if (id_ := moves.as_uuid(text))}
+    sent = {id_ for text in request.POST.getlist("merchants") if (id_ := values.uuid_or_none(text))}
     chosen = sent if form.is_bound else rule.merchants
     typed = request.POST.get("q", "").strip()[:100].replace("\0", "")
     known = form.fields["merchants"].queryset.order_by("name", "id")

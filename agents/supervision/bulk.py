@@ -28,6 +28,7 @@ from agents.desk import decisions, telling
 from agents.desk.forms import ReasonForm, WorkerField
 from agents.supervision import for_supervisors, moves, seen_at, stays
 from agents.templatetags.console_tags import counted
+from codservice import values
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.errors import Refused
@@ -173,7 +174,7 @@ def _chosen(request: HttpRequest, query: QueryDict) -> list[Row]:
         except IncorrectLookupParameters:
             return []
     else:
-        ids = [id_ for text in request.GET.getlist("chosen")[:MOST] if (id_ := moves.as_uuid(text))]
+        ids = [id_ for text in request.GET.getlist("chosen")[:MOST] if (id_ := values.uuid_or_none(text))]
         orders = Order.live.filter(id__in=ids).order_by("id")
     fields = orders.annotate(at=Now()).values_list(*Row._fields[:-1], "at")
     return [Row(*row) for row in fields[: MOST + 1]]

@@ -1,7 +1,5 @@
 """Who holds which customer at this moment. Everybody sees it; supervisors set customers free."""
 
-from uuid import UUID
-
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, Subquery
@@ -13,6 +11,7 @@ from agents.console import show
 from agents.desk import claims
 from agents.models import Claim
 from agents.supervision import needs
+from codservice import values
 from orders.models import Order
 
 MOST = 200  # claims on the page; a call center holds one or two for each agent
@@ -40,11 +39,8 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def _release(request: HttpRequest) -> HttpResponse:
-    try:
-        was_held = claims.release(UUID(request.POST.get("claim", "")))
-    except ValueError:
-        was_held = False
-    if was_held:
+    claim_id = values.uuid_or_none(request.POST.get("claim"))
+    if claim_id is not None and claims.release(claim_id):
         messages.success(request, _("The customer is released: the next agent who presses Next may get them."))
     else:
         messages.info(request, _("Nobody was calling this customer any more."))

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
 from agents.supervision import for_supervisors, stays
+from codservice import values
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
@@ -98,7 +99,7 @@ def find(names: list[str]) -> tuple[list[Order], list[str]]:
 
     A shop's number may read as an id.
     """
-    ids = {name: id_ for name in names if (id_ := as_uuid(name)) and str(id_) == name.lower()}
+    ids = {name: id_ for name in names if (id_ := values.uuid_or_none(name))}
     # Asked account by account, because that is how the shops' numbers are indexed.
     by_number = Order.live.filter(account__in=Account.objects.filter(live=None).values("pk"), external_id__in=names)
     by_id = Order.live.filter(id__in=ids.values())
@@ -127,7 +128,7 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     chosen = []
     for text in request.POST.getlist("seen"):
         name, _colon, version = text.partition(":")
-        if (order_id := as_uuid(name)) and version.isdecimal() and len(version) < 10:
+        if (order_id := values.uuid_or_none(name)) and version.isdecimal() and len(version) < 10:
             chosen.append(_shipment(order_id, int(version), to))
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was changed."))
@@ -152,11 +153,3 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
 
 def _shipment(order_id: UUID, version: int, to: Status) -> shipments.Shipment:
     return shipments.Shipment(to, order_id=order_id, seen_version=version)
-
-
-def as_uuid(text: str) -> UUID | None:
-    """The id, or None when it is none."""
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

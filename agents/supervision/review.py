@@ -1,7 +1,5 @@
 """Orders that agents could not decide: tried too often, wrong numbers, handed over. A supervisor calls or requeues."""
 
-from uuid import UUID
-
 from django.contrib import messages
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject, Now
@@ -13,7 +11,8 @@ from django.utils.translation import ngettext
 from agents.console import show
 from agents.desk import assignment, claims, decisions, telling
 from agents.desk.forms import OLD_PAGE
-from agents.supervision import for_supervisors, moves, seen_at, stays
+from agents.supervision import for_supervisors, seen_at, stays
+from codservice import values
 from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
@@ -47,11 +46,11 @@ def waiting() -> QuerySet[Order]:
 
 
 def _take(request: HttpRequest) -> HttpResponse:
-    try:
-        order_id = UUID(request.POST["take"])
-        claim_id = claims.take(order_id, agent=request.user)
-    except ValueError:
+    order_id = values.uuid_or_none(request.POST["take"])
+    if order_id is None:
         return redirect("admin:review")
+    try:
+        claim_id = claims.take(order_id, agent=request.user)
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect("admin:review")
@@ -60,7 +59,7 @@ def _take(request: HttpRequest) -> HttpResponse:
 
 
 def _requeue(request: HttpRequest) -> HttpResponse:
-    order_ids = {id_ for text in request.POST.getlist("order")[:PER_PAGE] if (id_ := moves.as_uuid(text))}
+    order_ids = {id_ for text in request.POST.getlist("order")[:PER_PAGE] if (id_ := values.uuid_or_none(text))}
     if not order_ids:
         messages.warning(request, _("Choose at least one order."))
         return redirect("admin:review")
