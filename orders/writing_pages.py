@@ -88,10 +88,13 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             raise lifecycle.Changed
 
     kept = [
-        (str(i.product_id) if i.product_id else None, i.product_name, i.quantity, i.unit_price, i.attributes)
-        for i in items
+        {
+            "product_id": str(item.product_id) if item.product_id else None,
+            **{name: getattr(item, name) for name in ("product_name", "quantity", "unit_price", "attributes")},
+        }
+        for item in items
     ]
-    if [tuple(line.values()) for line in body["items"]] == kept:
+    if body["items"] == kept:  # what stays is neither read again nor looked up in the catalog
         del body["items"]
     try:
         with transaction.atomic():
