@@ -3,7 +3,7 @@
 Names of products and sources, and reasons, are what others wrote: they are shown, and nothing is looked up by them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from io import StringIO
 from typing import Any, NamedTuple
@@ -280,29 +280,34 @@ def as_csv(request: HttpRequest, account: Account) -> HttpResponse:
     first, last, by = (form.cleaned_data[name] for name in ("first", "last", "by"))
     dimensions = set() if by == "day" else {Dimension(by)}
     summary = daily.read(account.id, first, last, today=days.today(), by=dimensions)
-    rows = _rows(summary, by, account)
     file = StringIO()
     file.write(BOM)
     writer = SafeWriter(file)
-    if by == "reason":
-        writer.write(["reason", "canceled_count", "canceled_amount"])
-        for name, row in rows:
-            writer.write([name, row.canceled_count, row.canceled_amount])
-    elif by == "wait":
-        writer.write(["minutes_from", "minutes_to", "first_call_count"])
-        for row in sorted(summary.parts[Dimension.WAIT], key=lambda row: _span(row.key)):
-            number = _span(row.key)
-            writer.write([*(WAITS[i] if 0 <= i < len(WAITS) else None for i in (number - 1, number)),
-                          row.first_call_count])  # fmt: skip
-    else:
-        counted = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]
-        writer.write([by, *(["units"] if by == "product" else []), *counted, *_RATES])
-        for name, row in rows:
-            named = [row.key if by == "day" else name, *([row.unit_count] if by == "product" else [])]
-            writer.write([*named, *(getattr(row, column) for column in counted), *_plain_rates(row)])
+    for line in _lines(by, summary, account):
+        writer.write(line)
     response = HttpResponse(file.getvalue(), content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="orders-{by}-{first}-{last}.csv"'
     return response
+
+
+def _lines(by: str, summary: Summary, account: Account) -> Iterator[list[Any]]:
+    """The file's, of which the first names the columns."""
+    rows = _rows(summary, by, account)
+    if by == "reason":
+        yield ["reason", "canceled_count", "canceled_amount"]
+        for name, row in rows:
+            yield [name, row.canceled_count, row.canceled_amount]
+    elif by == "wait":
+        yield ["minutes_from", "minutes_to", "first_call_count"]
+        for row in sorted(summary.parts[Dimension.WAIT], key=lambda row: _span(row.key)):
+            number = _span(row.key)
+            yield [*(WAITS[i] if 0 <= i < len(WAITS) else None for i in (number - 1, number)), row.first_call_count]
+    else:
+        counted = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]
+        yield [by, *(["units"] if by == "product" else []), *counted, *_RATES]
+        for name, row in rows:
+            named = [row.key if by == "day" else name, *([row.unit_count] if by == "product" else [])]
+            yield [*named, *(getattr(row, column) for column in counted), *_plain_rates(row)]
 
 
 def _plain_rates(row: Figures) -> list[float | None]:
