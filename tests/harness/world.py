@@ -35,8 +35,9 @@ from webhooks import models as webhook_models
 from webhooks import registry
 
 Outcome = CallNote.Outcome
-# Whoever looks one of these up in a dict may mean its method; shops call their attributes as they like.
-ATTRIBUTES = dict.fromkeys(["items", "keys", "values", "get", "copy", "0", "a.b", "__class__", "%s"], "xyz")
+# Whoever looks one of these up in a dict may mean its method; shops call their attributes as they like. The value is
+# nothing that a page's random token may have in it.
+ATTRIBUTES = dict.fromkeys(["items", "keys", "values", "get", "copy", "0", "a.b", "__class__", "%s"], "x-y-z")
 
 
 @dataclass
