@@ -105,20 +105,35 @@ def make_world() -> World:
 
 def _furnish(account: Account, phones: str, world: World) -> None:
     """A row of the account in every table, and an order in every state."""
+    # Before all else: what happens to the orders is delivered to it.
     webhook = registry.register(account.id, url="https://203.0.114.1/hooks", events=webhook_models.Event.Kind.values)[0]
-    product = factories.ProductFactory(account=account)
-    now, agent, supervisor = timezone.now(), Actor.of_staff(world.agent), Actor.of_staff(world.supervisor)
-    StockMovement.objects.create(account=account, product=product, old_quantity=0, new_quantity=10, at=now, actor="x")
+    _invite_and_give_keys(account, f"{phones}@example.com")
+    _set_rules(account)
+    _sum_up(account)
+    _take_orders(account, phones, world)
+    _upload_files(account)
+    _deliver_and_recover(webhook)
+
+
+def _invite_and_give_keys(account: Account, email: str) -> None:
+    now = timezone.now()
+    Invitation.objects.create(account=account, email=email, role="reader", expires_at=now + timedelta(days=1))
+    IdempotencyRecord.objects.create(account=account, key="1", fingerprint=b"1", status=201, body=b"{}", created_at=now)
+    ApiKey.issue(account, name="Revoked")[0].revoke()
+    ApiKey.issue(account, name="Shop")
+
+
+def _set_rules(account: Account) -> None:
     CallingRules.objects.create(account=account)
-    season = now.date() + timedelta(days=60)
+    season = timezone.now().date() + timedelta(days=60)
     CallingPeriod.objects.create(
         account=account, name="Ramadan", first_day=season, last_day=season, opens_at=time(10), closes_at=time(16)
     )
-    Invitation.objects.create(
-        account=account, email=f"{phones}@example.com", role="reader", expires_at=now + timedelta(days=1)
-    )
-    Erasure.objects.create(account=account, actor="x", order_count=1)
     ShippingFee.objects.create(account=account, wilaya_code="16", home=400)
+
+
+def _sum_up(account: Account) -> None:
+    """Figures of the account's days and of the call center's."""
     yesterday = days.today() - timedelta(days=1)
     SummedUp.objects.create(account=account, until=days.start_of(days.today()))
     for dimension in DayFigure.Dimension.values:
@@ -126,15 +141,23 @@ def _furnish(account: Account, phones: str, world: World) -> None:
         DayFigure.objects.create(account=account, day=yesterday, dimension=dimension, key="x", **counts)
     ChangedDay.objects.create(account=account, day=yesterday - timedelta(days=400))
     # As it is after midnight too: of today nothing is summed up before it has lasted a while.
-    part = yesterday if now - summing.PUNCTUAL < days.start_of(days.today()) else days.today()
+    part = yesterday if timezone.now() - summing.PUNCTUAL < days.start_of(days.today()) else days.today()
     whole = part - timedelta(days=1)
     CallDay.objects.get_or_create(day=whole)
     CallPart.objects.get_or_create(day=part, defaults={"until": days.start_of(part)})
     CallFigure.objects.create(day=whole, dimension=CallFigure.Dimension.SOURCE, key=f"{account.id}", calls=90)
+
+
+def _take_orders(account: Account, phones: str, world: World) -> None:
+    """An order in every state, its product, and two claims on its customers."""
+    now, agent, supervisor = timezone.now(), Actor.of_staff(world.agent), Actor.of_staff(world.supervisor)
+    product = factories.ProductFactory(account=account)
+    StockMovement.objects.create(account=account, product=product, old_quantity=0, new_quantity=10, at=now, actor="x")
     Searchable.objects.create(account=account)
-    IdempotencyRecord.objects.create(account=account, key="1", fingerprint=b"1", status=201, body=b"{}", created_at=now)
-    ApiKey.issue(account, name="Revoked")[0].revoke()
-    ApiKey.issue(account, name="Shop")
+    Erasure.objects.create(account=account, actor="x", order_count=1)
+    line = factories.order_line(
+        quantity=1, product_id=product.id, product_name="Robe", unit_price=100, attributes=ATTRIBUTES
+    )
     orders = [
         factories.make_order(
             account,
@@ -142,11 +165,7 @@ def _furnish(account: Account, phones: str, world: World) -> None:
             external_id=f"{account.id.hex[-6:]}-{number}",
             notes="Call in the evening",
             customer_commune="Bab Ezzouar",
-            items=[
-                factories.order_line(
-                    quantity=1, product_id=product.id, product_name="Robe", unit_price=100, attributes=ATTRIBUTES
-                )
-            ],
+            items=[line],
         )
         for number in range(9)
     ]
@@ -155,7 +174,7 @@ def _furnish(account: Account, phones: str, world: World) -> None:
     for order in orders:
         at = now + timedelta(hours=1)
         lifecycle.add_call_note(order.id, agent=world.agent, outcome=Outcome.CALLBACK, note="Later", callback_at=at)
-    lifecycle.cancel(decided.pop().id, actor=Actor(Role.MERCHANT, "Shop"), reason="Out of stock")
+    lifecycle.cancel(decided.pop().id, actor=Actor(Role.API, "Shop"), reason="Out of stock")
     for rank, order in enumerate(decided):
         moves: list[Callable[..., Order]] = [lifecycle.confirm, lifecycle.ship, lifecycle.deliver]
         if rank == len(moves):
@@ -168,13 +187,6 @@ def _furnish(account: Account, phones: str, world: World) -> None:
     )
     claims.take(called.id, agent=world.agent)
     claims.take(waiting.id, agent=world.supervisor)
-    webhook_models.Recovery.objects.create(
-        account=account, webhook=webhook, since=now, until=now, position=0, event_id=uuid7(), stop_at=0
-    )
-    _upload_files(account)
-    write_delivery(webhook, "failed", attempts=4)
-    under_way = write_delivery(webhook, attempts=1)
-    webhook_models.Claim.objects.create(delivery=under_way, webhook=webhook, token=uuid7(), until=now)
 
 
 def _upload_files(account: Account) -> None:
@@ -189,6 +201,17 @@ def _upload_files(account: Account) -> None:
         Block.objects.create(account=account, upload=file, last_line=2, data=b'[[2,["Amine"]]]')
         faults = [["customer_name", ["Must not be empty."]]]
         RefusedRow.objects.create(account=account, upload=file, line=3, cells=["Amine"], faults=faults)
+
+
+def _deliver_and_recover(webhook: webhook_models.Webhook) -> None:
+    """One delivery that failed, one under way, and a recovery."""
+    now = timezone.now()
+    webhook_models.Recovery.objects.create(
+        account=webhook.account, webhook=webhook, since=now, until=now, position=0, event_id=uuid7(), stop_at=0
+    )
+    write_delivery(webhook, "failed", attempts=4)
+    under_way = write_delivery(webhook, attempts=1)
+    webhook_models.Claim.objects.create(delivery=under_way, webhook=webhook, token=uuid7(), until=now)
 
 
 # --- Text in every field ---------------------------------------------------------------------------------------------
