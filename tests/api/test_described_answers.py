@@ -11,22 +11,21 @@ from django.test import Client
 
 from codservice.accounts.models import Account
 from codservice.api import idempotency
-from tests.api.test_openapi import Checker
 from tests.harness.client import ApiClient
-from tests.harness.drift import description
+from tests.harness.description import Checker, generated
 
 pytestmark = pytest.mark.django_db
 
 OPERATIONS = sorted(
     (method.upper(), path)
-    for path, operations in description()["paths"].items()
+    for path, operations in generated()["paths"].items()
     for method in operations
     if method != "parameters"
 )
-OPEN = [(method, path) for method, path in OPERATIONS if {} in description()["paths"][path][method.lower()]["security"]]
+OPEN = [(method, path) for method, path in OPERATIONS if {} in generated()["paths"][path][method.lower()]["security"]]
 WITH_ID = [(method, path) for method, path in OPERATIONS if "{id}" in path]
 WITH_BODY = [
-    (method, path) for method, path in OPERATIONS if "requestBody" in description()["paths"][path][method.lower()]
+    (method, path) for method, path in OPERATIONS if "requestBody" in generated()["paths"][path][method.lower()]
 ]
 
 WITH_KEY = [
@@ -34,7 +33,7 @@ WITH_KEY = [
     for method, path in OPERATIONS
     if any(
         parameter["name"] == "Idempotency-Key"
-        for parameter in description()["paths"][path][method.lower()].get("parameters", ())
+        for parameter in generated()["paths"][path][method.lower()].get("parameters", ())
     )
 ]
 
@@ -46,7 +45,7 @@ def named(operations: list[tuple[str, str]]) -> pytest.MarkDecorator:
 @pytest.fixture
 def check() -> Callable[..., None]:
     """Sends the operation by a client and holds the answer, which must have `status`, against the description."""
-    checker = Checker(description())
+    checker = Checker(generated())
 
     def send(
         client: Client, method: str, path: str, status: int, content: bytes = b"", kind: str = "", **extra: str

@@ -1,6 +1,5 @@
 """The OpenAPI description is valid, is what the service really does, and schemathesis finds nothing against it."""
 
-import json
 import os
 import re
 import subprocess
@@ -8,7 +7,6 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
-import jsonschema_rs
 import pytest
 from django.conf import settings
 from django.db import OperationalError
@@ -19,7 +17,7 @@ from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
 from tests.factories import AccountFactory, ProductFactory, UserFactory, make_order, order_body
 from tests.harness.client import new_key
-from tests.harness.description import described, parsed
+from tests.harness.description import Checker, described, parsed
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -98,48 +96,6 @@ def test_a_422_tells_of_the_refusals_that_are_the_operations_own(description):
         "test_orders_cancel": {"order_not_cancellable"},
         **{f"test_orders_{step}": {"order_already_decided"} for step in steps},
     }
-
-
-class Checker:
-    """Holds real answers against the description, and remembers which statuses were seen."""
-
-    def __init__(self, description):
-        self.description, self.seen = description, set()
-
-    def check(self, path, answer, headers_of=None):
-        method = answer.request["REQUEST_METHOD"]
-        responses = self.description["paths"][path][method.lower()]["responses"]
-        status = str(answer.status_code)
-        assert status in responses, (method, path, status, answer.content)
-        response = responses[status]
-        for name, header in response["headers"].items():
-            if name in ("Idempotent-Replayed", "X-Service-Mode") and name not in answer.headers:
-                continue
-            assert name in answer.headers, (method, path, status, name)
-            value = answer.headers[name]
-            self.validate(header["schema"], int(value) if header["schema"]["type"] == "integer" else value)
-        if "content" in response:
-            assert list(response["content"]) == [answer.headers["Content-Type"]] == ["application/json"]
-            self.validate(response["content"]["application/json"]["schema"], json.loads(answer.content))
-        else:
-            assert answer.content == b""
-        self.seen.add((method, path, answer.status_code))
-
-    def validate(self, schema, instance):
-        whole = {"components": self.description["components"], **schema}
-        jsonschema_rs.validator_for(closed(whole), validate_formats=True).validate(instance)
-
-
-def closed(schema):
-    """The schema with no room for fields that it does not name, so that none goes undescribed."""
-    if isinstance(schema, list):
-        return [closed(entry) for entry in schema]
-    if not isinstance(schema, dict):
-        return schema
-    schema = {name: closed(value) for name, value in schema.items()}
-    if "properties" in schema and schema.get("type") == "object":
-        schema.setdefault("additionalProperties", False)
-    return schema
 
 
 def test_null_is_described_where_it_is_taken_and_nowhere_else(description):

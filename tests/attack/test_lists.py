@@ -12,7 +12,7 @@ from tests.attack import lists
 from tests.factories import ProductFactory, make_order
 from tests.harness.client import ApiClient
 from tests.harness.deliveries import write_delivery
-from tests.harness.drift import description
+from tests.harness.description import generated
 from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db
@@ -51,14 +51,14 @@ def test_the_lists_are_whole() -> None:
 
 
 def test_the_places_are_all_that_the_description_names() -> None:
-    found = {str(place).removeprefix("POST /api/v1/orders ") for place in lists.places(description())}
+    found = {str(place).removeprefix("POST /api/v1/orders ") for place in lists.places(generated())}
     assert {"body items.0.attributes.key (key)", "body items.0.attributes.key", "body notes"} <= found
     assert {"header Idempotency-Key", "GET /api/v1/orders query status", "GET /api/v1/orders/{id} path id"} <= found
 
 
 def test_nothing_of_the_lists_crashes_slips_through_or_is_changed(attack: lists.Attack) -> None:
     tried, found = 0, []
-    for case in lists.cases(description(), share):
+    for case in lists.cases(generated(), share):
         tried += 1
         if problem := attack(case):
             found.append(problem)
@@ -89,18 +89,18 @@ def spoilt(attack: lists.Attack, **changes: Callable[[bytes], bytes]) -> lists.A
 )
 def test_a_reader_that_forgives_or_changes_is_found(attack: lists.Attack, changes: Any, expected: str) -> None:
     every = spoilt(attack, **changes)
-    tried = (case for case in lists.cases(description()) if str(case.place).endswith(("orders body", "notes")))
+    tried = (case for case in lists.cases(generated()) if str(case.place).endswith(("orders body", "notes")))
     assert any(expected in every(case) for case in tried)
 
 
 def test_a_crash_is_found(attack: lists.Attack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orders.views.OrderViewSet.get_queryset", lambda view: 1 / 0)
-    case = next(case for case in lists.cases(description()) if case.place.where == "query" and "orders" in case.path)
+    case = next(case for case in lists.cases(generated()) if case.place.where == "query" and "orders" in case.path)
     assert attack(case).endswith(": 500")
 
 
 def test_text_that_is_stored_changed_is_found(attack: lists.Attack) -> None:
-    case = next(case for case in lists.cases(description()) if case.is_kept and case.text == "undefined")
+    case = next(case for case in lists.cases(generated()) if case.is_kept and case.text == "undefined")
     assert lists.wrong(case, 201, json.dumps({"notes": "undefined"}).encode()) == ""
     assert (
         lists.wrong(case, 201, json.dumps({"notes": "Undefined"}).encode()) == "201, and the text is not in the answer"

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.harness.drift import description
+from tests.harness.description import generated
 from tests.harness.npm import installed, program
 
 TARGET = Path(__file__).resolve().parent.parent.parent / "docs/postman.json"
@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).with_name("description")
 
 def collection() -> str:
     """The file's text."""
-    described = description()
+    described = generated()
     cache = installed(PACKAGE)
     done = subprocess.run(
         [program("node"), "postman.mjs"],

@@ -16,8 +16,7 @@ from django.db import connection
 from codservice.accounts.models import Account, ApiKey
 from orders.regions import gazetteer
 from tests import factories
-from tests.api.test_openapi import closed
-from tests.harness.drift import description
+from tests.harness.description import closed, generated
 from tests.harness.npm import program
 from tests.test_docs import run_as_written
 from tests.webhooks.test_verification import BODIES, SECRET, headers_of
@@ -73,15 +72,15 @@ def test_each_page_for_merchants_has_the_same_examples_in_french(name: str) -> N
 
 @pytest.mark.parametrize("page", MERCHANTS_PAGES, ids=name_of)
 def test_json_is_what_the_description_says(page: Path) -> None:
-    schemas = description()["components"]["schemas"]
+    schemas = generated()["components"]["schemas"]
     events = {
         kind: webhook["post"]["requestBody"]["content"]["application/json"]["schema"]
-        for kind, webhook in description()["webhooks"].items()
+        for kind, webhook in generated()["webhooks"].items()
     }
     for info, block in fences(page):
         language, _, shape = info.partition(" ")
         if language == "json":
-            schema = {"components": description()["components"], **(schemas | events)[shape]}
+            schema = {"components": generated()["components"], **(schemas | events)[shape]}
             jsonschema_rs.validator_for(closed(schema), validate_formats=True).validate(json.loads(block))
 
 

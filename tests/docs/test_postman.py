@@ -5,7 +5,7 @@ import json
 import jsonschema
 
 from tests.docs.postman import PACKAGE, TARGET, collection
-from tests.harness.drift import description
+from tests.harness.description import generated
 from tests.harness.npm import installed
 
 
@@ -27,5 +27,5 @@ def test_the_collection_has_every_operation() -> None:
 
     made = {(each["method"], "/" + "/".join(each["url"]["path"]).replace(":id", "{id}")) for each in requests}
     assert made == {
-        (method.upper(), path) for path, operations in description()["paths"].items() for method in operations
+        (method.upper(), path) for path, operations in generated()["paths"].items() for method in operations
     }

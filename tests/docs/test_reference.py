@@ -13,7 +13,7 @@ from django.utils.html import escape
 
 from codservice.api.description import description
 from codservice.docs import library, reference
-from tests.api.test_openapi import closed
+from tests.harness.description import closed
 from tests.harness.npm import program
 
 pytestmark = pytest.mark.django_db

@@ -1,9 +1,19 @@
-"""The OpenAPI description as the service serves it, for tests that look something up in it."""
+"""The OpenAPI description, for tests that look something up in it, and what holds answers against it."""
 
+import json
 from functools import cache
 from typing import Any
 
+import jsonschema_rs
 import yaml
+
+
+@cache
+def generated() -> dict[str, Any]:
+    """The description as the code makes it without a request; nobody changes anything in it."""
+    from codservice.api.description import description  # when the settings are there
+
+    return description()
 
 
 @cache
@@ -17,3 +27,46 @@ def described(client: Any) -> dict[str, Any]:
     answer = client.get("/api/schema")
     assert answer.status_code == 200
     return parsed(answer.content)
+
+
+class Checker:
+    """Holds real answers against the description, and remembers which statuses were seen."""
+
+    def __init__(self, description: dict[str, Any]) -> None:
+        self.description = description
+        self.seen: set[tuple[str, str, int]] = set()
+
+    def check(self, path: str, answer: Any) -> None:
+        method = answer.request["REQUEST_METHOD"]
+        responses = self.description["paths"][path][method.lower()]["responses"]
+        status = str(answer.status_code)
+        assert status in responses, (method, path, status, answer.content)
+        response = responses[status]
+        for name, header in response["headers"].items():
+            if name in ("Idempotent-Replayed", "X-Service-Mode") and name not in answer.headers:
+                continue
+            assert name in answer.headers, (method, path, status, name)
+            value = answer.headers[name]
+            self.validate(header["schema"], int(value) if header["schema"]["type"] == "integer" else value)
+        if "content" in response:
+            assert list(response["content"]) == [answer.headers["Content-Type"]] == ["application/json"]
+            self.validate(response["content"]["application/json"]["schema"], json.loads(answer.content))
+        else:
+            assert answer.content == b""
+        self.seen.add((method, path, answer.status_code))
+
+    def validate(self, schema: dict[str, Any], instance: Any) -> None:
+        whole = {"components": self.description["components"], **schema}
+        jsonschema_rs.validator_for(closed(whole), validate_formats=True).validate(instance)
+
+
+def closed(schema: Any) -> Any:
+    """The schema with no room for fields that it does not name, so that none goes undescribed."""
+    if isinstance(schema, list):
+        return [closed(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {name: closed(value) for name, value in schema.items()}
+    if "properties" in schema and schema.get("type") == "object":
+        schema.setdefault("additionalProperties", False)
+    return schema

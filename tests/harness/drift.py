@@ -7,12 +7,13 @@ seen. `--drift` does so after any run.
 """
 
 from collections.abc import Callable, Generator, Iterable
-from functools import cache
 from typing import Any
 
 import pytest
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
+
+from tests.harness.description import generated
 
 Seen = tuple[str, str, int]
 """Method, path as the description writes it (`/api/v1/orders/{id}`), status."""
@@ -52,14 +53,6 @@ def _described_path(path: str) -> str:
         return "/" + resolve(path).route.replace("<id:", "{").replace(">", "}")
     except Resolver404:
         return ""
-
-
-@cache
-def description() -> dict[str, Any]:
-    """The OpenAPI description, as the code makes it without a request."""
-    from drf_spectacular.generators import SchemaGenerator
-
-    return SchemaGenerator().get_schema(request=None, public=True)
 
 
 def drift(seen: Iterable[Seen], description: dict[str, Any]) -> list[str]:
@@ -111,7 +104,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
     result = yield  # xdist's own hook waits for its workers
     is_asked_for = config.option.drift or (_is_whole(config) and exitstatus == pytest.ExitCode.OK)
     if is_asked_for and not hasattr(config, "workeroutput"):
-        config.stash[_DRIFT] = drift(SEEN, description())
+        config.stash[_DRIFT] = drift(SEEN, generated())
         if config.stash[_DRIFT] and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return result

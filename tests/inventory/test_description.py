@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from codservice.accounts.models import Account
-from tests.api.test_openapi import Checker
 from tests.factories import ProductFactory
 from tests.harness.client import ApiClient
-from tests.harness.description import described
+from tests.harness.description import Checker, described
 from tests.inventory.stock import INVENTORY
 
 pytestmark = pytest.mark.django_db
