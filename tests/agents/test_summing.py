@@ -22,9 +22,9 @@ from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, ChangedDay, Order, StatusChange
 from orders.tasks import sum_up_days
 from tests import factories
-from tests.harness.background import PATIENCE, at_once
+from tests.harness.background import PATIENCE
 from tests.harness.database import one, outlast_timeouts
-from tests.orders.test_daily import Life
+from tests.orders.life import Life, change_while_summed_up
 
 pytestmark = pytest.mark.django_db
 
@@ -227,33 +227,7 @@ def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
     past: timedelta, alice: Account, charlie: Account, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(day_sums, "LATE", timedelta(0))
-    agent = factories.AgentFactory()
-    for account in (alice, charlie):
-        for _ in range(6):
-            factories.make_order(account)
-    Order.objects.update(created_at=F("created_at") - past, updated_at=F("updated_at") - past)
-    StatusChange.objects.update(at=F("at") - past)
-    done = Flag()
-
-    def sum_up() -> None:
-        while not done.is_set():
-            summing.sum_up()
-        connections.close_all()
-
-    def work(number: int) -> None:
-        account = (alice, charlie)[number % 2]
-        for order in Order.objects.filter(account=account, status="pending_confirmation").order_by("id"):
-            editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=Actor.of_staff(agent))
-            note = lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
-            assert note
-            CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - past / 3 * (number % 3))
-
-    with ThreadPoolExecutor(2) as pool:
-        others = [pool.submit(sum_up) for _ in range(2)]
-        at_once(6, work)
-        done.set()
-        for other in others:
-            other.result()
+    change_while_summed_up(alice, charlie, past=past, sum_up=summing.sum_up, step_back=past / 3)
     assert_equal()
     while summing.sum_up():
         pass

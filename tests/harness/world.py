@@ -174,7 +174,7 @@ def _take_orders(account: Account, phones: str, world: World) -> None:
     for order in orders:
         at = now + timedelta(hours=1)
         lifecycle.add_call_note(order.id, agent=world.agent, outcome=Outcome.CALLBACK, note="Later", callback_at=at)
-    lifecycle.cancel(decided.pop().id, actor=Actor(Role.API, "Shop"), reason="Out of stock")
+    lifecycle.cancel(decided.pop().id, actor=Actor(Role.MERCHANT, "Shop"), reason="Out of stock")
     for rank, order in enumerate(decided):
         moves: list[Callable[..., Order]] = [lifecycle.confirm, lifecycle.ship, lifecycle.deliver]
         if rank == len(moves):

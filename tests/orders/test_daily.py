@@ -2,32 +2,28 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from random import Random
 from threading import Event as Flag
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, connections, transaction
 from django.db.models import F
-from django.utils import timezone
 
 from codservice import days
-from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
-from orders import daily, day_sums, editing, lifecycle, retention
+from orders import daily, day_sums, editing, lifecycle
 from orders.daily import Dimension, Figures
 from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, SummedUp
 from orders.tasks import sum_up_days
 from tests import factories
-from tests.harness.background import PATIENCE, at_once, eventually
+from tests.harness.background import PATIENCE, eventually
 from tests.harness.database import one, outlast_timeouts
+from tests.orders.life import SUPERVISOR, Life, change_while_summed_up
 
 pytestmark = pytest.mark.django_db
-SUPERVISOR = Actor(Role.SUPERVISOR, "Samira")
 EVERYTHING = set(Dimension) - {Dimension.NAME}
 LONG = date(2000, 1, 1)
 
@@ -120,118 +116,6 @@ def made(account: Account) -> list[tuple[date, int]]:
 
 
 # --- Whatever happens ------------------------------------------------------------------------------------------------
-
-
-class Life:
-    """Orders that live at random; some of it is dated back, as it was when the days were those days."""
-
-    def __init__(self, seed: int, *accounts: Account) -> None:
-        self.chance, self.accounts = Random(seed), accounts
-        self.agent = factories.AgentFactory()
-        self.products = {
-            account.id: [factories.ProductFactory(account=account) for _ in range(3)] for account in accounts
-        }
-
-    def step(self) -> None:
-        account = self.chance.choice(self.accounts)
-        orders = Order.objects.filter(account=account)
-        order = orders.order_by("id")[self.chance.randrange(orders.count())] if orders else None
-        if order is None or self.chance.random() < 0.35:
-            self.import_one(account)
-            return
-        deeds: list[Callable[[Order], Any]] = [
-            self.call, self.call, self.edit, self.confirm, self.cancel, self.ship, self.deliver, self.give_back,
-            self.date_back, self.date_back, self.sum_up, self.erase, self.drop_product, self.delete,
-        ]  # fmt: skip
-        try:
-            with transaction.atomic():
-                self.chance.choice(deeds)(order)
-        except (lifecycle.AlreadyDecided, lifecycle.NotAllowed, editing.NotEditable, lifecycle.NotCancellable):
-            pass
-
-    def lines(self, account: Account) -> list[dict[str, Any]]:
-        return [
-            factories.order_line(
-                quantity=self.chance.randrange(1, 4),
-                unit_price=self.chance.randrange(100, 900),
-                **(
-                    {"product_id": self.chance.choice(self.products[account.id]).id}
-                    if self.products[account.id] and self.chance.random() < 0.6
-                    else {"product_name": self.chance.choice(["Robe", "=1+1", "Bague de Nadia"])}
-                ),
-            )
-            for _ in range(self.chance.randrange(1, 4))
-        ]
-
-    def import_one(self, account: Account) -> None:
-        factories.make_order(
-            account,
-            customer_wilaya=self.chance.choice(["16", "31", "25"]),
-            source=self.chance.choice([None, "facebook", "<b>tiktok</b>"]),
-            total_amount=Decimal(self.chance.randrange(100, 9000)),
-            items=self.lines(account),
-        )
-
-    def call(self, order: Order) -> None:
-        outcome = self.chance.choice(["no_answer", "busy", "answered", "note", "wrong_number"])
-        lifecycle.add_call_note(order.id, agent=self.agent, outcome=CallNote.Outcome(outcome))
-
-    def edit(self, order: Order) -> None:
-        line = {"product_id": None, "product_name": "Sac", "quantity": 2, "unit_price": Decimal(250), "attributes": {}}
-        changes = self.chance.choice(
-            [
-                editing.Edit(customer_wilaya="Oran", wilaya_code="31"),
-                editing.Edit(total_amount=Decimal(self.chance.randrange(100, 9000))),
-                editing.Edit(shipping_fee=Decimal(self.chance.randrange(0, 900))),
-                editing.Edit(lines=[line | {"sku": None}] * self.chance.randrange(1, 4)),
-            ]
-        )
-        editing.edit(order.id, changes, actor=SUPERVISOR)
-
-    def confirm(self, order: Order) -> None:
-        lifecycle.confirm(order.id, actor=SUPERVISOR)
-
-    def cancel(self, order: Order) -> None:
-        reason = self.chance.choice(["Duplicate", "Duplicate: of Nadia's", "", "Too: dear"])
-        lifecycle.cancel(order.id, actor=SUPERVISOR, reason=reason)
-
-    def ship(self, order: Order) -> None:
-        lifecycle.ship(order.id, actor=SUPERVISOR)
-
-    def deliver(self, order: Order) -> None:
-        lifecycle.deliver(order.id, actor=SUPERVISOR)
-
-    def give_back(self, order: Order) -> None:
-        lifecycle.return_order(order.id, actor=SUPERVISOR)
-
-    def date_back(self, order: Order) -> None:
-        by = timedelta(days=self.chance.choice([0.001, 0.3, 1, 1, 2, 5, 40]))
-        orders = Order.objects.filter(account_id=order.account_id, id__lte=order.id)
-        ids = list(orders.values_list("id", flat=True))
-        orders.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
-        StatusChange.objects.filter(order__in=ids).update(at=F("at") - by)
-        CallNote.objects.filter(order__in=ids).update(created_at=F("created_at") - by)
-
-    def sum_up(self, order: Order) -> None:
-        self.chance.choice([lambda: day_sums.sum_up(order.account_id), sum_up_days])()
-
-    def erase(self, order: Order) -> None:
-        Order.objects.filter(id=order.id).update(updated_at=F("updated_at") - timedelta(days=1000))
-        CallNote.objects.filter(order=order).update(created_at=F("created_at") - timedelta(days=1000))
-        for _ in retention.anonymise_customers(timezone.now(), dry_run=False):
-            pass
-
-    def drop_product(self, order: Order) -> None:
-        if self.products[order.account_id] and self.chance.random() < 0.3:
-            self.products[order.account_id].pop().delete()
-
-    def delete(self, order: Order) -> None:
-        if order.call_state == "test":
-            Order.objects.filter(id=order.id).update(created_at=F("created_at") - timedelta(days=40))
-            for _ in retention.delete_test_orders(timezone.now(), dry_run=False):
-                pass
-        elif self.chance.random() < 0.3:
-            order.delete()
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -369,36 +253,7 @@ def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None
 def test_figures_stay_right_while_days_change_and_are_summed_up_at_once(
     past: timedelta, alice: Account, charlie: Account
 ) -> None:
-    agent = factories.AgentFactory()
-    for account in (alice, charlie):
-        for _ in range(6):
-            factories.make_order(account)
-    Order.objects.update(created_at=F("created_at") - past, updated_at=F("updated_at") - past)
-    StatusChange.objects.update(at=F("at") - past)
-    done = Flag()
-
-    def sum_up() -> None:
-        while not done.is_set():
-            sum_up_days()
-        connections.close_all()
-
-    def work(number: int) -> None:
-        account = (alice, charlie)[number % 2]
-        for order in Order.objects.filter(account=account, status="pending_confirmation").order_by("id"):
-            editing.edit(order.id, editing.Edit(total_amount=Decimal(number + 1)), actor=SUPERVISOR)
-            note = lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
-            assert note
-            lifecycle.confirm(factories.make_order(account).id, actor=SUPERVISOR)
-            CallNote.objects.filter(id=note.id).update(created_at=F("created_at") - timedelta(days=number % 3))
-
-    with ThreadPoolExecutor(2) as pool:
-        others = [pool.submit(sum_up) for _ in range(2)]
-        try:
-            at_once(6, work)
-        finally:
-            done.set()
-        for other in others:
-            other.result()
+    change_while_summed_up(alice, charlie, past=past, sum_up=sum_up_days, step_back=timedelta(days=1))
     for account in (alice, charlie):
         assert_equal(account)
     while day_sums.due():
