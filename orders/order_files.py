@@ -148,17 +148,18 @@ WHOSE = ("external_id", "customer_name", "customer_phone")  # of these a row bel
 _NO_NUMBER = (
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
 )
+_EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
 
 
 class OrderRows(Intake):
     """A row is one line of an order; rows that follow each other with the same order number are one order.
 
-    A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. It has
-    their number from then on, also where it is reported: in a report, rows that were between others are missing, and
-    none goes on by its place. What an order's first row says of the customer holds for its other rows, and none may say
-    otherwise. Orders whose number is in the account already are left as they are. A total that is left out is the sum
-    of the lines and the shipping fee. A SKU of the catalog is its product; of any other product it is the name, where
-    that is left out.
+    A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. In a
+    report that is not certain, for rows that were between others are missing: there each has its order's number, and
+    one without is refused together with the order above. What an order's first row says of the customer holds for its
+    other rows, and none may say otherwise. Orders whose number is in the account already are left as they are. A total
+    that is left out is the sum of the lines and the shipping fee. A SKU of the catalog is its product; of any other
+    product it is the name, where that is left out.
     """
 
     columns = COLUMNS
@@ -186,9 +187,7 @@ class OrderRows(Intake):
             nonlocal number
             if named := row.cells.get("external_id"):
                 number = named
-            elif isinstance(number, str) and _goes_on(row.cells):
-                row.cells["external_id"] = number
-            else:
+            elif not _goes_on(row.cells):
                 number = next(unnamed)
             return number
 
@@ -227,7 +226,7 @@ class OrderRows(Intake):
                 refused.append((entry, _errors(outcome, body)))
             else:
                 counts["imported"] += 1
-        return Taken(counts, refused)
+        return Taken(counts, [_to_report(entry, errors) for entry, errors in refused])
 
     def row_of(self, path: str) -> tuple[int, str]:
         item = _ITEM_PATH.fullmatch(path)
@@ -256,8 +255,7 @@ def _apart(first: int) -> str:
 
 def _goes_on(cells: Mapping[str, str]) -> bool:
     """Whether a row says a line of the order above."""
-    is_line = not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku")))
-    return is_line and not is_of_report(cells)
+    return not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku")))
 
 
 def _doubts(entry: Entry) -> Errors:
@@ -265,6 +263,8 @@ def _doubts(entry: Entry) -> Errors:
     first = entry[0].cells
     if _SHORTENED.fullmatch(first.get("external_id", "")):
         return {"external_id": [_NO_NUMBER]}
+    if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in entry[1:]):
+        return {"external_id": [_EACH]}
     return {
         f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
         for index, row in enumerate(entry)
@@ -272,6 +272,18 @@ def _doubts(entry: Entry) -> Errors:
         if (said := row.cells.get(name)) and (before := first.get(name, "")) != said
         if _plain(name, said) != _plain(name, before)
     }
+
+
+def _to_report(entry: Entry, errors: Errors) -> tuple[Entry, Errors]:
+    """A refused order, such that each of its rows has the number in the report, or is blamed for it."""
+    number, below = entry[0].cells.get("external_id", ""), range(1, len(entry))
+    if below and not number:
+        errors = {"external_id": [_EACH]} | errors
+    if said := errors.get("external_id"):
+        return entry, errors | {f"items.{index}.external_id": said for index in below}
+    for index in below:
+        entry[index].cells["external_id"] = number
+    return entry, errors
 
 
 def _plain(name: str, text: str) -> Any:

@@ -63,6 +63,9 @@ _SENTENCES: dict[str, Any] = {
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again.": _(
         "The spreadsheet has shortened this long number. Format the column as text, and write the numbers again."
     ),
+    "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together.": _(
+        "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
+    ),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),
     "There is no product of this SKU yet, and a new one needs it.": _(

@@ -154,10 +154,10 @@ def test_a_row_whose_number_is_merged_with_the_one_above_is_of_its_order(alice: 
     order = Order.objects.get()
     assert (order.external_id, order.items.count(), order.total_amount) == ("A1", 3, Decimal("8100.50"))
 
-    result, _ = run(
-        write([row(external_id="A3"), nobody | {"total_amount": "9000"}, row(external_id=""), merged]), alice
-    )
-    assert (result["imported"], [each["line"] for each in result["errors"]]) == (2, [3, 5]), "a sum; below no number"
+    rows = [merged, row(external_id="A3"), nobody | {"total_amount": "9000"}, row(external_id=""), merged]
+    result, _ = run(write(rows), alice)
+    assert (result["imported"], [each["line"] for each in result["errors"]]) == (2, [2, 4]), "below nothing; a sum"
+    assert Order.objects.get(external_id=None).items.count() == 2
 
 
 def test_rows_without_a_number_are_orders_of_their_own(alice: Account, write: Any) -> None:
@@ -328,18 +328,83 @@ def test_a_row_that_is_fed_back_is_a_line_of_its_own_order_and_of_no_other(
     rows = [ours, merged | {"product_name": "Foulard"}, row(external_id="", customer_name="Nadia"), merged]
     path, report = write(rows), tmp_path / "refused.csv"
     result, _ = run(path, alice, "--report", str(report))
-    assert (result["imported"], result["refused"]) == (1, 2)
+    assert (result["imported"], result["refused"]) == (1, 1)
+    assert products_of(Order.objects.get()) == ["Robe", "Sac"]
 
     mended(report, lambda cells: cells.update(customer_phone="0550123456") if cells["customer_phone"] else None)
-    again = tmp_path / "again.csv"
-    result, _ = run(report, alice, "--report", str(again))
+    result, _ = run(report, alice)
 
-    assert (result["imported"], [each["line"] for each in result["errors"]]) == (1, [4])
+    assert (result["imported"], result["refused"]) == (1, 0)
     first = Order.objects.get(external_id="A1")
-    assert list(first.items.order_by("position").values_list("product_name", flat=True)) == ["Robe", "Foulard"]
-    assert first.total_amount == Decimal("4100.50")
-    mended(again, lambda cells: cells.update(row(external_id="A2")))
-    assert run(again, alice)[0]["imported"] == 1
+    assert (products_of(first), first.total_amount) == (["Robe", "Foulard"], Decimal("4100.50"))
+
+
+def products_of(order: Order) -> list[str]:
+    return list(order.items.order_by("position").values_list("product_name", flat=True))
+
+
+def test_a_row_without_a_number_in_a_report_is_refused_with_the_order_above(alice: Account, tmp_path: Path) -> None:
+    """It may be a line of it, and may be a stranger's: so it stood in reports of earlier versions."""
+    merged = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    foulard, good = merged | {"product_name": "Foulard"}, row(external_id="A2")
+    report = tmp_path / "refused.csv"
+    with report.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, ["line", "refused", *COLUMNS])
+        writer.writeheader()
+        rows = zip((2, 3, 5, 6), (row(total_amount=""), foulard, merged, good), strict=True)
+        writer.writerows({"line": line, "refused": "x"} | cells for line, cells in rows)
+
+    for imported in (1, 0):  # however often
+        again = tmp_path / f"again{imported}.csv"
+        result, _ = run(report, alice, "--report", str(again))
+        assert (result["imported"], result["refused"]) == (imported, 1)
+        assert set(result["errors"][0]["errors"]) == {"external_id", "items.1.external_id", "items.2.external_id"}
+        report = again
+
+    mended(report, lambda cells: cells.update(external_id="A1" if cells["product_name"] != "Sac" else "A3"))
+    result, _ = run(report, alice)
+    assert (result["imported"], [each["line"] for each in result["errors"]]) == (1, [4])
+    assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Foulard"]
+
+
+@pytest.mark.parametrize("number", ["1,23457E+11", "x" * 65])
+@pytest.mark.parametrize("is_merged", [True, False])
+def test_a_refused_number_is_mended_in_each_row_or_the_order_stays_out(
+    alice: Account, write: Any, tmp_path: Path, number: str, is_merged: bool
+) -> None:
+    below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    rows = [row(external_id=number, total_amount=""), below | {"external_id": "" if is_merged else number}]
+    path, report = write(rows), tmp_path / "refused.csv"
+    run(path, alice, "--report", str(report))
+    with report.open(encoding="utf-8-sig", newline="") as file:
+        assert [cells["refused"].partition(":")[0] for cells in csv.DictReader(file)] == ["external_id"] * 2
+
+    if is_merged:
+        mended(report, lambda cells: cells.update(external_id="A1") if cells["customer_name"] else None)
+        result, _ = run(report, alice, "--report", str(report.with_name("again.csv")))
+        assert (result["imported"], result["refused"]) == (0, 1)
+        report = report.with_name("again.csv")
+    mended(report, lambda cells: cells.update(external_id="A1"))
+    result, _ = run(report, alice)
+
+    assert (result["imported"], result["refused"]) == (1, 0)
+    order = Order.objects.get()
+    assert (products_of(order), order.total_amount) == (["Robe", "Sac"], Decimal("4100.50"))
+
+
+def test_the_rows_of_a_refused_order_without_a_number_are_to_have_one(
+    alice: Account, write: Any, tmp_path: Path
+) -> None:
+    below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    path, report = write([row(external_id="", customer_phone="1"), below]), tmp_path / "refused.csv"
+    result, _ = run(path, alice, "--report", str(report))
+    assert set(result["errors"][0]["errors"]) == {"customer_phone", "external_id", "items.1.external_id"}
+
+    mended(report, lambda cells: cells.update(customer_phone="0550123456") if cells["customer_phone"] else None)
+    assert run(report, alice, "--report", str(tmp_path / "again.csv"))[0]["imported"] == 0
+    mended(tmp_path / "again.csv", lambda cells: cells.update(external_id="A1"))
+    assert run(tmp_path / "again.csv", alice)[0]["imported"] == 1
+    assert products_of(Order.objects.get()) == ["Robe", "Sac"]
 
 
 def test_the_report_may_not_be_the_file_itself(alice: Account, write: Any) -> None:
