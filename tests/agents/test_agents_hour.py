@@ -449,38 +449,6 @@ def test_a_supervisor_sets_a_customer_free(visit: Visits, alice: Account, agent:
     expect(page.get_by_role("button", name="Confirm")).to_be_disabled()
 
 
-# --- Editing -----------------------------------------------------------------------------------------------------
-
-
-def test_an_order_is_edited_with_the_keyboard(visit: Visits, alice: Account, agent: User) -> None:
-    lines = [order_line(quantity=1, product_name=name, unit_price=Decimal(1000)) for name in ("Robe", "Foulard")]
-    order = make_order(alice, items=lines, total_amount=Decimal("2400.50"), shipping_fee=Decimal("400.50"))
-    page = visit().sign_in("samira")
-    call_next(page)
-    page.keyboard.press("e")
-    page.wait_for_url("**/edit/**")
-    page.get_by_label("Quantity of Robe").fill("3")
-    expect(page.locator("#total")).to_have_text("4\u202f400.50")
-    page.get_by_label("Remove Foulard").check()
-    page.get_by_label("Shipping fee").fill("600")
-    expect(page.locator("#total")).to_have_text("3\u202f600")
-    page.get_by_role("combobox", name="Wilaya").fill("وهر")
-    expect(page.get_by_role("option")).to_have_count(1)
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("combobox", name="Wilaya")).to_have_value("Oran")
-    page.get_by_role("combobox", name="Commune").fill("es se")
-    page.get_by_role("option").first.click()
-    page.get_by_role("button", name="Save the changes").click()
-    told(page, "The changes are saved.")
-    expect(page.locator(".log")).to_contain_text("Shipping fee")
-    order.refresh_from_db()
-    assert (order.wilaya_code, order.customer_commune, order.total_amount) == ("31", "Es Senia", Decimal(3600))
-    settled(page)
-    page.keyboard.press("1")
-    told(page, "is confirmed")
-
-
 # --- Without JavaScript; in other languages; for everybody ---------------------------------------------------------
 
 

@@ -98,6 +98,7 @@
     }
     let asked = 0;
     let active = -1;
+    let searching = Promise.resolve();
 
     function open(isOpen) {
       list.hidden = !isOpen;
@@ -118,6 +119,7 @@
     }
 
     function choose(option) {
+      asked++; // what is still being asked for opens no list any more
       input.value = option.dataset.name;
       open(false);
       input.dispatchEvent(new Event("change", { bubbles: true }));
@@ -127,7 +129,8 @@
       const number = ++asked;
       const query = new URLSearchParams({ q: input.value, ...(around && { wilaya: around.value }) });
       const answer = await fetch(`${places.dataset.places}?${query}`, { redirect: "manual" }).catch(() => null);
-      if (!answer?.ok || number !== asked) return;
+      if (number !== asked) return;
+      if (!answer?.ok) return open(false);
       const found = (await answer.json()).places;
       if (number !== asked || document.activeElement !== input) return;
       list.replaceChildren(...found.map((place, index) => {
@@ -149,16 +152,25 @@
       open(found.length > 0);
     }
 
-    input.addEventListener("input", search);
+    /** The active place, else the first of those that answer what is written: they may still be on their way. */
+    async function take() {
+      const last = searching;
+      if (active < 0) await last;
+      if (last === searching && !list.hidden) choose(list.children[Math.max(active, 0)]);
+    }
+
+    input.addEventListener("input", () => { searching = search(); });
     input.addEventListener("blur", () => open(false));
     input.addEventListener("keydown", (event) => {
       const count = list.children.length;
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         event.preventDefault();
-        if (list.hidden) search();
+        if (list.hidden) searching = search();
         else activate((active + (event.key === "ArrowDown" ? 1 : -1) + count) % count);
-      } else if (event.key === "Enter" && !list.hidden && active >= 0) {
-        event.preventDefault();
+      } else if (event.key === "Enter") {
+        event.preventDefault(); // chooses a place here, and saves nothing
+        take();
+      } else if (event.key === "Tab" && active >= 0) {
         choose(list.children[active]);
       } else if (event.key === "Escape" && !list.hidden) {
         event.stopPropagation();

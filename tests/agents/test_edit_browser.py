@@ -1,0 +1,101 @@
+"""The page on which an agent edits an order, in a real browser."""
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from codservice.accounts.models import Account, User
+from tests.agents.test_agents_hour import call_next, settled, told
+from tests.factories import make_order, order_line
+from tests.harness.background import eventually
+from tests.harness.browser import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Visits = Callable[..., Visit]
+
+
+def edit_next(page: Page) -> None:
+    """To the edit page of the next customer's order."""
+    call_next(page)
+    page.keyboard.press("e")
+    page.wait_for_url("**/edit/**")
+
+
+def test_an_order_is_edited_with_the_keyboard(visit: Visits, alice: Account, agent: User) -> None:
+    lines = [order_line(quantity=1, product_name=name, unit_price=Decimal(1000)) for name in ("Robe", "Foulard")]
+    order = make_order(alice, items=lines, total_amount=Decimal("2400.50"), shipping_fee=Decimal("400.50"))
+    page = visit().sign_in("samira")
+    edit_next(page)
+    page.get_by_label("Quantity of Robe").fill("3")
+    expect(page.locator("#total")).to_have_text("4\u202f400.50")
+    page.get_by_label("Remove Foulard").check()
+    page.get_by_label("Shipping fee").fill("600")
+    expect(page.locator("#total")).to_have_text("3\u202f600")
+    page.get_by_role("combobox", name="Wilaya").fill("وهر")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("combobox", name="Wilaya")).to_have_value("Oran")
+    page.get_by_role("combobox", name="Commune").fill("es se")
+    page.get_by_role("option").first.click()
+    page.get_by_role("button", name="Save the changes").click()
+    told(page, "The changes are saved.")
+    expect(page.locator(".log")).to_contain_text("Shipping fee")
+    order.refresh_from_db()
+    assert (order.wilaya_code, order.customer_commune, order.total_amount) == ("31", "Es Senia", Decimal(3600))
+    settled(page)
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+
+
+# --- Places ------------------------------------------------------------------------------------------------------
+
+
+def test_enter_in_a_place_takes_the_first_and_saves_nothing(visit: Visits, alice: Account, agent: User) -> None:
+    order = make_order(alice, customer_wilaya="Alger", customer_commune="Bab Ezzouar")
+    page = visit().sign_in("samira")
+    edit_next(page)
+    address = page.url
+    wilaya, commune = (page.get_by_role("combobox", name=name) for name in ("Wilaya", "Commune"))
+    wilaya.fill("ora")
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(wilaya).to_have_value("Oran")
+    expect(page.get_by_role("listbox")).to_have_count(0)
+    page.keyboard.press("Enter")  # of a list that is closed too
+
+    commune.focus()
+    page.keyboard.type("es se")
+    page.keyboard.press("Enter")  # before the list is there
+    expect(commune).to_have_value("Es Senia")
+
+    wilaya.fill("bli")
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    expect(wilaya).to_have_value("Blida")
+    expect(commune).to_be_focused()
+    assert page.url == address
+    order.refresh_from_db()
+    assert (order.wilaya_code, order.version) == ("16", 1)
+
+
+def test_enter_takes_no_place_of_what_was_written_before(visit: Visits, alice: Account, agent: User) -> None:
+    make_order(alice)
+    page = visit().sign_in("samira")
+    edit_next(page)
+    wilaya = page.get_by_role("combobox", name="Wilaya")
+    wilaya.fill("o")
+    expect(page.get_by_role("option").first).to_be_visible()
+    held: list[Route] = []
+    page.route("**/regions/**", lambda route: held.append(route))
+    wilaya.press_sequentially("ran")
+    wilaya.press("Enter")
+    eventually(lambda: page.wait_for_timeout(10) or len(held) == len("ran"))
+    expect(wilaya).to_have_value("oran")
+    for route in held:
+        route.continue_()
+    expect(wilaya).to_have_value("Oran")
