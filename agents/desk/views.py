@@ -270,7 +270,9 @@ def places(request: HttpRequest) -> HttpResponse:
             found = regions.typeahead.communes(typed, regions.find_wilaya(around[:100]).code, MOST_PLACES)
         except regions.NotFound:
             found = []
-    return JsonResponse({"places": [{"name": place.name, "name_ar": place.name_ar} for place in found]})
+    return JsonResponse(
+        {"places": [{"code": place.code, "name": place.name, "name_ar": place.name_ar} for place in found]}
+    )
 
 
 def _write(claim_id: UUID, form: OutcomeForm, agent: User) -> None:

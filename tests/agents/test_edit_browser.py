@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account, User
+from orders.models import ShippingFee
 from tests.agents.test_agents_hour import call_next, settled, told
 from tests.factories import make_order, order_line
 from tests.harness.background import eventually
@@ -99,3 +100,48 @@ def test_enter_takes_no_place_of_what_was_written_before(visit: Visits, alice: A
     for route in held:
         route.continue_()
     expect(wilaya).to_have_value("Oran")
+
+
+def test_the_commune_stays_while_the_wilaya_is_the_same_place(visit: Visits, alice: Account, agent: User) -> None:
+    """However it is written, and meanwhile with a slip; that of another goes, and comes back with its own."""
+    order = make_order(alice, customer_wilaya="Alger", customer_commune="Bab Ezzouar")
+    page = visit().sign_in("samira")
+    edit_next(page)
+    wilaya, commune = (page.get_by_role("combobox", name=name) for name in ("Wilaya", "Commune"))
+
+    def write(text: str) -> None:
+        with page.expect_response("**/edit/*/"):  # the fee is asked for
+            wilaya.fill(text)
+            wilaya.blur()
+
+    for text in ("Algerr", "nowhere", "Alger", "الجزائر"):
+        write(text)
+        expect(commune).to_have_value("Bab Ezzouar")
+    write("Oran")
+    expect(commune).to_have_value("")
+    commune.fill("Es Senia")
+    write("16")
+    expect(commune).to_have_value("Bab Ezzouar")
+    write("wahran")
+    expect(commune).to_have_value("Es Senia")
+    write("Alger")
+    expect(commune).to_have_value("Bab Ezzouar")
+    page.get_by_role("button", name="Save the changes").click()
+    told(page, "The changes are saved.")
+    order.refresh_from_db()
+    assert (order.wilaya_code, order.customer_commune, order.commune_code) == ("16", "Bab Ezzouar", "1621")
+
+
+def test_a_fee_that_was_agreed_stays_while_the_wilaya_does(visit: Visits, alice: Account, agent: User) -> None:
+    make_order(alice, customer_wilaya="Alger")
+    for wilaya_code, fee in (("16", 400), ("31", 700)):
+        ShippingFee.objects.create(account=alice, wilaya_code=wilaya_code, home=fee)
+    page = visit().sign_in("samira")
+    edit_next(page)
+    fee = page.get_by_label("Shipping fee", exact=True)
+    fee.fill("250")
+    for text, expected in (("Algerr", "250"), ("Alger", "250"), ("Oran", "700")):
+        with page.expect_response("**/edit/*/"):
+            page.get_by_role("combobox", name="Wilaya").fill(text)
+            page.get_by_role("combobox", name="Wilaya").blur()
+        expect(fee).to_have_value(expected)

@@ -34,14 +34,19 @@
   // --- What the other buttons do: the page as it would come back, of which parts are taken over ---
 
   let asked = 0;
-  async function rewrite(name, value, parts) {
+  async function ask(name, value) {
     const number = ++asked;
     const body = new URLSearchParams(new FormData(form));
     body.set(name, value);
     const answer = await fetch(location.pathname, { method: "POST", body, redirect: "manual" }).catch(() => null);
-    if (!answer?.ok || number !== asked) return;
+    if (!answer?.ok || number !== asked) return null;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (number !== asked) return;
+    if (number !== asked) return null;
+    move(page.querySelector("[data-places]").dataset.wilaya, body.get("commune"));
+    return page;
+  }
+
+  function takeOver(page, parts) {
     for (const id of parts) {
       const [now, next] = [document.getElementById(id), page.getElementById(id)];
       if (!now || !next) continue;
@@ -49,6 +54,12 @@
       else now.replaceChildren(...next.childNodes);
     }
     show();
+  }
+
+  async function rewrite(name, value, parts) {
+    const page = await ask(name, value);
+    if (!page) return;
+    takeOver(page, parts);
     if (name === "choose") form.querySelector("#lines tr:last-child [name^=quantity]").focus();
   }
 
@@ -71,19 +82,34 @@
     rewrite("search", "1", ["found"]);
   });
 
-  let wilaya = form.elements.wilaya.value;
-  form.addEventListener("change", (event) => {
-    if (event.target === form.elements.wilaya && event.target.value !== wilaya) {
-      wilaya = event.target.value;
-      form.elements.commune.value = "";
-      rewrite("propose", "1", FEE);
-    }
+  form.addEventListener("change", async (event) => {
     if (event.target.name === "delivery_type") rewrite("propose", "1", FEE);
+    if (event.target.name !== "wilaya") return;
+    const page = await ask("propose", "1");
+    if (!page || wilaya === feeFor) return;
+    feeFor = wilaya;
+    takeOver(page, FEE);
   });
+
+  // --- Another wilaya, by its code: the same one in other words is none, nor is what cannot be read ---
+
+  const places = form.querySelector("[data-places]");
+  const communes = {}; // what was last written of each wilaya
+  let wilaya = places.dataset.wilaya;
+  let feeFor = wilaya;
+
+  function move(code, written) {
+    if (!code || code === wilaya) return;
+    const { commune } = form.elements;
+    if (commune.value === written) { // else it has been written since, of the new one
+      communes[wilaya] = written;
+      commune.value = communes[code] ?? "";
+    }
+    wilaya = code;
+  }
 
   // --- Places: a combobox after the ARIA Authoring Practices ---
 
-  const places = form.querySelector("[data-places]");
   const inArabic = document.documentElement.lang.startsWith("ar");
 
   function combobox(input, around) {
@@ -122,6 +148,7 @@
       asked++; // what is still being asked for opens no list any more
       input.value = option.dataset.name;
       open(false);
+      if (!around) move(option.dataset.code, form.elements.commune.value);
       input.dispatchEvent(new Event("change", { bubbles: true }));
     }
 
@@ -137,6 +164,7 @@
         const option = document.createElement("li");
         option.id = `${list.id}-${index}`;
         option.setAttribute("role", "option");
+        option.dataset.code = place.code;
         option.dataset.name = inArabic ? place.name_ar : place.name;
         for (const name of [place.name, place.name_ar]) {
           const part = document.createElement("bdi");
