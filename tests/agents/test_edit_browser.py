@@ -9,7 +9,7 @@ from playwright.sync_api import Page, Route, expect
 from codservice.accounts.models import Account, User
 from orders.models import ShippingFee
 from tests.agents.test_agents_hour import call_next, settled, told
-from tests.factories import make_order, order_line
+from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
 from tests.harness.browser import Visit
 
@@ -50,6 +50,27 @@ def test_an_order_is_edited_with_the_keyboard(visit: Visits, alice: Account, age
     settled(page)
     page.keyboard.press("1")
     told(page, "is confirmed")
+
+
+def test_the_quantity_of_a_chosen_product_is_what_is_written_next(visit: Visits, alice: Account, agent: User) -> None:
+    order = make_order(
+        alice, items=[order_line(quantity=1, product_name=name, unit_price=1) for name in ("Robe", "Sac")]
+    )
+    for name in ("Montre", "Foulard"):
+        ProductFactory(account=alice, name=name)
+    page = visit().sign_in("samira")
+    edit_next(page)
+    for name, instead in (("Montre", "in place of Robe"), ("Foulard", "as a line of its own")):
+        page.get_by_label("Find a product").fill(name)
+        expect(page.locator("#found li")).to_contain_text([name])
+        page.get_by_label("Add the chosen product").select_option(instead)
+        page.get_by_role("button", name=name).click()
+        expect(page.get_by_label(f"Quantity of {name}")).to_be_focused()
+        page.keyboard.type("5")
+    page.get_by_role("button", name="Save the changes").click()
+    told(page, "The changes are saved.")
+    lines = order.items.order_by("position").values_list("product_name", "quantity")
+    assert list(lines) == [("Montre", 5), ("Sac", 1), ("Foulard", 5)]
 
 
 # --- Places ------------------------------------------------------------------------------------------------------

@@ -57,10 +57,14 @@
   }
 
   async function rewrite(name, value, parts) {
+    const line = form.elements.instead?.value; // in whose place a product is put; else it gets the last one
     const page = await ask(name, value);
     if (!page) return;
     takeOver(page, parts);
-    if (name === "choose") form.querySelector("#lines tr:last-child [name^=quantity]").focus();
+    if (name !== "choose") return;
+    const quantity = form.elements[`quantity-${line}`] ?? form.querySelector("#lines tr:last-child [name^=quantity]");
+    quantity.focus();
+    quantity.select();
   }
 
   const FEE = ["fee", "edit-shipping_fee", "edit-fee_for"];
