@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from django import forms
@@ -99,6 +100,11 @@ class Line:
     @property
     def more(self) -> list[tuple[forms.BoundField, forms.BoundField]]:
         return [(self.field(f"name{number}"), self.field(f"value{number}")) for number in range(self.most_more)]
+
+    @property
+    def is_open(self) -> bool:
+        """Its details are shown: those of a line that is added, and of one of which any was refused."""
+        return self.item is None or any(field.errors for field in chain(self.details, *self.more))
 
 
 class EditForm(forms.Form):

@@ -12,7 +12,8 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from agents.desk import claims, shown
-from agents.models import Claim
+from agents.models import CallingPeriod, CallingRules, Claim
+from codservice import days
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from codservice.days import ALGIERS
@@ -320,6 +321,25 @@ def test_a_refused_outcome_keeps_the_note(visit: Visits, alice: Account, agent: 
     person.wrongs.clear()
     second.refresh_from_db()
     assert (second.status, CallNote.objects.count()) == ("pending_confirmation", 0)
+
+
+@pytest.mark.parametrize("width", [1366, 375])
+def test_a_refused_time_is_written_anew(width: int, visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    off = days.today() + timedelta(days=2)
+    CallingPeriod.objects.update(last_day=days.today())
+    CallingRules.objects.create(account=alice, days_off=[off.isoweekday()])
+    page = visit(viewport={"width": width, "height": 740}).sign_in("samira")
+    call_next(page)
+    by_button(page, "callback", f"{off}T12:00")
+    error = page.locator("#outcome .errornote")
+    expect(error).to_contain_text("Nobody is called on that day.")
+    expect(page.get_by_label("At a chosen time")).to_be_focused()
+    expect(error).to_be_in_viewport(ratio=1)
+    page.keyboard.press("Escape")
+    settled(page)
+    page.keyboard.press("3")
+    told(page, "“No answer” is noted")
 
 
 def test_a_double_click_is_one_outcome(visit: Visits, alice: Account, agent: User) -> None:

@@ -73,6 +73,32 @@ def test_the_quantity_of_a_chosen_product_is_what_is_written_next(visit: Visits,
     assert list(lines) == [("Montre", 5), ("Sac", 1), ("Foulard", 5)]
 
 
+# --- What is refused ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1366, 375])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("customer_name", "\u200b"), ("wilaya", "nowhere"), ("discount", "999999999"), ("name0", "")],
+)
+def test_a_refused_edit_leads_to_what_was_refused(
+    name: str, text: str, width: int, visit: Visits, alice: Account, agent: User
+) -> None:
+    order = make_order(alice)
+    page = visit(viewport={"width": width, "height": 740}).sign_in("samira")
+    call_next(page)
+    page.goto(f"{page.url}edit/{order.id}/")
+    page.locator(f"[name^={name}]").evaluate("(field, text) => { field.value = text }", text)
+    if name == "name0":  # in details that are folded
+        page.locator("[name^=value0]").evaluate("field => { field.value = 'XL' }")
+    page.locator(".bar button").click()
+    expect(page.locator(f"[name^={name}]")).to_be_focused()
+    error, bar = (page.locator(each).bounding_box() for each in (".edit-grid .errornote", ".bar"))
+    assert error
+    assert bar
+    assert 0 < error["y"] < error["y"] + error["height"] <= bar["y"]
+
+
 # --- Places ------------------------------------------------------------------------------------------------------
 
 

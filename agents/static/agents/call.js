@@ -18,6 +18,11 @@
   }
   note.addEventListener("input", keep);
 
+  // What was refused is written anew, as soon as its panel may be used.
+  document.addEventListener("pressing", () => {
+    if (document.activeElement === document.body) form.querySelector("[aria-invalid]")?.focus();
+  }, { once: true });
+
   const radios = [...document.querySelectorAll("input[type=radio][name=order]")];
   document.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

@@ -213,4 +213,6 @@
 
   combobox(form.elements.wilaya, null);
   combobox(form.elements.commune, form.elements.wilaya);
+
+  form.querySelector("[aria-invalid]")?.focus(); // what was refused is written anew
 })();
