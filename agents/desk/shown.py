@@ -11,6 +11,7 @@ from django.core.signing import BadSignature, Signer
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
+from codservice.accounts.models import User
 from codservice.errors import Refused
 
 SETTLED = timedelta(seconds=1)  # the age of a screen from which on it may be pressed; its script waits as long
@@ -42,9 +43,16 @@ def is_sealed(claim_id: UUID, shown_at: str, seen: Sequence[str], sealed: str) -
     return True
 
 
-def draft_of(phone_e164: str) -> str:
-    """Under which name the browser keeps a note that is being written of this customer: it tells nobody the number."""
-    return salted_hmac("agents.desk.draft", phone_e164, algorithm="sha256").hexdigest()[:16]
+def drafts_of(agent: User) -> str:
+    """How the names of the agent's drafts begin: colleagues at the same computer see none of them."""
+    return salted_hmac("agents.desk.drafts", str(agent.pk), algorithm="sha256").hexdigest()[:8]
+
+
+def draft_of(phone_e164: str, agent: User) -> str:
+    """Under which name the agent's browser keeps a note that they are writing of this customer: it tells nobody the
+    number.
+    """
+    return drafts_of(agent) + salted_hmac("agents.desk.draft", phone_e164, algorithm="sha256").hexdigest()[:16]
 
 
 def check_age(shown_at: datetime | None, now: datetime) -> None:

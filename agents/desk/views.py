@@ -144,7 +144,7 @@ def _screen(
         seen=seen,
         shown_at=shown_at,
         seal=shown.seal(claim_id, shown_at, seen),
-        draft=shown.draft_of(first.phone_e164),
+        draft=shown.draft_of(first.phone_e164, request.user),
         settled=shown.SETTLED_MS,
         reasons={name: reasons.choices for name, reasons in OutcomeForm.REASONS.items()},
         presets=planning.presets(found.shown_at, hours.in_common(windows)),
@@ -173,7 +173,8 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
         return call_screen(request, claim_id, form=form, refused=_why_refused(claim_id, form, refused, request.user))
     order = Order.live.select_related("account").get(id=order_id)
     # The tag tells the page whose draft of a note is no longer needed.
-    messages.success(request, _what_was_done(form, order), extra_tags=f"done-{shown.draft_of(order.phone_e164)}")
+    draft = shown.draft_of(order.phone_e164, request.user)
+    messages.success(request, _what_was_done(form, order), extra_tags=f"done-{draft}")
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
         telling.of_rules(request, form.cleaned_data["to"], form.seen_versions)
     return redirect("admin:desk") if form.cleaned_data["pause"] else _to_next(request, claim_id, form.next_order)
@@ -310,6 +311,7 @@ def _gone(
         "is_refused": is_refused,
         "claim_id": claim_id,
         "note": form.data.get("note", "") if form else "",
+        "drafts": shown.drafts_of(request.user),
         "again": again,
     }
     return show(request, "agents/call_gone.html", status=status, **context)

@@ -164,7 +164,7 @@ def test_every_outcome_and_the_next_customer_comes_by_itself(
     for order, (outcome, (words, status, state)) in zip(orders, OUTCOMES.items(), strict=True):
         calls(page, order.customer_name)
         way(page, outcome, f"{when:%Y-%m-%dT%H:%M}")
-        expect(page.locator(f".done-{shown.draft_of(order.phone_e164)}")).to_be_visible()
+        expect(page.locator(f".done-{shown.draft_of(order.phone_e164, agent)}")).to_be_visible()
         told(page, words)
         order.refresh_from_db()
         assert (order.status, order.call_state) == (status, state), outcome
@@ -291,6 +291,34 @@ def test_a_note_is_there_whatever_becomes_of_the_orders(
     claims.release(Claim.objects.get().id)
     page.reload()
     expect(page.get_by_label("What you wrote")).to_have_value("Livrer le matin")
+
+
+def test_a_draft_is_its_writers_and_not_the_next_agents_at_the_computer(
+    visit: Visits, alice: Account, agent: User, colleague: User
+) -> None:
+    (order,) = customers(alice, 1)
+    person = visit()
+    page = person.sign_in("samira")
+    call_next(page)
+    screen = page.url
+    page.get_by_label("Note").fill("Livrer le matin")
+    claims.release(Claim.objects.get().id)
+    person.context.clear_cookies()
+
+    person.sign_in("nadia")
+    page.goto(screen)
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_label("What you wrote")).to_be_hidden()
+    page.goto(DESK)
+    call_next(page)
+    expect(page.get_by_label("Note")).to_have_value("")
+    claims.release(Claim.objects.get().id)
+    person.context.clear_cookies()
+
+    person.sign_in("samira")
+    call_next(page)
+    calls(page, order.customer_name)
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
 
 
 def test_of_who_is_gone_without_a_note_none_is_shown(visit: Visits, alice: Account, agent: User) -> None:
@@ -507,7 +535,7 @@ def test_the_hour_in_arabic_and_french(
                 page.keyboard.press(key)
         else:
             by_key(page, outcome, "")
-        expect(page.locator(f".done-{shown.draft_of(order.phone_e164)}")).to_be_visible()
+        expect(page.locator(f".done-{shown.draft_of(order.phone_e164, agent)}")).to_be_visible()
     states = list(Order.objects.order_by("id").values_list("status", "call_state"))
     assert states == [
         ("confirmed", "new"),

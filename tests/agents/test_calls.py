@@ -365,9 +365,11 @@ def test_the_next_customer_comes_by_itself_or_a_pause(alice: Account, browser: C
     assert not Claim.objects.exists()
 
 
-def test_a_page_after_the_outcome_knows_whose_draft_is_done(order: Order, browser: Client, screen: Screen) -> None:
+def test_a_page_after_the_outcome_knows_whose_draft_is_done(
+    order: Order, agent: User, browser: Client, screen: Screen
+) -> None:
     screen.press("confirm")
-    assert f"done-{shown.draft_of(order.phone_e164)}" in browser.get(DESK).content.decode()
+    assert f"done-{shown.draft_of(order.phone_e164, agent)}" in browser.get(DESK).content.decode()
 
 
 @pytest.mark.parametrize("outcome", ["confirm", "cancel", "no_answer", "callback_hour"])

@@ -1,9 +1,9 @@
-// The page of a customer who is gone shows what had been written of them.
+// The page of a customer who is gone shows what the agent had written of them.
 "use strict";
 
 (() => {
   const shown = document.getElementById("kept-note");
-  const names = Object.keys(localStorage).filter((name) => name.startsWith(DRAFTS));
+  const names = Object.keys(localStorage).filter((name) => name.startsWith(DRAFTS + shown.dataset.drafts));
   const drafts = names.map((name) => JSON.parse(localStorage.getItem(name)));
   const draft = drafts.find((each) => each.state === shown.dataset.state);
   if (!draft || shown.value) return;
