@@ -23,7 +23,7 @@ from agents.desk import claims, customer, decisions, hours, overview, planning, 
 from agents.desk.edit_form import EditForm, chosen
 from agents.desk.forms import OutcomeForm, SeenField
 from agents.models import Claim
-from codservice import days
+from codservice import days, values
 from codservice.accounts.models import User
 from codservice.accounts.sessions import by_itself
 from codservice.errors import Invalid, Refused
@@ -87,12 +87,16 @@ def _to_next(request: HttpRequest, decided_in: UUID | None = None, order_id: UUI
     """To the next customer; to this order of theirs as long as that is the one of the claim `decided_in`."""
     claim_id = claims.next_customer(request.user, decided_in)
     if claim_id == decided_in and order_id:
-        return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
+        return _to_order(claim_id, order_id)
     if claim_id is None:
         said = overview.next_call(request.user) or _("Nobody is due, and no call is planned.")
         messages.info(request, str(said), extra_tags="nobody")
         return redirect("admin:desk")
     return redirect("admin:call", claim_id)
+
+
+def _to_order(claim_id: UUID, order_id: UUID) -> HttpResponse:
+    return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
 
 
 # --- The call screen ---------------------------------------------------------------------------------------------
@@ -223,7 +227,7 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
     orders = Order.live.filter(id=order_id, status=Status.PENDING, phone_e164__in=held).select_related("account")
     order = orders.first()
     if order is None:
-        return redirect("admin:call", claim_id)  # which says why
+        return _to_order(claim_id, order_id)  # where the page says why
     items = list(order.items.order_by("position"))
     if {"search", "choose", "propose"} & request.POST.keys():
         said = request.POST.dict()
@@ -250,9 +254,9 @@ def edit(request: HttpRequest, claim_id: UUID, order_id: UUID) -> HttpResponse:
         return _edit_page(request, claim_id, form)
     except Refused as refused:
         messages.error(request, refused.message)
-        return redirect("admin:call", claim_id)
+        return _to_order(claim_id, order_id)
     messages.success(request, _("The changes are saved."))
-    return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
+    return _to_order(claim_id, order_id)
 
 
 def _edit_page(request: HttpRequest, claim_id: UUID, form: EditForm) -> HttpResponse:
@@ -296,8 +300,11 @@ def _write(claim_id: UUID, form: OutcomeForm, agent: User) -> None:
 def _gone(
     request: HttpRequest, claim_id: UUID, form: OutcomeForm | None, says: list[str], status: int
 ) -> TemplateResponse:
-    """The customer is not the agent's, or has nothing left to decide: why, and the note that was typed."""
+    """The customer is not the agent's, or has nothing left to decide: why, the note that was typed, and the way to the
+    orders that the page had, whose phone number may be another one by now.
+    """
     seen = form.seen_versions if form else {}
+    had = Order.live.filter(id__in=seen or _asked_for(request)).select_related("account").order_by("id")
     mine = Claim.objects.filter(id=claim_id, agent=request.user)
     pending = Order.live.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
@@ -313,8 +320,16 @@ def _gone(
         "note": form.data.get("note", "") if form else "",
         "drafts": shown.drafts_of(request.user),
         "again": again,
+        "links": [] if again else [_link(order) for order in had],
     }
     return show(request, "agents/call_gone.html", status=status, **context)
+
+
+def _asked_for(request: HttpRequest) -> list[UUID]:
+    try:
+        return [values.uuid(request.GET.get("order"))]
+    except ValueError:
+        return []
 
 
 def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Customer) -> str:
@@ -332,10 +347,13 @@ def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: Use
 
 def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:
     """What was written of whom, and the way to the order."""
+    return format_html("{} {}", _written(form, unturned(order.customer_name)), _link(order))
+
+
+def _link(order: Order) -> SafeString:
     named = unturned(", ".join(filter(None, [order.external_id, order.account.name])))
-    link = _("See the order: %(order)s") % {"order": named}
     address = reverse("admin:orders_order_change", args=[order.id])
-    return format_html('{} <a href="{}">{}</a>', _written(form, unturned(order.customer_name)), address, link)
+    return format_html('<a href="{}">{}</a>', address, _("See the order: %(order)s") % {"order": named})
 
 
 def _written(form: OutcomeForm, name: str) -> str:

@@ -257,7 +257,7 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
     page.locator("[name=username]").fill("samira")
     page.locator("[name=password]").fill(PASSWORD)
     page.keyboard.press("Enter")
-    page.wait_for_url(screen)
+    page.wait_for_url(lambda url: url.partition("?")[0] == screen)
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
     page.get_by_label("Note").blur()
     settled(page)

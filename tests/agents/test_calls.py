@@ -471,6 +471,23 @@ def test_the_screen_learns_that_the_customer_is_gone(
     assert "Livrer le matin" in response.content.decode()
 
 
+def test_of_an_order_whose_number_was_corrected_meanwhile_the_page_shows_the_way(
+    alice: Account, browser: Client
+) -> None:
+    order = make_order(alice, external_id="C-1")
+    screen = take(browser, order)
+    reload = re.search(rf'href="({screen.address}[^"]*)">Reload', screen.text)
+    shop = Actor(Role.MERCHANT, "shop")
+    amending.amend(order.account_id, order.id, {"customer_phone": "0661 22 33 44"}, actor=shop)
+    pressed = screen.press("confirm", note="Livrer le matin")
+    assert (pressed.status_code, CallNote.objects.count()) == (409, 0)
+    assert reload is not None
+    for page in (pressed, browser.get(reload[1]), browser.get(f"{screen.address}edit/{order.id}/", follow=True)):
+        assert f'<a href="{order_page(order)}">See the order: C-1, Alice' in page.content.decode()
+    assert f"{DESK}take/{order.id}/" in browser.get(order_page(order)).content.decode()
+    assert browser.get(f"{screen.address}?order=x").status_code == 200
+
+
 def test_the_clock_of_a_web_host_decides_about_no_lease(
     order: Order, colleague: User, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -612,7 +629,7 @@ def test_an_edit_writes_nothing_over_what_the_merchant_did(
     address, form = f"{screen.address}edit/{order.id}/", edit_form(order, customer_name="Aminata")
     assert browser.get(address).status_code == 200
     assert api.post(f"/api/v1/orders/{order.id}/cancel").status_code == 200
-    assert browser.post(address, form).url == screen.address
+    assert browser.post(address, form).url == f"{screen.address}?order={order.id}"
     order.refresh_from_db()
     assert (order.status, order.customer_name, order.version) == ("canceled", "Amine Benali", 2)
 
@@ -624,9 +641,9 @@ def test_an_edit_needs_the_customer_and_the_version(
     screen = take(browser, order)
     address = f"{screen.address}edit/{order.id}/"
     form = edit_form(order, customer_name="Amina")
-    assert browser_of(colleague).post(address, form).url == screen.address
+    assert browser_of(colleague).post(address, form).url == f"{screen.address}?order={order.id}"
     other = make_order(alice, phone="0770123456")
-    assert browser.get(f"{screen.address}edit/{other.id}/").url == screen.address
+    assert browser.get(f"{screen.address}edit/{other.id}/").url == f"{screen.address}?order={other.id}"
     assert browser.get(address).status_code == 200
     editing.edit(order.id, editing.Edit(customer_name="Aminata"), actor=Actor.of_staff(colleague))
     response = browser.post(address, form)
