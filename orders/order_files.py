@@ -149,6 +149,16 @@ _NO_NUMBER = (
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
 )
 _EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
+_TOTAL = "Is a total of rows above, and no order."
+# What people write at the foot of a list, beside its sums.
+_TOTALS = {
+    key(words)
+    for words in (
+        "total", "totals", "grand total", "subtotal", "sub total", "sum",
+        "totaux", "total général", "sous total", "montant total", "total à payer", "total TTC", "total HT", "total DA",
+        "somme", "المجموع", "المجموع الكلي", "المجموع العام", "الإجمالي", "الإجمالي الكلي", "المبلغ الإجمالي",
+    )
+}  # fmt: skip
 
 
 class OrderRows(Intake):
@@ -156,10 +166,11 @@ class OrderRows(Intake):
 
     A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. In a
     report that is not certain, for rows that were between others are missing: there each has its order's number, and
-    one without is refused together with the order above. What an order's first row says of the customer holds for its
-    other rows, and none may say otherwise. Orders whose number is in the account already are left as they are. A total
-    that is left out is the sum of the lines and the shipping fee. A SKU of the catalog is its product; of any other
-    product it is the name, where that is left out.
+    one without is refused together with the order above. An empty row ends them, and so does a total at the foot of a
+    list, which is refused. What an order's first row says of the customer holds for its other rows, and none may say
+    otherwise. Orders whose number is in the account already are left as they are. A total that is left out is the sum
+    of the lines and the shipping fee. A SKU of the catalog is its product; of any other product it is the name, where
+    that is left out.
     """
 
     columns = COLUMNS
@@ -187,7 +198,7 @@ class OrderRows(Intake):
             nonlocal number
             if named := row.cells.get("external_id"):
                 number = named
-            elif not _goes_on(row.cells):
+            elif row.is_apart or _is_total(row.cells) or not _goes_on(row.cells):
                 number = next(unnamed)
             return number
 
@@ -258,9 +269,16 @@ def _goes_on(cells: Mapping[str, str]) -> bool:
     return not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku")))
 
 
+def _is_total(cells: Mapping[str, str]) -> bool:
+    """Whether a row says the sums of a list and not whose they are: the word may stand in any of its cells."""
+    return not any(map(cells.get, WHOSE)) and any(key(cell) in _TOTALS for cell in cells.values() if cell)
+
+
 def _doubts(entry: Entry) -> Errors:
     """Why these rows may not be one order."""
     first = entry[0].cells
+    if _is_total(first):
+        return {"": [_TOTAL]}
     if _SHORTENED.fullmatch(first.get("external_id", "")):
         return {"external_id": [_NO_NUMBER]}
     if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in entry[1:]):

@@ -45,13 +45,15 @@ class Row(NamedTuple):
     """A row: the line in which it begins (the file's first is 1) and its cells by column name, trimmed.
 
     `surplus` are the cells that stand right of the last column: a row that has any is not what its writer meant.
-    `end` is the line in which it ends, 0 where that was not kept: a cell may hold several.
+    `end` is the line in which it ends, 0 where that was not kept: a cell may hold several. `is_apart`: an empty row
+    stands above it.
     """
 
     line: int
     cells: dict[str, str]
     surplus: list[str]
     end: int = 0
+    is_apart: bool = False
 
 
 class UnreadableTable(ValueError):
@@ -113,18 +115,22 @@ class Table:
         return max(lines - 1, 1)
 
     def __iter__(self) -> Iterator[Row]:
-        records, names, width = self._records(), self.names, len(self.names)
+        names, width = self.names, len(self.names)
+        for line, end, cells, is_apart in self._below_header():
+            surplus = [cell for cell in cells[width:] if cell] if len(cells) > width else []
+            yield Row(line, dict(zip(names, cells, strict=False)), surplus, end, is_apart)
+
+    def records(self) -> Iterator[tuple[int, list[str], bool]]:
+        """The line and the cells of each row, as many as there are, and whether an empty one stands above it."""
+        return ((line, cells, is_apart) for line, _end, cells, is_apart in self._below_header())
+
+    def _below_header(self) -> Iterator[tuple[int, int, list[str], bool]]:
+        records, is_apart = self._records(), False
         next(records, None)
         for line, end, cells in records:
             if any(cells):
-                surplus = [cell for cell in cells[width:] if cell] if len(cells) > width else []
-                yield Row(line, dict(zip(names, cells, strict=False)), surplus, end)
-
-    def records(self) -> Iterator[tuple[int, list[str]]]:
-        """The line and the cells of each row, as many as there are."""
-        records = self._records()
-        next(records, None)
-        return ((line, cells) for line, _end, cells in records if any(cells))
+                yield line, end, cells, is_apart
+            is_apart = not any(cells)
 
     def _open(self) -> AbstractContextManager[TextIO]:
         if self._file is None:

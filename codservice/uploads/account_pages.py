@@ -246,7 +246,7 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
     if upload.status == Status.MATCHING:
         rows = work.rows_of(upload)
         context["form"] = form or _form(upload)
-        context["sample"] = [_titled(cells, upload) for _line, cells in islice(rows, SHOWN_ROWS)]
+        context["sample"] = [_titled(row.cells, upload) for row in islice(rows, SHOWN_ROWS)]
         context["same"] = _same(upload)
     elif upload.status not in Upload.OPEN:
         refused = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])

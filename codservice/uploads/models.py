@@ -85,7 +85,10 @@ class Piece(models.Model):
 
 
 class Block(models.Model):
-    """Rows of a file that was read: `data` is a JSON list of [line, [cell, …]], up to `last_line`."""
+    """Rows of a file that was read: `data` is a JSON list of [line, [cell, …]], up to `last_line`.
+
+    `true` follows the cells of a row above which an empty one stands.
+    """
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     upload = models.ForeignKey(Upload, on_delete=models.CASCADE, related_name="blocks", db_index=False)

@@ -66,6 +66,7 @@ _SENTENCES: dict[str, Any] = {
     "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together.": _(
         "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
     ),
+    "Is a total of rows above, and no order.": _("This looks like a total of the rows above, not an order."),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),
     "There is no product of this SKU yet, and a new one needs it.": _(

@@ -44,7 +44,6 @@ _BLOCK_BYTES = 128 << 10
 
 _stopping = threading.Event()
 _GIVEN_UP = "We could not go on with this file. What is counted here is in."
-_rows_of = msgspec.json.Decoder(list[tuple[int, list[str]]]).decode
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status
 
@@ -57,6 +56,17 @@ WHERE id = (
     ORDER BY claimed_until NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ) RETURNING id
 """
+
+
+class FileRow(msgspec.Struct, array_like=True):
+    """A row as a block has it. `is_apart` is left out there of most."""
+
+    line: int
+    cells: list[str]
+    is_apart: bool = False
+
+
+_rows_of = msgspec.json.Decoder(list[FileRow]).decode
 
 
 class _Lost(Exception):
@@ -182,10 +192,10 @@ def _fetch(upload: Upload, file: IO[bytes]) -> str:
 
 
 def _write_blocks(upload: Upload, claim: UUID, table: Table) -> int:
-    block: list[tuple[int, list[str]]] = []
+    block: list[tuple[Any, ...]] = []
     size = count = 0
-    for line, cells in table.records():
-        block.append((line, [cell.replace("\0", "\ufffd") for cell in cells]))
+    for line, cells, is_apart in table.records():
+        block.append((line, [cell.replace("\0", "\ufffd") for cell in cells], *([True] if is_apart else [])))
         size, count = size + sum(map(len, cells)) + len(cells), count + 1
         if count > MAX_ROWS:
             raise UnreadableTable(f"The file has more than {MAX_ROWS} rows. Send it in parts.")
@@ -199,7 +209,7 @@ def _write_blocks(upload: Upload, claim: UUID, table: Table) -> int:
     return count
 
 
-def _write_block(upload: Upload, claim: UUID, rows: list[tuple[int, list[str]]]) -> None:
+def _write_block(upload: Upload, claim: UUID, rows: list[tuple[Any, ...]]) -> None:
     with _held(upload, claim):
         Block.objects.create(account_id=upload.account_id, upload=upload, last_line=rows[-1][0], data=_encode(rows))
 
@@ -223,21 +233,24 @@ def is_added(title: str) -> bool:
 # --- Taking in -------------------------------------------------------------------------------------------------------
 
 
-def rows_of(upload: Upload, *, after: int = 0) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of the rows behind a line, a block of them in memory at a time."""
+def rows_of(upload: Upload, *, after: int = 0) -> Iterator[FileRow]:
+    """The rows behind a line, a block of them in memory at a time."""
     last_line: int | None = after
     while last_line is not None:
         blocks = Block.objects.filter(upload=upload, last_line__gt=last_line).order_by("last_line")
         last_line = None
         if block := blocks.first():
             last_line = block.last_line
-            yield from ((line, cells) for line, cells in _rows_of(block.data) if line > after)
+            yield from (row for row in _rows_of(block.data) if row.line > after)
 
 
 def _take_in(upload: Upload, claim: UUID) -> None:
     intake = KINDS[upload.kind].intake(upload.account_id, actor=Actor(Role.MERCHANT, upload.actor, upload.user_id))
     places, width = _places(upload), len(upload.titles)
-    rows = (Row(line, _named(cells, places), [*filter(None, cells[width:])]) for line, cells in rows_of(upload))
+    rows = (
+        Row(row.line, _named(row.cells, places), [*filter(None, row.cells[width:])], is_apart=row.is_apart)
+        for row in rows_of(upload)
+    )
     entries = intake.entries(rows)
     until = time.monotonic() + SECONDS
     for batch in batches(_after(upload.position, entries, intake), intake.batch):
@@ -303,9 +316,9 @@ def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, dic
         known |= {row.line: row.cells for row in entry}
     first = min(reasons)
     cells_of: dict[int, list[str]] = {}
-    for line, cells in rows_of(upload, after=first - 1):
-        if line in reasons:
-            cells_of[line] = _filled(cells, known[line], upload.mapping)
+    for row in rows_of(upload, after=first - 1):
+        if row.line in reasons:
+            cells_of[row.line] = _filled(row.cells, known[row.line], upload.mapping)
             if len(cells_of) == len(reasons):
                 break
     RefusedRow.objects.bulk_create(

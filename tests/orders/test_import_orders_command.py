@@ -160,6 +160,30 @@ def test_a_row_whose_number_is_merged_with_the_one_above_is_of_its_order(alice: 
     assert Order.objects.get(external_id=None).items.count() == 2
 
 
+@pytest.mark.parametrize("column", ["product_name", "customer_wilaya"])
+@pytest.mark.parametrize("word", ["TOTAL", "Total général :", "Sous-total", "المجموع", "الإجمالي", "مجموع"])
+def test_a_total_at_the_foot_is_no_line_of_the_last_order(alice: Account, write: Any, word: str, column: str) -> None:
+    nobody = dict.fromkeys(COLUMNS, "")
+    sums = nobody | {"quantity": "2", "unit_price": "50.25"}
+    merged = nobody | {"product_name": "Total look", "quantity": "1", "unit_price": "1"}
+    result, _ = run(write([row(total_amount=""), merged, sums | {column: word}, sums]), alice)
+
+    assert (result["imported"], [each["line"] for each in result["errors"]]) == (1, [4, 5])
+    assert result["errors"][0]["errors"] == {"": ["Is a total of rows above, and no order."]}
+    order = Order.objects.get()
+    assert (order.items.count(), order.total_amount) == (2, Decimal("101.50"))
+
+
+def test_an_empty_row_ends_an_order_and_a_cell_of_several_lines_does_not(alice: Account, write: Any) -> None:
+    nobody = dict.fromkeys(COLUMNS, "")
+    merged = nobody | {"product_name": "Sac", "quantity": "1", "unit_price": "1"}
+    first = row(customer_address="rue 1\n\n\nAlger\n\n", total_amount="")
+    result, _ = run(write([first, merged, nobody, nobody, merged, merged]), alice)
+
+    assert (result["imported"], len(result["errors"])) == (1, 2)
+    assert Order.objects.get().items.count() == 2
+
+
 def test_rows_without_a_number_are_orders_of_their_own(alice: Account, write: Any) -> None:
     result, _ = run(write([row(external_id=""), row(external_id="")]), alice)
 

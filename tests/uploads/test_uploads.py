@@ -368,6 +368,25 @@ def test_a_refused_number_is_mended_in_each_row_or_the_order_stays_out(browser: 
     assert products_of(Order.objects.get()) == ["Robe", "Sac"]
 
 
+@pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
+def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, kind: str) -> None:
+    nobody = {"name": "", "phone": "", "wilaya": "", "address": ""}
+    merged, sums = row("", **nobody, product="Sac"), row("", **nobody, product="")
+    rows = [
+        row("A1", address="rue 1\n\nAlger\n"),
+        merged,
+        row("", **nobody, product="TOTAL"),
+        row("A2"),
+        [""] * 8,
+        sums,
+    ]
+    upload = send(browser, csv_of(rows) if kind == "csv" else xlsx_of(rows), f"orders.{kind}")
+    assert take_in(browser, upload).counts == {"imported": 2, "refused": 2}
+    assert [order.items.count() for order in Order.objects.order_by("external_id")] == [2, 1]
+    assert RefusedRow.objects.earliest("line").faults == [["", ["Is a total of rows above, and no order."]]]
+    assert "This looks like a total of the rows above" in browser.get(f"/account/uploads/{upload.id}").content.decode()
+
+
 def test_reasons_are_in_the_persons_language(browser: Client) -> None:
     upload = take_in(browser, send(browser, csv_of(BAD)))
     browser.cookies["django_language"] = "fr"
