@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from playwright.sync_api import Page
+from django.test import Client
+from playwright.sync_api import Page, Route
 
 from codservice.accounts.models import Account
 from codservice.uploads import arrival, work
@@ -16,6 +17,7 @@ from codservice.uploads.models import Upload
 from orders import demo
 from orders.models import Order, OrderItem
 from tests.harness.browser import Visit
+from tests.harness.service import Service
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -62,6 +64,37 @@ def test_a_page_of_before_another_sign_in_is_read_anew(
     page.locator("#file").set_input_files(path)
     page.get_by_role("button", name="Send the file").click()
     page.wait_for_url("**/account/uploads/*")
+
+
+@pytest.mark.process
+def test_who_signs_out_in_another_tab_meanwhile_is_asked_to_sign_in(
+    visit: Callable[..., Visit], service: Service, alice: Account, tmp_path: Path
+) -> None:
+    """Of a stranger no piece is read: 413, in JSON, and not by the page's own view."""
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n" + "1;2\n" * 5000)
+    client = Client()
+    client.force_login(alice.holder)
+    person = visit(service.url)
+    cookie = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": service.url}
+    person.context.add_cookies([cookie])  # type: ignore[list-item]
+    page = person.page
+    page.goto("/account/orders/upload")
+    page.locator("#file").set_input_files(path)
+    pieces: list[Route] = []
+    page.route("**/piece", lambda route: pieces.append(route))
+    with page.expect_request("**/piece"):
+        page.get_by_role("button", name="Send the file").click()
+    other = page.context.new_page()
+    other.goto("/account")
+    other.locator("header details summary").click()
+    with other.expect_navigation():
+        other.get_by_role("button", name="Sign out").click()
+
+    with page.expect_navigation(url="**/login**"):
+        pieces[0].continue_()
+
+    person.wrongs.clear()  # the answer 413
 
 
 def test_invoices_are_uploaded_and_counted_to_the_line(

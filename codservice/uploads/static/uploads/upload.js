@@ -15,13 +15,13 @@ async function post(address, fields) {
   for (let number = 0; number < TRIES; number++) {
     try {
       const answer = await fetch(address, { method: "POST", body, redirect: "manual" });
-      if (answer.type === "opaqueredirect") return reload();
-      if (answer.status < 500 && answer.status !== 429 && answer.status !== 408) {
-        if (!answer.headers.get("Content-Type")?.startsWith("application/json")) return reload();
+      const isJson = answer.headers.get("Content-Type")?.startsWith("application/json");
+      if (isJson && (answer.ok || answer.status === 422)) {
         const said = await answer.json();
         if (!answer.ok) throw new Refused(said.error);
         return said;
       }
+      if (answer.status < 500 && answer.status !== 429 && answer.status !== 408) return reload();
       await pause(Number(answer.headers.get("Retry-After")) || 2 ** number);
     } catch (failure) {
       if (failure instanceof Refused) throw failure;
@@ -31,7 +31,8 @@ async function post(address, fields) {
   throw new Refused(form.dataset.failed);
 }
 
-// Somebody has signed out meanwhile, or in anew, or switched test mode, or the file is gone: the page as it is now.
+// The answer is none of the view's own: somebody has signed out meanwhile (a stranger's piece is not even read: 413), or
+// in anew, or switched test mode, or the file is gone. The page as it is now.
 function reload() {
   location.reload();
   return new Promise(() => {});
