@@ -223,6 +223,40 @@ def test_pages_fit_a_phone_and_a_finger(
 
 
 @pytest.mark.parametrize("locale", ["en", "fr", "ar"])
+def test_on_a_phone_no_text_of_a_list_lies_on_another(
+    locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
+) -> None:
+    """Nor does a name stand in a column of a few letters."""
+    overlaps = """() => [...document.querySelectorAll('.rows tbody tr')].flatMap(row => {
+        const boxes = [...row.children].filter(cell => cell.checkVisibility()).map(cell => {
+            const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = document.createRange();
+            const found = [...cell.querySelectorAll('.status')].map(each => each.getBoundingClientRect());
+            while (texts.nextNode()) {
+                range.selectNodeContents(texts.currentNode);
+                found.push(...range.getClientRects());
+            }
+            return found;
+        });
+        const share = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+            && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+        return boxes.flatMap((these, place) => boxes.slice(place + 1)
+            .filter(those => these.some(a => those.some(b => share(a, b)))).map(_ => row.innerText));
+    })"""
+    factories.make_order(alice, customer_name="Abdelkader Benabderrahmane", total_amount=1_234_567)
+    narrowest = "() => Math.min(...[...document.querySelectorAll('.rows tbody th')].map(e => e.clientWidth), 1000)"
+    page = visit(locale=locale).sign_in(alice.holder.email, "/account/login")
+    lists = set()
+    for path in paths:
+        page.goto(path)
+        for width in (360, 390) if page.locator(".rows tbody tr").count() else ():
+            page.set_viewport_size({"width": width, "height": 740})
+            assert page.evaluate(overlaps) == [], (path, width)
+            assert page.evaluate(narrowest) >= 100, (path, width)
+            lists.add(path)
+    assert lists >= {"/account/orders", "/account/products"}
+
+
+@pytest.mark.parametrize("locale", ["en", "fr", "ar"])
 def test_on_a_notebook_the_header_is_one_row(locale: str, visit: Callable[..., Visit], alice: Account) -> None:
     person = visit(viewport={"width": 1366, "height": 768}, locale=locale)
     page = person.sign_in(alice.holder.email, "/account/login")
