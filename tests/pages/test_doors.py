@@ -1,125 +1,40 @@
-"""Every address of the service, for everybody: what is not in the table here is refused.
-
-The addresses come from the URL configuration. A new one is open to operators alone, if it lies in the console, and to
-nobody otherwise, until it has its place in the table.
-"""
+"""Every address of the service, for everybody: what is not in the table (`doors.py`) is refused."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from django.contrib import admin
-from django.db import transaction
 from django.http import HttpResponse
-from django.test import Client
 from django.urls import reverse
 
 from agents.desk import claims
 from agents.models import Claim
 from codservice.accounts.models import Account, User
 from orders.models import Order
-from tests.harness.addresses import Address, addresses
 from tests.harness.database import contents
 from tests.harness.world import PEOPLE, World
+from tests.pages.doors import (
+    AGENTS,
+    ALL,
+    EVERYBODY,
+    HOLDERS,
+    MANAGERS,
+    OPEN,
+    OWN_AFFAIRS,
+    READERS,
+    SEEN_BY_MANAGERS,
+    SUPERVISORS,
+    ask,
+    is_open,
+    is_refused,
+    undone,
+)
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
-
-EVERYBODY = {
-    "home", "login", "logout", "password-forgotten", "password-link-sent", "password-new", "invitation", "set_language",
-    "schema", "api-docs", "docs", "docs-search", "docs-fr", "docs-page", "/docs", "/docs/fr/search",
-    "/docs/fr/<path:name>", "docs-ar", "/docs/ar/search", "/docs/ar/<path:name>",
-    "/account", "/console", "admin:login", "admin:logout", "regions-wilayas", "regions-communes", "regions-lookup",
-}  # fmt: skip
-# What a merchant's people may do about themselves, whatever their role, by any method.
-OWN_AFFAIRS = {"password", "account-mode", "sessions", "end-session", "end-other-sessions", "codes"}
-# What a colleague who may only read looks at, and changes nothing of.
-READERS = OWN_AFFAIRS | {
-    "account", "quick-start", "quick-start-progress", "account-orders", "account-order", "account-fees",
-    "account-webhooks", "account-webhook", "account-delivery", "account-orders-csv", "account-orders-xlsx",
-    "account-figures-csv", "account-products", "account-product", "account-calling",
-    "account-products-csv", "account-products-xlsx", "account-script",
-    "account-upload", "account-upload-progress", "account-upload-refused-csv", "account-upload-refused-xlsx",
-}  # fmt: skip
-SEEN_BY_MANAGERS = {"api-keys"}  # and changed by holders
-MANAGERS = READERS | SEEN_BY_MANAGERS | {
-    "account-order-cancel", "account-order-new", "account-order-correct", "account-webhook-ping",
-    "account-webhook-rotate", "account-webhook-delete", "account-webhook-change", "account-webhook-recover",
-    "account-webhook-resend", "account-delivery-resend",
-    "account-product-new", "account-product-stock", "account-products-upload",
-    "account-orders-upload", "account-upload-piece", "account-upload-stop",
-}  # fmt: skip
-HOLDERS = MANAGERS | {
-    "account-data", "account-data-export", "account-data-customer", "account-data-erase",
-    "revoke-key", "security", "team", "colleague", "colleague-remove", "colleague-codes", "invitation-again",
-    "invitation-withdraw",
-}  # fmt: skip
-STAFF = {
-    "admin:index",
-    "admin:password_change",
-    "admin:password_change_done",
-    "admin:jsi18n",
-    "admin:codes",
-    "admin:keys",
-    "password",
-}
-AGENTS = STAFF | {
-    "admin:desk", "admin:desk_now", "admin:desk_next", "admin:desk_take", "admin:call", "admin:call_outcome",
-    "admin:call_state",
-    "admin:call_keep", "admin:call_edit", "admin:regions", "admin:claims", "admin:orders_order_changelist",
-    "admin:orders_order_change", "admin:orders_order_note", "admin:orders_order_cancel", "admin:orders_order_ship",
-    "admin:orders_order_deliver", "admin:orders_order_return", "admin:app_list", "admin:own_day",
-}  # fmt: skip
-SUPERVISORS = AGENTS | {
-    "admin:review", "admin:moves", "admin:people", "admin:periods", "admin:person_new", "admin:person", "admin:rules",
-    "admin:person_day", "admin:person_serves", "admin:rules_of", "admin:figures", "admin:figures_csv", "admin:bulk",
-}  # fmt: skip
-ALL = addresses()
-API = {address.name for address in ALL if address.is_api and "/test/" not in address.route}  # of a live key
-OPERATORS = {address.name for address in ALL if address.route.startswith("/console")}
-OPEN = {
-    "stranger": set(), "key": API, "holder": HOLDERS, "manager": MANAGERS, "reader": READERS, "roleless": STAFF,
-    "agent": AGENTS, "supervisor": SUPERVISORS, "operator": OPERATORS | STAFF,
-}  # fmt: skip
 # What a look may write: that somebody is there.
 SIGNS_OF_LIFE = ("django_session", "accounts_signin", "agents_claim.expires_at", "accounts_apikey.last_used_at")
 LANDINGS = {"admin:index", "account"}  # from which everybody is sent on
-# Where those are sent who may not enter.
-ELSEWHERE = {"/", "/console/", "/console/desk/", "/account/", "/account/quick-start", "/account/orders"}
-
-
-def is_open(address: Address, person: str) -> bool:
-    return address.name in EVERYBODY | OPEN[person]
-
-
-def ask(client: Client, method: str, path: str) -> HttpResponse:
-    """Redirects inside the service are followed, but for those to a login or to where one belongs."""
-    response = client.generic(method, path)
-    for _ in range(3):
-        if response.status_code not in (301, 302) or is_refused(response):
-            break
-        response = client.get(response.url)
-    return response
-
-
-def is_refused(response: HttpResponse) -> bool:
-    """By a status; by being sent to the login, or to where one belongs."""
-    if response.status_code in (301, 302):
-        to = urlsplit(response.url)
-        return "login" in to.path or to.path in ELSEWHERE
-    return response.status_code in (400, 401, 403, 404, 405)
-
-
-@contextmanager
-def undone(client: Client) -> Iterator[None]:
-    """Whatever is changed inside is as before, who is signed in too."""
-    cookies, block = client.cookies.copy(), transaction.atomic()
-    block._from_testcase = True  # a view may still ask for a transaction of its own
-    with block:
-        yield
-        transaction.set_rollback(True)
-    client.cookies = cookies
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
 
 
 def test_the_table_names_addresses_that_exist() -> None:

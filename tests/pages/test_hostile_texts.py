@@ -20,7 +20,7 @@ from tests.harness.addresses import addresses
 from tests.harness.background import eventually
 from tests.harness.browser import Visit
 from tests.harness.world import ATTRIBUTES, World, inscribe, make_world
-from tests.pages.test_doors import is_open, undone
+from tests.pages.doors import is_open, undone
 
 PAGES = [address for address in addresses() if not address.is_api]
 PEOPLE = ("stranger", "holder", "operator", "agent")  # who together see every page

@@ -22,7 +22,7 @@ from tests import factories
 from tests.harness.addresses import addresses
 from tests.harness.deliveries import write_delivery
 from tests.harness.world import World
-from tests.pages.test_doors import HOLDERS, OWN_AFFAIRS, undone
+from tests.pages.doors import HOLDERS, OWN_AFFAIRS, undone
 from webhooks import registry
 
 ORDER = {

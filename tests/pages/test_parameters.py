@@ -20,7 +20,7 @@ from django.test import Client
 
 from tests.harness.addresses import Address, addresses
 from tests.harness.world import World
-from tests.pages.test_doors import undone
+from tests.pages.doors import undone
 
 PAGES = [address for address in addresses() if address.route.startswith(("/console/", "/account/"))]
 PEOPLE = {"/account/": ("holder",), "/console/": ("operator", "supervisor", "agent", "holder")}

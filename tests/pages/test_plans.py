@@ -16,7 +16,7 @@ from orders import trigrams
 from orders.tasks import index_texts
 from tests.harness.addresses import addresses
 from tests.harness.world import World
-from tests.pages.test_doors import undone
+from tests.pages.doors import undone
 
 # Each row of these is copied so many times: the tables that grow with orders and their events.
 COPIES = {
