@@ -193,13 +193,14 @@ class OrderRows(Intake):
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         unnamed = itertools.count()
         number: str | int = -1  # of the row before; what has none is counted
+        is_open = False  # whether a row below may be of the same order
 
         def number_of(row: Row) -> str | int:
-            nonlocal number
+            nonlocal number, is_open
             if named := row.cells.get("external_id"):
-                number = named
-            elif row.is_apart or _is_total(row.cells) or not _goes_on(row.cells):
-                number = next(unnamed)
+                number, is_open = named, True
+            elif not is_open or row.is_apart or _is_total(row.cells) or not _goes_on(row.cells):
+                number, is_open = next(unnamed), any(map(row.cells.get, WHOSE))
             return number
 
         for _key, group in itertools.groupby(rows, key=number_of):
