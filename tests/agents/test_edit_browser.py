@@ -62,7 +62,8 @@ def test_the_quantity_of_a_chosen_product_is_what_is_written_next(visit: Visits,
     edit_next(page)
     for name, instead in (("Montre", "in place of Robe"), ("Foulard", "as a line of its own")):
         page.get_by_label("Find a product").fill(name)
-        expect(page.locator("#found li")).to_contain_text([name])
+        expect(page.locator("#found li")).to_have_count(1)
+        expect(page.locator("#found li")).to_contain_text(name)
         page.get_by_label("Add the chosen product").select_option(instead)
         page.get_by_role("button", name=name).click()
         expect(page.get_by_label(f"Quantity of {name}")).to_be_focused()
@@ -71,6 +72,21 @@ def test_the_quantity_of_a_chosen_product_is_what_is_written_next(visit: Visits,
     told(page, "The changes are saved.")
     lines = order.items.order_by("position").values_list("product_name", "quantity")
     assert list(lines) == [("Montre", 5), ("Sac", 1), ("Foulard", 5)]
+
+
+def test_a_product_is_chosen_however_shortly_after_the_last_letter(visit: Visits, alice: Account, agent: User) -> None:
+    make_order(alice)
+    ProductFactory(account=alice, name="Montre")
+    page = visit().sign_in("samira")
+    edit_next(page)
+    held: list[Route] = []
+    page.route("**/edit/*/", lambda route: held.append(route))
+    page.get_by_label("Find a product").fill("Mon")
+    page.get_by_role("button", name="Montre").evaluate("button => button.click()")
+    page.wait_for_timeout(500)  # longer than after the last letter is waited for another
+    for route in held:
+        route.continue_()
+    expect(page.get_by_label("Quantity of Montre")).to_be_focused()
 
 
 # --- What is refused ---------------------------------------------------------------------------------------------

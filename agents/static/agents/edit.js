@@ -72,6 +72,7 @@
     const button = event.target.closest("button[name]");
     if (!button || pressing.isDead(button)) return;
     event.preventDefault();
+    if (button.name !== "propose") clearTimeout(typing); // else the search would take the place of what was chosen
     rewrite(button.name, button.value, { search: ["found"], choose: ["lines", "found"], propose: FEE }[button.name]);
   });
 
