@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("agents", "orders", "inventory", "webhooks", "codservice")
+from tests.harness.source import ROOMS, ROOT, files_of
+
 # Inside the ground, likewise: each imports only itself and what stands after it.
 GROUND = (
     ("operations",),
@@ -46,10 +46,6 @@ SHARED_NAMES = {
     *("__init__", "__main__", "admin", "apps", "filters", "forms", "models", "serializers", "tasks", "urls", "views"),
     *("account_pages", "bodies", "metrics", "openapi", "retention"),
 }
-
-
-def files_of(room: str) -> list[Path]:
-    return [path for path in sorted((ROOT / room).rglob("*.py")) if "migrations" not in path.parts]
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -144,3 +140,14 @@ def test_the_files_that_the_pages_for_developers_name_are_there(page: str) -> No
     there = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
     assert named
     assert {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in there)} == set()
+
+
+def test_no_file_of_tests_is_needed_by_another() -> None:
+    """What two of them need stands in a module of its own."""
+    names = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    needed = {
+        str(path.relative_to(ROOT)): both
+        for path in files_of("tests")
+        if (both := {part for name in imported(path) for part in name.split(".")} & names)
+    }
+    assert needed == {}

@@ -1,53 +1,23 @@
 """What README and docs say is true: their commands run, their tables are complete."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import get_commands
-from django.db import connection
 from django.utils.translation import override
 
 from codservice.accounts.forms import SCOPE_WORDS
 from codservice.api import schema
+from tests.docs.as_written import OPERATORS, README, blocks, run_as_written
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text()
-OPERATORS = (ROOT / "docs/operators.md").read_text()
 OUR_APPS = {"codservice", "orders", "inventory", "webhooks", "agents"}
 OUR_COMMANDS = {name for name, app in get_commands().items() if str(app).split(".")[0] in OUR_APPS}
 # Read by `make run` before there are settings.
 OF_MAKE_RUN = {"HOST", "PORT", "WEB_WORKERS", "WEB_THREADS", "DATA_DIR", "PULSE_FILE"}
-
-
-def blocks(text: str) -> list[str]:
-    return re.findall(r"```bash\n(.*?)```", text, re.S)
-
-
-def run_as_written(script: str, live_server: Any, **environment: str) -> list[str]:
-    """Run the lines in a shell against the live server; what they print."""
-    database = connection.settings_dict
-    url = (
-        f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
-    )
-    script = script.replace("http://localhost:8000", live_server.url).replace(".venv/bin/python", sys.executable)
-    # curl says nothing of a 4xx by itself.
-    script = 'curl() { command curl --fail-with-body "$@"; echo; }\n' + script
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=ROOT,
-        env=os.environ | {"DATABASE_URL": url} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
 
 
 @pytest.mark.django_db(transaction=True)

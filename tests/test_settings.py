@@ -1,12 +1,8 @@
 """Settings come from the environment alone; a wrong one stops the start with a sentence that names it."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
-from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core import checks
 from django.http.request import validate_host
@@ -14,22 +10,7 @@ from django.urls import get_resolver
 
 from codservice.data_folder import Layout
 from codservice.secret_file import secrets
-
-PRODUCTION = {
-    "SECRET_KEY": "".join(map(chr, range(48, 110))),
-    "ENCRYPTION_KEYS": Fernet.generate_key().decode(),
-    "ALLOWED_HOSTS": "shop.example",
-    "DATABASE_URL": "postgresql://codservice@localhost/codservice",
-    "REDIS_URL": "redis://localhost/0",
-}
-
-
-def manage(*args, env=None, unset=()):
-    """`manage.py …` in an environment that holds nothing of ours but `env`."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    environ = {name: value for name, value in (kept | PRODUCTION | (env or {})).items() if name not in unset}
-    command = [sys.executable, "manage.py", *args]
-    return subprocess.run(command, env=environ, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
+from tests.harness.manage import PRODUCTION, manage
 
 
 def test_the_console_passes_djangos_own_check():

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account, User
 from orders.models import ShippingFee
-from tests.agents.test_agents_hour import call_next, settled, told
+from tests.agents.desk_browser import call_next, settled, told
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
 from tests.harness.browser import Visit

@@ -11,7 +11,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, Order
-from tests.agents.test_agents_hour import DESK, SCREEN, SECOND, call_next, calls, customers, settled, told
+from tests.agents.desk_browser import DESK, SCREEN, SECOND, call_next, calls, customers, settled, told
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
 from tests.harness.background import eventually

@@ -8,114 +8,17 @@ import pytest
 
 from codservice.wire import load_json
 from orders.models import Order
+from tests.api.json_texts import BAD_JSON, GOOD_JSON, MIB
 from tests.factories import make_order, order_body
 
 ORDERS = "/api/v1/orders"
 BODY = json.dumps(order_body())
-MIB = 1024 * 1024
 
 
 def with_field(value: str) -> bytes:
     """A good order with one more field, which the service does not know."""
     return f'{BODY[:-1]}, "unknown": {value}}}'.encode("utf-8", "surrogatepass")
 
-
-def deep(levels: int, opening: str = "[", closing: str = "]") -> str:
-    return opening * levels + closing * levels
-
-
-GOOD_JSON = {
-    "array": "[]",
-    "object": "{}",
-    "empty key": '{"":0}',
-    "text": '"a"',
-    "escaped NUL": r'"\u0000"',
-    "escapes": r'"\"\\\/\b\f\n\r\t"',
-    "surrogate pair": r'"\ud83d\ude00"',
-    "lone surrogate": r'"\ud800"',
-    "inverted surrogates": r'"\udc00\ud800"',
-    "line separator": '"\u2028\u2029"',
-    "DEL": '"\x7f"',
-    "noncharacter": '"\uffff\U0010ffff"',
-    "Arabic": '"الجزائر"',
-    "minus zero": "-0",
-    "minus zero point zero": "-0.0",
-    "exponent": "1e5",
-    "capital exponent": "1E+2",
-    "small exponent": "123e-10000000",
-    "huge exponent": "123.456e78999",
-    "exponent beyond Decimal": "1e99999999999999999999",
-    "tiny exponent beyond Decimal": "1e-99999999999999999999",
-    "long integer": "1" * 5000,
-    "long negative integer": "-" + "9" * 20000,
-    "long fraction": "0." + "1" * 5000,
-    "true": "true",
-    "null": "null",
-    "white space": " \t\r\n[ \n1 , 2\t]\r ",
-    "20 levels": deep(19),
-    "20 levels of objects": '{"a":' * 18 + "{}" + "}" * 18,
-}
-
-BAD_JSON = {
-    "NaN": "NaN",
-    "Infinity": "Infinity",
-    "minus Infinity": "-Infinity",
-    "NaN inside": '{"a":[NaN]}',
-    "leading zero": "01",
-    "minus leading zero": "-012",
-    "point without fraction": "1.",
-    "point without integer": ".5",
-    "plus": "+1",
-    "bare exponent": "1e",
-    "double exponent": "1e1e1",
-    "hexadecimal": "0x1F",
-    "underscore": "1_000",
-    "full-width digit": "１",
-    "Arabic digit": "٢",
-    "bare minus": "-",
-    "two minus": "--1",
-    "single quotes": "'a'",
-    "unclosed text": '"a',
-    "unknown escape": r'"\x41"',
-    "short unicode escape": r'"\u12"',
-    "unicode escape of letters": r'"\uzzzz"',
-    "raw newline": '"a\nb"',
-    "raw tab": '"a\tb"',
-    "raw NUL": '"a\x00b"',
-    "NUL outside": "\x00",
-    "form feed outside": "\x0c1",
-    "no-break space outside": "\u00a01",
-    "trailing comma in array": "[1,]",
-    "leading comma": "[,1]",
-    "double comma": "[1,,2]",
-    "trailing comma in object": '{"a":1,}',
-    "bare key": "{a:1}",
-    "number as key": "{1:1}",
-    "missing colon": '{"a" 1}',
-    "missing value": '{"a":}',
-    "missing comma": "[1 2]",
-    "unclosed array": "[",
-    "unclosed object": '{"a":1',
-    "closed twice": "1}",
-    "crossed brackets": '["a"}',
-    "cut off literal": "tru",
-    "capital True": "True",
-    "None": "None",
-    "undefined": "undefined",
-    "line comment": "1 // one",
-    "block comment": "/* one */ 1",
-    "two values": "1 2",
-    "repeated key": '{"a":1,"a":2}',
-    "repeated key by escape": r'{"a":1,"\u0061":2}',
-    "repeated key in a list": '[{"b":{"a":1,"a":1}}]',
-    "21 levels": deep(20),
-    "21 levels of objects": '{"a":' * 20 + "1" + "}" * 20,
-    "1,000 levels": deep(1000),
-    "100,000 levels": deep(100_000),
-    "100,000 opened": "[" * 100_000,
-    "100,000 objects opened": '{"a":' * 100_000,
-    "surrogate as bytes": '"\ud800"',
-}
 
 BAD_DOCUMENTS = {
     "white space": b" \n",

@@ -15,8 +15,9 @@ from cryptography.fernet import Fernet
 
 from codservice.files import sheets
 from codservice.uploads import arrival
+from tests.deployment.compose import COMPOSE
+from tests.docs.as_written import OPERATORS
 from tests.harness.processes import CHECKOUT
-from tests.test_docs import OPERATORS
 from webhooks import addresses
 
 from . import dockerfile
@@ -26,7 +27,6 @@ KUBERNETES = sorted(
     set((OPERATIONS / "kubernetes").rglob("*.yaml")) - set((OPERATIONS / "kubernetes").rglob("kustomization.yaml"))
 )
 DOCKERFILES = [CHECKOUT / "Dockerfile", OPERATIONS / "pgbouncer/Dockerfile"]
-COMPOSE = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())
 ROLES = {"web", "worker", "beat", "prepare"}
 SETTINGS = {name for row in re.findall(r"^\| (`[A-Z_`, ]+`) \|", OPERATORS, re.M) for name in re.findall(r"\w+", row)}
 

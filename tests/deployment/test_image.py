@@ -23,8 +23,8 @@ from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, free_port
 
 from . import backing
+from .compose import COMPOSE
 from .dockerfile import Stage, build
-from .test_files import COMPOSE
 
 pytestmark = pytest.mark.hosts
 

@@ -16,10 +16,10 @@ from django.db import connection
 from codservice.accounts.models import Account, ApiKey
 from orders.regions import gazetteer
 from tests import factories
+from tests.docs.as_written import run_as_written
 from tests.harness.description import closed, generated
 from tests.harness.npm import program
-from tests.test_docs import run_as_written
-from tests.webhooks.test_verification import BODIES, SECRET, headers_of
+from tests.webhooks.signed import BODIES, SECRET, headers_of
 
 DOCS = settings.BASE_DIR / "docs"
 EXAMPLES = DOCS / "examples"

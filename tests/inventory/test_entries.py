@@ -14,7 +14,7 @@ from codservice.errors import Invalid
 from codservice.wire import dump_json, load_json
 from inventory import serializers, stock
 from inventory.models import Product, StockMovement
-from tests.api.test_bodies import BAD_JSON, GOOD_JSON
+from tests.api.json_texts import BAD_JSON, GOOD_JSON
 from tests.factories import ProductFactory
 from tests.harness.client import ApiClient
 from tests.inventory.stock import INVENTORY

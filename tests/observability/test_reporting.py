@@ -15,7 +15,7 @@ from tests.factories import AccountFactory, order_body
 from tests.harness.background import eventually
 from tests.harness.client import new_key
 from tests.harness.database import database_url
-from tests.test_settings import manage
+from tests.harness.manage import manage
 
 ORDERS = "/api/v1/orders"
 NAME, PHONE = "Yacine Bouzidi-Haddad", "0551 23 45 67"

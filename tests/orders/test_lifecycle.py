@@ -14,18 +14,12 @@ from codservice.accounts.actor import Actor, Role
 from codservice.errors import Refused
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status, StatusChange
-from tests.factories import AccountFactory, UserFactory, make_order
+from tests.factories import AccountFactory, UserFactory
+from tests.orders.moves import MOVES, PATHS, actor, order_in
 from webhooks import events
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
-MOVES = {
-    "confirm": lifecycle.confirm,
-    "cancel": lifecycle.cancel,
-    "ship": lifecycle.ship,
-    "deliver": lifecycle.deliver,
-    "return": lifecycle.return_order,
-}
 # The contract's table (section 5): (from, move) → to, by whom, event.
 TABLE = {
     ("pending_confirmation", "confirm"): ("confirmed", {"agent", "supervisor"}, "order.confirmed"),
@@ -35,27 +29,6 @@ TABLE = {
     ("shipped", "deliver"): ("delivered", {"supervisor", "command"}, "order.delivered"),
     ("shipped", "return"): ("returned", {"supervisor", "command"}, "order.returned"),
 }
-PATHS = {
-    "pending_confirmation": (),
-    "confirmed": ("confirm",),
-    "canceled": ("cancel",),
-    "shipped": ("confirm", "ship"),
-    "delivered": ("confirm", "ship", "deliver"),
-    "returned": ("confirm", "ship", "return"),
-}
-
-
-def actor(role, name="Samira"):
-    return Actor(Role(role), name)
-
-
-def order_in(status, account=None):
-    order = make_order(account or AccountFactory())
-    for move in PATHS[status]:
-        MOVES[move](order.id, actor=actor("supervisor"))
-    order.refresh_from_db()
-    assert order.status == status
-    return order
 
 
 def state(order):

@@ -13,7 +13,7 @@ from orders import lifecycle, shipments
 from orders.models import Order, Status, StatusChange
 from orders.shipments import Shipment
 from tests.factories import make_order
-from tests.orders.test_lifecycle import PATHS, order_in
+from tests.orders.moves import PATHS, order_in
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db

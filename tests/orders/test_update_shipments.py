@@ -20,7 +20,7 @@ from orders.models import Order, StatusChange
 from orders.shipments import WORDS
 from tests.factories import make_order
 from tests.harness.sheets import write_xlsx
-from tests.orders.test_lifecycle import order_in
+from tests.orders.moves import order_in
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ("order_id", "external_id", "status", "reason")

@@ -14,7 +14,7 @@ from tests.harness.database import environment
 from tests.harness.deliveries import write
 from tests.harness.processes import CHECKOUT, free_port
 from tests.harness.receivers import Receiver
-from tests.test_architecture import ROOMS, files_of
+from tests.harness.source import ROOMS, files_of
 from webhooks.models import Webhook
 
 # The environment is C's: `getenv` in one thread and `setenv` in another end the process. Python tells of each writing.

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from codservice.onebox import binaries
 from tests.factories import UserFactory
+from tests.harness.manage import manage
 from tests.harness.receivers import Receiver
-from tests.test_settings import manage
 from webhooks import posts, secrets
 from webhooks.models import Webhook
 

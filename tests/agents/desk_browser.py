@@ -1,0 +1,61 @@
+"""The desk in a real browser: what an agent presses, and what the screen then says."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from codservice.accounts.models import Account
+from orders.models import Order
+from tests.factories import make_order
+from tests.harness.browser import Visit
+
+DESK = "/console/desk/"
+Visits = Callable[..., Visit]
+SCREEN = re.compile(r"/console/desk/[0-9a-f-]{36}/")
+SECOND = 1_000  # in which a new screen is dead
+
+
+def customers(account: Account, count: int) -> list[Order]:
+    return [
+        make_order(account, customer_name=f"Customer {number}", phone=f"05500000{number:02}") for number in range(count)
+    ]
+
+
+def call_next(page: Page) -> None:
+    page.keyboard.press("0")
+    page.wait_for_url(SCREEN)
+
+
+def calls(page: Page, name: str) -> None:
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+
+
+def told(page: Page, text: str) -> None:
+    expect(page.locator(".messagelist")).to_contain_text(text)
+
+
+def warned(page: Page, text: str | re.Pattern[str]) -> None:
+    expect(page.locator("#news")).to_contain_text(text)
+
+
+def press(page: Page, name: str) -> None:
+    page.locator("#outcome").get_by_role("button", name=name).click()
+
+
+def open_panel(page: Page, name: str) -> None:
+    page.locator("#outcome summary", has_text=name).click()
+
+
+def press_of_layout(page: Page, key: str, code: str) -> None:
+    """A key by what it writes and by its place, as the browser tells of a keyboard that is not American."""
+    page.evaluate(
+        "said => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { ...said, bubbles: true }))",
+        {"key": key, "code": code},
+    )
+
+
+def settled(page: Page) -> None:
+    """A new screen is dead for a second; buttons are waited for by Playwright, keys are pressed at once. Before its
+    script has run, which sets data-keys, it only looks alive."""
+    page.locator("html[data-keys]:not([data-dead])").wait_for(state="attached")

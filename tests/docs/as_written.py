@@ -1,0 +1,39 @@
+"""What README and the operators' page say; the lines of a page's fenced blocks, run word for word."""
+
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+from django.db import connection
+
+from tests.harness.source import ROOT
+
+README = (ROOT / "README.md").read_text()
+OPERATORS = (ROOT / "docs/operators.md").read_text()
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"```bash\n(.*?)```", text, re.S)
+
+
+def run_as_written(script: str, live_server: Any, **environment: str) -> list[str]:
+    """Run the lines in a shell against the live server; what they print."""
+    database = connection.settings_dict
+    url = (
+        f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
+    )
+    script = script.replace("http://localhost:8000", live_server.url).replace(".venv/bin/python", sys.executable)
+    # curl says nothing of a 4xx by itself.
+    script = 'curl() { command curl --fail-with-body "$@"; echo; }\n' + script
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env=os.environ | {"DATABASE_URL": url} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()

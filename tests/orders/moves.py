@@ -1,0 +1,34 @@
+"""Orders brought to each status by the moves that lead there."""
+
+from codservice.accounts.actor import Actor, Role
+from orders import lifecycle
+from tests.factories import AccountFactory, make_order
+
+MOVES = {
+    "confirm": lifecycle.confirm,
+    "cancel": lifecycle.cancel,
+    "ship": lifecycle.ship,
+    "deliver": lifecycle.deliver,
+    "return": lifecycle.return_order,
+}
+PATHS = {
+    "pending_confirmation": (),
+    "confirmed": ("confirm",),
+    "canceled": ("cancel",),
+    "shipped": ("confirm", "ship"),
+    "delivered": ("confirm", "ship", "deliver"),
+    "returned": ("confirm", "ship", "return"),
+}
+
+
+def actor(role, name="Samira"):
+    return Actor(Role(role), name)
+
+
+def order_in(status, account=None):
+    order = make_order(account or AccountFactory())
+    for move in PATHS[status]:
+        MOVES[move](order.id, actor=actor("supervisor"))
+    order.refresh_from_db()
+    assert order.status == status
+    return order
