@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice.accounts.models import Account
 from orders import phones
-from orders.models import NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Order, has_phone
+from orders.models import NAME_FOLD, NAME_WORDS, PHONE_END, PHONE_END_LENGTH, Order, has_phone
 
 HINT = _("Phone number or its last digits, customer's name, or the shop's order number")
 MAX_LENGTH = 100
@@ -71,5 +71,5 @@ def _ascii_digits(text: str) -> str | None:
 
 def _name(text: str) -> Q | None:
     """The beginning of every word, wherever it stands in the name: people say it in either order."""
-    words = [f"'{word}':*" for word in _BETWEEN_WORDS.split(text) if word]
+    words = [f"'{word}':*" for word in _BETWEEN_WORDS.split(text.translate(NAME_FOLD)) if word]
     return Q(name_words=SearchQuery(" & ".join(words), config="simple", search_type="raw")) if words else None

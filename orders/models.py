@@ -62,10 +62,17 @@ _WAREHOUSE = frozenset({Role.SUPERVISOR, Role.COMMAND})
 # As they are indexed. Written out, because an index serves no expression that has parameters in it.
 PHONE_END_LENGTH = 4
 PHONE_END = Func("phone_e164", template="right(%(expressions)s, 4)", output_field=models.CharField())
-# PostgreSQL would take `M.Benali` for a host, `Dr/Ali` for a file and `Ben-Ali` for one word more.
+# PostgreSQL would take `M.Benali` for a host, `Dr/Ali` for a file and `Ben-Ali` for one word more. Names are found
+# however their accents, alefs and short vowels are written: whoever hears one does not know.
+_SEPARATORS = "./@:_&?=<>+-"
+_LETTERS = "ÀÂÄÇÈÉÊËÎÏÔÖÙÛÜàâäçèéêëîïñôöùûüأإآٱىةؤئ"
+_AS = "AAACEEEEIIOOUUUaaaceeeeiinoouuuاااايهوي"
+_UNWRITTEN = "\u0640\u064b\u064c\u064d\u064e\u064f\u0650\u0651\u0652\u0670"  # tatweel; marks above and below letters
+NAME_FOLD = str.maketrans(_LETTERS, _AS, _UNWRITTEN)
+_TRANSLATED = f"'{_SEPARATORS}{_LETTERS}{_UNWRITTEN}', '{' ' * len(_SEPARATORS)}{_AS}'"
 NAME_WORDS = Func(
     "customer_name",
-    template="to_tsvector('simple', translate(%(expressions)s, './@:_&?=<>+-', '            '))",
+    template=f"to_tsvector('simple', translate(%(expressions)s, {_TRANSLATED}))",
     output_field=SearchVectorField(),
 )
 
@@ -258,7 +265,7 @@ class Order(models.Model):
             # The console's search by the last digits of a phone number, and by the beginnings of a name's words.
             models.Index(PHONE_END, name="order_by_phone_end"),
             # Short, so that the import that has to sort the list of new words into the index does not wait for it.
-            GinIndex(NAME_WORDS, gin_pending_list_limit=512, name="order_by_name"),
+            GinIndex(NAME_WORDS, gin_pending_list_limit=512, name="order_by_folded_name"),
             # The console's list of some days. Orders are written in the order of their times.
             BrinIndex(fields=["created_at"], autosummarize=True, name="order_by_time"),
         ]

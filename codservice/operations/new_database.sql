@@ -1182,7 +1182,7 @@ CREATE UNIQUE INDEX one_order_per_external_id ON public.orders_order USING btree
 CREATE UNIQUE INDEX one_user_per_email ON public.accounts_user USING btree (lower((email)::text)) WHERE (NOT ((email)::text = ''::text));
 CREATE INDEX operations_duty_name_6ad1f02c_like ON public.operations_duty USING btree (name varchar_pattern_ops);
 CREATE INDEX order_by_address ON public.orders_order USING btree (md5(lower((customer_address)::text)), created_at);
-CREATE INDEX order_by_name ON public.orders_order USING gin (to_tsvector('simple'::regconfig, translate((customer_name)::text, './@:_&?=<>+-'::text, '            '::text))) WITH (gin_pending_list_limit='512');
+CREATE INDEX order_by_folded_name ON public.orders_order USING gin (to_tsvector('simple'::regconfig, translate((customer_name)::text, './@:_&?=<>+-ÀÂÄÇÈÉÊËÎÏÔÖÙÛÜàâäçèéêëîïñôöùûüأإآٱىةؤئـًٌٍَُِّْٰ'::text, '            AAACEEEEIIOOUUUaaaceeeeiinoouuuاااايهوي'::text))) WITH (gin_pending_list_limit='512');
 CREATE INDEX order_by_phone ON public.orders_order USING btree (phone_e164, created_at DESC);
 CREATE INDEX order_by_phone_end ON public.orders_order USING btree ("right"((phone_e164)::text, 4));
 CREATE INDEX order_by_second_phone ON public.orders_order USING btree (phone_2_e164) WHERE (phone_2_e164 IS NOT NULL);
@@ -1402,6 +1402,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('orders', '0020_sums_of_today', now()),
 ('orders', '0021_today_of_all', now()),
 ('orders', '0022_list_by_wilaya', now()),
+('orders', '0023_folded_names', now()),
 ('otp_totp', '0001_initial', now()),
 ('otp_totp', '0002_auto_20190420_0723', now()),
 ('otp_totp', '0003_add_timestamps', now()),
