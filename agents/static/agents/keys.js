@@ -1,10 +1,10 @@
 // Single keys press what bears them (data-key), while nobody types.
 "use strict";
 
-/** Letters as they are written on the keys; digits, and letters of other scripts, by their place on the keyboard. */
+/** Letters as they are written on the keys; digits, and letters of other scripts, by their place: A also by AZERTY's. */
 function keyOf(event) {
   if (/^[a-z]$/i.test(event.key)) return event.key.toLowerCase();
-  const place = /^(?:Digit|Numpad|Key)(.)$/.exec(event.code);
+  const place = /^(?:Digit|Numpad|Key)(.)$/.exec(event.code.replace("KeyQ", "KeyA"));
   return place && event.key.length === 1 ? place[1].toLowerCase() : event.key;
 }
 
