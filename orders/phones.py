@@ -2,7 +2,7 @@
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import phonenumbers
 
@@ -19,8 +19,18 @@ _POSSIBLE = re.compile(_plan.general_desc.national_number_pattern)  # type: igno
 # Digits of any script with what people write between them. libphonenumber alone would read letters as keys
 # (`0550 DOG 456`), drop `x12` and look for a number inside a sentence: each a guess.
 _USUAL = re.compile(r"[+＋\d ()（）.．\-‐-―−－/／]+")
-_BETWEEN = r"[\W_]*+"  # what stands between the digits of a number, in a text that may be anything
+_BETWEEN = re.compile(r"[\W_]+")  # what stands between the digits of numbers, in a text that may be anything
 _SPACES = re.compile(r"[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")  # marks of direction among them
+
+# A text in which numbers are looked for is read with one sign for all that stands between two digits: a plus where the
+# last of it is one, else a space.
+_GAP = "[ +]?"
+_TRUNK, _COUNTRY = f"0{_GAP}", f"(?:0{{1,2}}{_GAP})?213{_GAP}(?:0{_GAP})?"
+_NUMBERS = [
+    re.compile(rf"{prefix}(?:[1-4](?:{_GAP}\d){{7}}|[5-9](?:{_GAP}\d){{8}})(?!\d){_GAP}").match
+    for prefix in (r"(?!(?<=\+)213)", _TRUNK, _COUNTRY)
+]
+_FRESH = re.compile(rf"(?:\A{_GAP}|[^\W\d_]{_GAP}|\d{{8}}[ +])(?=\d)")  # ends where no part of a number stands before
 
 
 class NotAPhone(ValueError):
@@ -55,18 +65,32 @@ def finder(phone: str) -> Callable[[str], bool]:
     """Whether a text names this number (E.164), in any usual form and with other numbers or words beside it.
 
     `0521556677` does not name `021556677`: its digits begin and end where those of a number do. Where they begin
-    without `0` or `213`, as a spreadsheet leaves them, no part of a number may stand before them.
+    without `0` or `213`, as a spreadsheet leaves them, no part of a number may stand before them: the text begins
+    there, or a word stands there, eight digits or more in one piece, or whole numbers of Algeria, however written.
     """
-    prefix = rf"(?<!\d)(?:(?:0{{1,2}}{_BETWEEN})?213{_BETWEEN}(?:0{_BETWEEN})?|0{_BETWEEN})"
-    none = rf"(?:\A|[^\W\d_]|\d{{8}}[\W_]){_BETWEEN}"
-    search = re.compile(rf"(?:{prefix}|{none}){_BETWEEN.join(phone.removeprefix('+213'))}(?!\d)").search
+    number = _GAP.join(phone.removeprefix("+213")) + r"(?!\d)"
+    search = re.compile(rf"(?<!\d)(?:{_COUNTRY}|{_TRUNK}){number}").search
+    match = re.compile(number).match
 
     def is_in(text: str) -> bool:
         if not text.isascii():
             text = "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
-        return search(text) is not None
+        text = _BETWEEN.sub(lambda signs: "+" if signs[0][-1] in "+＋" else " ", text)
+        return search(text) is not None or any(match(text, start) for start in _starts(text))
 
     return is_in
+
+
+def _starts(text: str) -> Iterator[int]:
+    """Where a number may begin without a prefix. Each place once: some digits can be read as two numbers."""
+    known = {fresh.end() for fresh in _FRESH.finditer(text)}
+    waiting = list(known)
+    while waiting:
+        start = waiting.pop()
+        yield start
+        ends = {number.end() for read in _NUMBERS if (number := read(text, start))} - known
+        known |= ends
+        waiting += ends
 
 
 def argument(text: str) -> str:

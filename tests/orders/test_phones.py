@@ -1,7 +1,11 @@
 """Algerian phone numbers: every usual way of writing one is one number; what is none is refused."""
 
+import re
+import timeit
+from itertools import product
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orders import phones
@@ -71,6 +75,93 @@ def test_a_landline_is_not_found_in_a_mobile_number_that_ends_like_it(number, fi
 )
 def test_a_number_is_not_found_in_another(text):
     assert not phones.finder("+21321556677")(text)
+
+
+def in_pairs(number: str, separator: str = " ") -> str:
+    return separator.join([number[:3], *(number[start : start + 2] for start in range(3, len(number), 2))])
+
+
+BETWEEN = [" / ", "/", " - ", "-", ", ", ",", " ", " ou ", " و ", "\n", "\r\n", "\t", " ("]
+among = st.sampled_from(BETWEEN)
+bare = st.builds(in_pairs, national, st.sampled_from(["", " ", ".", "-"]))
+full = st.builds("{}{}".format, st.sampled_from(["0", "+213", "+213 ", "00213 ", "+213 (0) "]), bare)
+# Without what might be a prefix amid its digits.
+plain = (st.from_regex(r"[567][1-9]{8}|[1-4][1-9]{7}", fullmatch=True)).filter(lambda number: "213" not in number)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "0550123456",
+        "0550 12 34 56",
+        "0550.12.34.56",
+        "+213 550 12 34 56",
+        "00213-550-12-34-56",
+        "(+213) 0550 123 456",
+        "550 12 34 56",
+        "021 35 56 67",
+        "21 35 56 67",  # which begins like +213
+        "213 5 56 67 78 89",  # which begins like a landline of 021 3
+        "0550 12 34 56 - 021 55 66 77",
+        "550 12 34 56 / 770 12 34 56",
+        "Tel: 0550 12 34 56",
+        "12345678901",
+    ],
+)
+def test_a_number_without_its_zero_is_found_behind_whole_numbers(before: str) -> None:
+    for between, number in product(BETWEEN, ["661223344", "661 22 33 44", "66 12 23 344"]):
+        for digits in SCRIPTS:
+            text = f"{before}{between}{number}".translate(str.maketrans("0123456789", digits))
+            assert phones.finder("+213661223344")(text), text
+            assert not phones.finder("+213661223345")(text), text
+
+
+@given(st.lists(st.tuples(full | bare, among), max_size=4), bare, among, full)
+def test_a_number_is_found_among_others_however_all_of_them_are_written(before, number, between, after):
+    text = "".join(map("".join, before)) + number + between + after
+    assert phones.finder(f"+213{re.sub('[^0-9]', '', number)}")(text), text
+
+
+@settings(deadline=None)  # each example looks for dozens of numbers
+@given(st.lists(plain, min_size=2, max_size=4), st.sampled_from(["", "0"]), among)
+def test_no_number_is_found_that_is_made_of_parts_of_others(numbers, zero, between):
+    text = between.join(zero + in_pairs(number) for number in numbers)
+    digits = re.sub("[^0-9]", "", text)
+    made = {match[1] for match in re.finditer(r"(?=([5-9][0-9]{8}|[1-4][0-9]{7}))", digits)}
+    assert {number for number in made if phones.finder(f"+213{number}")(text)} == set(numbers), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0521556677",
+        "0521 55 66 77",
+        "0550 12 34 56 / 05 21 55 66 77",
+        "0550123456 / 05 21 55 66 77",
+        "550 12 34 56, 5 21 55 66 77",
+        "+213 550 12 34 56\n+213 5 21 55 66 77",  # not 213 550 12, 34 56 213 5 and 21 55 66 77
+        "0550 12 21 55 / 66 77 12 34 5",
+        "0550 12 34 56 / 0550 12 34 21 - 55 66 77 00 11",
+        "12 / 21 55 66 77",
+    ],
+)
+def test_a_landline_is_not_found_in_the_end_of_a_number_nor_across_two(text: str) -> None:
+    assert not phones.finder("+21321556677")(text)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["0", "1", "0 ", "1 ", "5 ", "2 1 3 ", "213 ", "550123456 ", "0550 12 34 56 / ", "x1", "x", " ", "٠٥ ",
+     "2135 5566 ", "12345678 "],
+)  # fmt: skip
+def test_a_hostile_text_is_searched_in_a_time_that_grows_like_its_length(piece: str) -> None:
+    is_named = phones.finder("+21355556666")
+
+    def seconds(length: int) -> float:
+        text = (piece * length)[:length]
+        return min(timeit.repeat(lambda: is_named(text), number=1, repeat=3))
+
+    assert seconds(40_000) < 30 * seconds(4_000)
 
 
 @given(st.text(max_size=60))
