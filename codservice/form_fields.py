@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from codservice import days, values
+from codservice import days, mails, values
 
 
 class TextField(forms.CharField):
@@ -85,6 +85,12 @@ class Words(forms.CharField):
 class FreeText(Words):
     widget = forms.Textarea
     is_free = True
+
+
+class MailField(forms.EmailField):
+    """An address that a mail can be written to."""
+
+    default_validators = [mails.validate_address]
 
 
 class DayField(forms.DateField):

@@ -4,19 +4,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.mail.message import sanitize_address
+from django.core.validators import validate_email
 from django.template.loader import render_to_string
 from django.utils import translation
 
 
-def may_be_mailed(address: str) -> bool:
-    """Whether Django can write to it: forms take some for addresses that no mail can bear, as a domain without a
-    form in ASCII."""
+def validate_address(address: str) -> None:
+    """Raises ValidationError unless it is an e-mail address that a mail can be written to.
+
+    Django's own check takes some that no mail can bear, as a domain without a form in ASCII, and some whose mail would
+    go to another mailbox, as one whose name has a letter beyond ASCII.
+    """
+    validate_email(address)
     try:
-        sanitize_address(address, "utf-8")
-    except ValueError:
-        return False
-    return True
+        written = sanitize_address(address, "utf-8")
+    except (ValueError, IndexError):  # the latter from Python, of a name that is nothing decoded
+        written = ""
+    if written.rpartition("@")[0] != address.rpartition("@")[0]:
+        raise ValidationError(validate_email.message, code="invalid")
 
 
 def in_all_languages(template: str, context: dict[str, Any]) -> Iterator[str]:

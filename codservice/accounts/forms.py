@@ -19,7 +19,7 @@ from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import have_mailed, send_password_link
-from codservice.form_fields import Words
+from codservice.form_fields import MailField, Words
 
 # Tries to sign in: of one person from one address since they last signed in; of one person from anywhere in browsers in
 # which they never did; and of anybody from one address, be it a call center's where a shift begins. The last is counted
@@ -179,7 +179,7 @@ class PasswordChangeForm(auth_forms.PasswordChangeForm, _OwnPassword):
 class PasswordForgottenForm(forms.Form):
     """Whom to mail a link for a new password; nothing here looks whether there is such a person."""
 
-    email = forms.EmailField(
+    email = MailField(
         label=_("E-mail"),
         max_length=254,
         widget=forms.EmailInput(attrs={"autocomplete": "email", "dir": "ltr", "autofocus": True}),

@@ -8,11 +8,10 @@ from uuid import UUID
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from codservice import values
+from codservice import mails, values
 from codservice.accounts import security_log, staff
 from codservice.accounts.models import Account, User
 from codservice.accounts.security_log import Action
@@ -60,7 +59,7 @@ def make(
 
 def _problems_of(email: str) -> dict[str, list[str]]:
     try:
-        validate_email(email)
+        mails.validate_address(email)
     except ValidationError:
         return {"email": [_("%(email)s is no e-mail address.") % {"email": email}]}
     if len(email) > MAX_EMAIL:

@@ -9,10 +9,11 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from codservice import mails
 from codservice.accounts import merchants, security_log, sessions
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.security_log import Action
-from codservice.form_fields import RowSinceShown, SinceShown, Words
+from codservice.form_fields import MailField, RowSinceShown, SinceShown, Words
 
 
 class MerchantForm(forms.Form):
@@ -35,7 +36,7 @@ class MerchantChangeForm(SinceShown, MerchantForm):
 
 
 class NewMerchantForm(MerchantForm):
-    email = forms.EmailField(
+    email = MailField(
         label=gettext_lazy("The holder's e-mail address"),
         help_text=gettext_lazy("They sign in with it."),
         max_length=merchants.MAX_EMAIL,
@@ -80,6 +81,12 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         for name in ("username", "email"):
             self.fields[name].widget.attrs |= {"dir": "ltr", "autocomplete": "off"}
+
+    def clean_email(self) -> str:
+        """An address that is there already keeps nobody from being shut out."""
+        if "email" in self.changed_data and self.cleaned_data["email"]:
+            mails.validate_address(self.cleaned_data["email"])
+        return str(self.cleaned_data["email"])
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data

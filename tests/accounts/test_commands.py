@@ -73,6 +73,7 @@ def test_a_password_that_was_not_given_is_made_and_printed() -> None:
     ("arguments", "says"),
     [
         (["Boutique", "--email", "nobody"], "no e-mail address"),
+        *((["Boutique", "--email", email], "no e-mail address") for email in factories.UNMAILABLE),
         (["Boutique", "--email", "TAKEN@example.dz"], "exists already"),
         (["  ", "--email", "y@example.dz"], "The name"),
         (["Bouti\x00que", "--email", "y@example.dz"], "The name"),

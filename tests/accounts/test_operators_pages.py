@@ -80,6 +80,7 @@ def test_a_merchant_is_added_and_the_password_said_once(operator: Client) -> Non
         {"name": "", "email": "y@example.dz"},
         {"name": "Bouti\0que", "email": "y@example.dz"},
         {"name": "Boutique", "email": "nobody"},
+        *({"name": "Boutique", "email": email} for email in factories.UNMAILABLE),
         {"name": "Boutique", "email": f"{'y' * 150}@example.dz"},
         {"name": "Boutique", "email": "TAKEN@example.dz"},
         {"name": "Boutique", "email": "y@example.dz", "rate_limit": "0"},
@@ -176,6 +177,20 @@ def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, roo
     root.refresh_from_db()
     alice.holder.refresh_from_db()
     assert (root.is_superuser, alice.holder.is_staff) == (True, False)
+
+
+@pytest.mark.parametrize("email", factories.UNMAILABLE)
+def test_nobody_gets_an_address_to_which_no_mail_can_be_written(operator: Client, alice: Account, email: str) -> None:
+    """Who has one already can be shut out all the same."""
+    person = page("accounts_user_change", alice.holder.pk)
+    form = {"username": alice.holder.username, "is_active": "on", "email": email}
+    answer = operator.post(person, form)
+    assert text_of(answer).count("Enter a valid email address.") == 1
+    assert not User.objects.filter(email=email).exists()
+
+    User.objects.filter(pk=alice.holder_id).update(email=email)
+    assert operator.post(person, form | {"is_active": ""}).status_code == 302
+    assert not User.objects.get(pk=alice.holder_id).is_active
 
 
 @pytest.mark.django_db(transaction=True)

@@ -223,7 +223,9 @@ def test_a_mailed_link_replaces_a_one_time_password(alice: Account, worker: None
     assert not User.objects.get(id=alice.holder_id).has_one_time_password
 
 
-@pytest.mark.parametrize("email", ["", "nobody", "a\x00b@example.com", "a" * 300 + "@example.com"])
+@pytest.mark.parametrize(
+    "email", ["", "nobody", "a\x00b@example.com", "a" * 300 + "@example.com", *factories.UNMAILABLE]
+)
 def test_what_is_no_address_is_said(email: str, db: None) -> None:
     answer = ask(email)
     assert answer.status_code == 200
