@@ -23,6 +23,17 @@ from codservice.secret_file import secrets
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = FileAwareEnv(strip_whitespace=True)
 
+
+def _need_readable(name: str, url: str) -> None:
+    """Raises EnvError, before a library says what it cannot read: it may be part of a password."""
+    try:
+        urlsplit(url).port  # noqa: B018  (it is read here)
+    except ValueError:
+        raise EnvError(
+            f"{name} cannot be read as a URL: in passwords write %2F for /, %3F for ?, %23 for #, %5B for [, %5D for ]."
+        ) from None
+
+
 try:
     # --- What has to be given ---------------------------------------------------------------------------------
     # The image turns it on: a container without settings is a mistake, and no development server.
@@ -39,6 +50,7 @@ try:
     REDIS_URL = env.str("REDIS_URL", "") or data_folder.redis_url(DATA_DIR)
     if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
         raise EnvError("REDIS_URL must start with redis://, rediss:// or unix://.")
+    _need_readable("REDIS_URL", REDIS_URL)
 
     # --- Secrets ----------------------------------------------------------------------------------------------
     # Development is where nobody set SECRET_KEY: then the secrets live in a 0600 file of DATA_DIR. Beside a
@@ -131,6 +143,7 @@ try:
         raise EnvError("WEBHOOK_CA_FILE names no file that can be read.")
 
     # --- E-mail -----------------------------------------------------------------------------------------------
+    _need_readable("EMAIL_URL", env.str("EMAIL_URL", ""))
     _email = env.dj_email_url("EMAIL_URL", "console:")
     if "EMAIL_BACKEND" not in _email:
         raise EnvError("EMAIL_URL must start with smtp://, smtps://, submission:// or console:.")
@@ -159,16 +172,19 @@ try:
         raise EnvError("METRICS_TOKEN must have at least 16 characters.")
     METRICS_PORT = env.int("METRICS_PORT", 0, validate=validate.Range(min=0, max=65535))
     # Errors to Sentry, traces to OpenTelemetry; both need more packages.
-    SENTRY_DSN = env.str("SENTRY_DSN", "", validate=validate.Regexp(r"(https?://\w+(:\w+)?@[^/@]+/.*\d)?$"))
+    SENTRY_DSN = env.str("SENTRY_DSN", "", validate=validate.Regexp(r"(https?://\w+(:\w+)?@[^/?#@]+/(.*/)?\d+)?$"))
+    _need_readable("SENTRY_DSN", SENTRY_DSN)
     OTEL_EXPORTER_OTLP_ENDPOINT = env.str(
         "OTEL_EXPORTER_OTLP_ENDPOINT", "", validate=validate.Regexp(r"(https?://[^/]+.*)?$")
     )
+    _need_readable("OTEL_EXPORTER_OTLP_ENDPOINT", OTEL_EXPORTER_OTLP_ENDPOINT)
     if _missing := observability.what_is_missing(
         SENTRY_DSN=SENTRY_DSN, OTEL_EXPORTER_OTLP_ENDPOINT=OTEL_EXPORTER_OTLP_ENDPOINT
     ):
         raise EnvError(_missing)
 
     # --- Database ---------------------------------------------------------------------------------------------
+    _need_readable("DATABASE_URL", DATABASE_URL)
     # Empty is not set, as above and for `make run`: then no variable is asked.
     DATABASES = {"default": env.dj_db_url("DATABASE_URL" if env.str("DATABASE_URL", "") else "", DATABASE_URL)}
     if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":

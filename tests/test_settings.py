@@ -85,6 +85,35 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
     assert len(result.stderr.strip().splitlines()) <= 2
 
 
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        *(
+            (name, url.format(password))
+            for name, url in (
+                ("DATABASE_URL", "postgresql://user:{}@host/name"),
+                ("REDIS_URL", "redis://user:{}@host/0"),
+                ("EMAIL_URL", "submission://user:{}@host:587"),
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://user:{}@host"),
+            )
+            for password in ("hid/den", "hid#den", "hid[den")
+        ),
+        ("REDIS_URL", "redis://user:hidden@host:70000/0"),
+        ("SENTRY_DSN", "https://hid/den@host/1"),
+        ("SENTRY_DSN", "https://hidden@host:port/1"),
+        ("SENTRY_DSN", "https://hidden@ho[st/1"),
+        ("SENTRY_DSN", "https://hidden@host/project1"),
+    ],
+)
+def test_no_part_is_said_of_an_address_that_cannot_be_read(name, url):
+    """Libraries name what they take for its port: where a password has a slash, that is what stands before it."""
+    result = manage("check", env={name: url})
+    assert result.returncode == 1
+    assert name in result.stderr
+    assert "hid" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
 def test_hosts_origins_and_a_sender_may_be_what_django_takes():
     taken = {
         "ALLOWED_HOSTS": "Shop.example, .cod.example,localhost,127.0.0.1,[::1]",
