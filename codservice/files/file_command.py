@@ -18,7 +18,7 @@ from django.db import OperationalError, transaction
 from codservice.commands import Command
 from codservice.files.headings import Column
 from codservice.files.intake import Entry, Errors, Taken, batches, blame, see, whole_ones
-from codservice.files.tables import Row, Table, UnreadableTable, refused_rows
+from codservice.files.tables import Row, Table, UnreadableTable, draft_of, refused_rows
 
 MOST_SHOWN = 1000  # refusals; a report has them all
 # PostgreSQL's codes for what goes away when somebody else's transaction ends: lock_not_available, deadlock_detected.
@@ -194,6 +194,9 @@ def _refuse_report(report: Path, file: Path) -> None:
             raise CommandError(f"--report: {report} is there already and is no file.")
         if report.exists() and file.exists() and report.samefile(file):
             raise CommandError("--report must be another file than the one that is read.")
+        draft = draft_of(report)
+        if draft.exists() and file.exists() and draft.samefile(file):
+            raise CommandError(f"--report is written as {draft}, which is the file that is read: choose another name.")
     except OSError as error:
         raise CommandError(f"{report} cannot be used: {error.strerror}.") from None
 

@@ -265,6 +265,12 @@ def is_of_report(cells: Mapping[str, str]) -> bool:
     return all(name in cells for name in ADDED)
 
 
+def draft_of(report: Path) -> Path:
+    """What is written until the report is whole."""
+    path = Path(os.path.realpath(report))
+    return path.with_name(f"{path.name}.part")
+
+
 @contextmanager
 def refused_rows(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], None]]:
     """Gives a function that adds a row of `table` and the reason to the report at `path`, or does nothing without one.
@@ -279,17 +285,16 @@ def refused_rows(path: Path | None, table: Table) -> Iterator[Callable[[Row, str
     columns = [
         (title, name) for title, name in zip(table.header, table.names, strict=True) if name and name not in ADDED
     ]
-    path = Path(os.path.realpath(path))
-    partial = path.with_name(f"{path.name}.part")
+    path, draft = Path(os.path.realpath(path)), draft_of(path)
     try:
-        with partial.open("w", encoding="utf-8", newline="") as file:
+        with draft.open("w", encoding="utf-8", newline="") as file:
             file.write(BOM)
             writer = SafeWriter(file, table.delimiter)
             writer.write([*ADDED, *(title for title, _ in columns)])
             yield lambda row, reason: writer.write(
                 [row.line, reason, *(row.cells.get(name) for _, name in columns), *row.surplus]
             )
-        partial.replace(path)
+        draft.replace(path)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise

@@ -439,6 +439,23 @@ def test_the_report_may_not_be_the_file_itself(alice: Account, write: Any) -> No
     assert not Order.objects.exists()
 
 
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_nor_the_file_under_the_name_that_the_report_has_until_it_is_whole(
+    alice: Account, write: Any, tmp_path: Path, is_linked: bool
+) -> None:
+    path = write([row(customer_phone="12")]).rename(tmp_path / "orders.csv.part")
+    report = tmp_path / ("link" if is_linked else "orders.csv")
+    if is_linked:
+        report.symlink_to(tmp_path / "orders.csv")
+    before = path.read_bytes()
+
+    with pytest.raises(CommandError, match=r"orders\.csv\.part, which is the file that is read"):
+        call_command("import_orders", str(path), "--account", alice.holder.email, "--report", str(report))
+
+    assert path.read_bytes() == before
+    assert not (tmp_path / "orders.csv").exists()
+
+
 def test_a_folder_is_no_file(alice: Account, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="cannot be read: Is a directory"):
         call_command("import_orders", str(tmp_path), "--account", alice.holder.email)
