@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
-from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -25,6 +24,7 @@ from agents.filters import FormFilter, HappenedFilter, SortFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
 from agents.templatetags.console_tags import counted
+from codservice.accounts.account_page import sign_in_first
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
@@ -125,7 +125,7 @@ class OrderAdmin(admin.ModelAdmin):
 
         def posted(request: HttpRequest, order_id: UUID, **kwargs: Any) -> HttpResponse:
             if not self.admin_site.has_permission(request):
-                return redirect_to_login(_page(order_id), reverse("admin:login"))
+                return sign_in_first(request, door="admin:login", home=_page(order_id))
             if not request.user.has_perm("orders.work_order"):
                 raise PermissionDenied
             return inner(request, order_id=order_id, **kwargs)

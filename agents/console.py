@@ -48,7 +48,7 @@ class Console(AdminSite):
             if "" in (request.GET.get(TO_FIELD_VAR), request.POST.get(TO_FIELD_VAR)):
                 raise BadRequest("a field without a name, which Django would look up")
             if request.method == "POST" and not self.has_permission(request):
-                return sign_in_first(request, door="admin:login", home="admin:index")
+                return sign_in_first(request, door="admin:login", home=reverse("admin:index"))
             with timezone.override(ALGIERS):
                 response = inner(request, *args, **kwargs)
                 # Django would render it after this block, by another clock.

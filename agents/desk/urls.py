@@ -5,13 +5,13 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite
-from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from agents.desk import views
+from codservice.accounts.account_page import sign_in_first
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
@@ -42,9 +42,7 @@ def _for_workers(site: AdminSite, view: Callable[..., HttpResponse]) -> Callable
         if not site.has_permission(request):
             claim_id = kwargs.get("claim_id")
             back = reverse("admin:call", args=[claim_id]) if claim_id else reverse("admin:desk")
-            return redirect_to_login(
-                back if request.method == "POST" else request.get_full_path(), reverse("admin:login")
-            )
+            return sign_in_first(request, door="admin:login", home=back)
         if not request.user.has_perm("orders.work_order"):
             raise PermissionDenied
         return inner(request, **kwargs)

@@ -9,6 +9,7 @@ from django import db
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -197,7 +198,7 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     """What has become of the orders that the page shows, `?seen=<order id>:<version>` for each. Renews no lease.
 
     `held`: are they the agent's still, for `lease` more seconds; `changed`: the ids of those that are no longer as they
-    were seen; `says`: what has happened, in sentences.
+    were seen; `says`: what has happened, in sentences; `token`: what forms are sent with, another after each sign-in.
     """
     try:
         seen = SeenField(required=False).clean(request.GET.getlist("seen"))
@@ -206,13 +207,14 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     now = customer.glance(claim_id, agent=request.user)
     if now is None:
         says = [telling.why_gone(claim_id, request.user, seen)]
-        return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says})
+        return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says, "token": get_token(request)})
     changes = telling.changes(seen, now.versions)
     says = [sentence for _order_id, sentence in changes]
     if now.versions.keys() - seen.keys():
         says.append(_("This customer has another order that is not on this page yet."))
     changed = [order_id for order_id, _sentence in changes]
-    return JsonResponse({"held": True, "lease": int(now.left.total_seconds()), "changed": changed, "says": says})
+    lease = int(now.left.total_seconds())
+    return JsonResponse({"held": True, "lease": lease, "changed": changed, "says": says, "token": get_token(request)})
 
 
 def keep(request: HttpRequest, claim_id: UUID) -> HttpResponse:

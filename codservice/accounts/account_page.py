@@ -45,7 +45,7 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
     @wraps(view)
     def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not request.user.is_authenticated:
-            return sign_in_first(request, door="login", home="account")
+            return sign_in_first(request, door="login", home=reverse("account"))
         seat = request.seat = team.seat_of(request.user)  # type: ignore[attr-defined]  # for the templates, as those below
         if seat is None:
             raise PermissionDenied
@@ -74,9 +74,13 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
 
 def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse:
     """To the login, and from there back to the page: to that of a form which was sent where it stood, else to `home`,
-    since the address of a form alone shows nobody anything."""
-    is_shown = request.method in ("GET", "HEAD") or _sent_from(request) == request.path
-    return redirect_to_login(request.get_full_path() if is_shown else reverse(home), reverse(door))
+    a path, since the address of a form alone shows nobody anything. Who sent a form is told that it came to nothing."""
+    is_look = request.method in ("GET", "HEAD")
+    is_scripts = request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"  # which sees for itself
+    if not is_look and not is_scripts:
+        messages.warning(request, _("You had been signed out: nothing was saved. Sign in, and do it once more."))
+    is_shown = is_look or _sent_from(request) == request.path
+    return redirect_to_login(request.get_full_path() if is_shown else home, reverse(door))
 
 
 def _sent_from(request: HttpRequest) -> str:

@@ -91,6 +91,25 @@ def test_who_was_signed_out_comes_back_to_a_page_and_to_no_address_of_a_form(
     assert Client().post(sent_to, headers=headers).url == f"{door}?next={back}"
 
 
+@pytest.mark.parametrize(
+    ("sent_to", "door"),
+    [
+        ("/console/rules/", "/console/login/"),
+        ("/console/desk/next/", "/console/login/"),
+        ("/console/orders/order/01954f6e-5b6c-7a1b-9c2d-3e4f5a6b7c8d/ship/", "/console/login/"),
+        ("/account/team", "/account/login"),
+    ],
+)
+def test_who_was_signed_out_is_told_that_a_form_came_to_nothing(sent_to: str, door: str, db: None) -> None:
+    said = "You had been signed out: nothing was saved."
+    sent = Client()
+    assert said in sent.post(sent_to, follow=True).content.decode()
+    assert said not in sent.get(door).content.decode()
+    assert said not in Client().get(sent_to, follow=True).content.decode()
+    script = Client(headers={"Sec-Fetch-Mode": "cors"})
+    assert said not in script.post(sent_to, follow=True).content.decode()
+
+
 def test_the_console_answers_a_merchants_password_like_a_wrong_one(alice: Account) -> None:
     right = sign_in("/console/login/", alice.holder.email)
     wrong = sign_in("/console/login/", alice.holder.email, "wrong")

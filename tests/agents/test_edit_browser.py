@@ -4,14 +4,15 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
+from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account, User
 from orders.models import ShippingFee
-from tests.agents.desk_browser import call_next, settled, told
+from tests.agents.desk_browser import call_next, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import Visit
+from tests.harness.browser import PASSWORD, Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -208,3 +209,24 @@ def test_a_fee_that_was_agreed_stays_while_the_wilaya_does(visit: Visits, alice:
             page.get_by_role("combobox", name="Wilaya").fill(text)
             page.get_by_role("combobox", name="Wilaya").blur()
         expect(fee).to_have_value(expected)
+
+
+def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: Account, agent: User) -> None:
+    order = make_order(alice)
+    page = visit().sign_in("samira")
+    edit_next(page)
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    Session.objects.all().delete()
+    warned(page, "You have been signed out. What you wrote stands here")
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Open in a new tab").click()
+    login = opened.value
+    login.locator("[name=username]").fill("samira")
+    login.locator("[name=password]").fill(PASSWORD)
+    login.keyboard.press("Enter")
+    login.wait_for_url(lambda url: "/desk/" in url.partition("?")[0])
+    expect(page.locator("#news")).to_be_hidden()
+    page.get_by_role("button", name="Save the changes").click()
+    told(page, "The changes are saved.")
+    order.refresh_from_db()
+    assert order.customer_name == "Nadia Hamidi"

@@ -68,6 +68,7 @@
     if (answer) {
       state = answer;
       leaseEnds = Date.now() + answer.lease * 1000;
+      for (const field of document.getElementsByName("csrfmiddlewaretoken")) field.value = answer.token;
     }
     show();
     showLease();
