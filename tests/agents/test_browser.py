@@ -169,6 +169,16 @@ def test_pages_fit_a_phone_and_a_finger(
 ) -> None:
     """At 360 pixels nothing runs out of the page, and whatever is pressed is 44 pixels high."""
     order = factories.make_order(alice, customer_name="محمد الأمين بن عبد الرحمان " * 3, notes="x" * 300)
+    long = {"external_id": "W" * 64, "customer_address": "W" * 200, "source": "W" * 40}
+    long["items"] = [
+        factories.order_line(
+            quantity=2, unit_price=Decimal("2050.25"), product_name="W" * 200, attributes={"W" * 64: "W" * 64}
+        )
+    ]
+    other, dead = (
+        factories.make_order(alice, customer_name="W" * 200, **long | {"external_id": f"{n}{'W' * 60}"}) for n in "12"
+    )
+    lifecycle.cancel(dead.id, actor=Actor.of_staff(supervisor), reason="W" * 200)
     claim = claims.take(order.id, agent=supervisor)
     ApiKey.issue(alice, name="W" * 100)
     orders, call = "/console/orders/order/", f"/console/desk/{claim}/"
@@ -180,7 +190,11 @@ def test_pages_fit_a_phone_and_a_finger(
         (
             "karim",
             "/console/login/",
-            [orders, f"{orders}{order.id}/", "/console/desk/", call, f"{call}edit/{order.id}/"],
+            [
+                *(f"{orders}?q={number}" for number in ("", other.external_id)),
+                *(f"{orders}{each.id}/" for each in (order, other, dead)),
+                *("/console/desk/", call, f"{call}edit/{order.id}/", f"{call}edit/{other.id}/"),
+            ],
         ),
         (alice.holder.email, "/account/login", ["/account/keys"]),
     ):

@@ -1,6 +1,7 @@
 """Every account page as people meet it: no rule of axe-core broken, nothing of a stranger run, fit for a phone."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -208,6 +209,17 @@ def test_pages_fit_a_phone_and_a_finger(
     """At 360 pixels nothing runs out of the page, and whatever is pressed is 44 pixels high."""
     ApiKey.issue(alice, name="W" * 100)
     order = factories.make_order(alice, customer_name="محمد الأمين بن عبد الرحمان " * 3, notes="x" * 300)
+    long = factories.make_order(
+        alice,
+        external_id="W" * 64,
+        customer_name="W" * 200,
+        customer_address="W" * 200,
+        items=[
+            factories.order_line(
+                quantity=2, unit_price=Decimal("2050.25"), product_name="W" * 200, attributes={"W" * 64: "W" * 64}
+            )
+        ],
+    )
     webhook_of(alice, "https://203.0.114.1/" + "x" * 300)
     pressed = ":is(button, select, summary, input:not([type=hidden], [type=checkbox], [type=radio], .hidden)), nav a, "
     pressed += ".button, tbody th a, .eyebrow a, main p > a, .tabs-of-lines > label, .checks label"
@@ -216,7 +228,7 @@ def test_pages_fit_a_phone_and_a_finger(
         .filter(([_, height]) => height < 44)"""
     person = visit(viewport={"width": 360, "height": 740}, locale=locale)
     page = person.sign_in(alice.holder.email, "/account/login")
-    for path in [*paths, f"/account/orders/{order.id}", "/account/login"]:
+    for path in [*paths, f"/account/orders/{order.id}", f"/account/orders/{long.id}", "/account/login"]:
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         assert page.evaluate(small, pressed) == [], path
