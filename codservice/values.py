@@ -135,10 +135,17 @@ def amount(value: Any) -> Decimal:
     return abs(value).quantize(CENTIME)
 
 
+# The digits of Arabic and of Persian keyboards; the signs before a fraction and between thousands; the comma.
+_KEYBOARDS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹٫٬،", "01234567890123456789.\u202f,")
 _MARKS = re.compile("[\u200e\u200f]+")
 _SPACE = "[ \u00a0\u2009\u202f]"
 _CURRENCY = re.compile(r"(da|dzd|د\.?\s?ج)\.?$", re.IGNORECASE)
 _GROUPED = re.compile(rf"[0-9]{{1,3}}({_SPACE}[0-9]{{3}})+([.,][0-9]*)?", re.ASCII)
+
+
+def plain_number(text: str) -> str:
+    """A number as people type it, in Arabic too, in ASCII's digits."""
+    return text.translate(_KEYBOARDS)
 
 
 def plain_amount(text: str) -> str:
@@ -146,7 +153,7 @@ def plain_amount(text: str) -> str:
 
     Two numbers, such as `1500 2000`, stay two.
     """
-    text = _CURRENCY.sub("", _MARKS.sub("", text).strip()).strip()
+    text = _CURRENCY.sub("", _MARKS.sub("", plain_number(text)).strip()).strip()
     if _GROUPED.fullmatch(text):
         text = re.sub(_SPACE, "", text)
     return text.replace(",", ".")

@@ -230,3 +230,15 @@ def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: A
     told(page, "The changes are saved.")
     order.refresh_from_db()
     assert order.customer_name == "Nadia Hamidi"
+
+
+def test_amounts_may_be_typed_in_arabic(visit: Visits, alice: Account, agent: User) -> None:
+    order = make_order(alice)
+    page = visit().sign_in("samira")
+    edit_next(page)
+    page.get_by_label("Shipping fee", exact=True).fill("١٬٥٠٠٫٢٥")
+    expect(page.locator("#total")).to_have_text("6\u202f000.75")
+    page.get_by_role("button", name="Save the changes").click()
+    told(page, "The changes are saved.")
+    order.refresh_from_db()
+    assert (order.shipping_fee, order.total_amount) == (Decimal("1500.25"), Decimal("6000.75"))

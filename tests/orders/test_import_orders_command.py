@@ -99,6 +99,16 @@ def test_rows_of_one_number_become_one_order(alice: Account, write: Any, delimit
     assert Order.objects.get(external_id="A2").customer_name == "فاطمة"
 
 
+def test_numbers_may_be_written_with_the_digits_of_an_arabic_keyboard(alice: Account, write: Any) -> None:
+    said = {"customer_phone": "٠٥٥٠١٢٣٤٥٦", "quantity": "٢", "unit_price": "٢٬٠٠٠٫٥", "total_amount": "٤٥٠١ د.ج"}
+    result, _ = run(write([row(**said), row(external_id="A2", quantity="²")]), alice)
+
+    assert (result["imported"], [set(each["errors"]) for each in result["errors"]]) == (1, [{"items.0.quantity"}])
+    order = Order.objects.get(external_id="A1")
+    assert (order.total_amount, order.phone_e164) == (Decimal(4501), "+213550123456")
+    assert order.items.values_list("quantity", "unit_price").get() == (2, Decimal("2000.50"))
+
+
 def test_an_order_may_say_how_it_is_delivered_where_it_came_from_and_a_second_phone(alice: Account, write: Any) -> None:
     said = {"customer_phone_2": "021 55 66 77", "delivery_type": "desk", "source": "facebook"}
     result, _ = run(write([row(**said), row(external_id="A2"), row(external_id="A3", delivery_type="x")]), alice)

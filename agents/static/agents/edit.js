@@ -8,7 +8,8 @@
   // --- The total: in centimes, so that no binary fraction is met ---
 
   function centimes(text) {
-    const amount = /^(\d*)(?:[.,](\d{0,2}))?$/.exec(text.replace(/\s/g, ""));
+    const plain = text.replace(/[\s٬]/g, "").replace(/[٠-٩۰-۹]/g, (digit) => digit.charCodeAt() % 16);
+    const amount = /^(\d*)(?:[.,٫،](\d{0,2}))?$/.exec(plain);
     return amount && Number(amount[1] || 0) * 100 + Number((amount[2] || "").padEnd(2, "0"));
   }
 
