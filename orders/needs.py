@@ -129,14 +129,16 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     )
 
 
-# Of each kind of file the last one: who has sent the rows again has mended them. Rows are kept for some weeks.
+# Of each kind of file the last one that was taken in to its end, and what began after it and was not: who has sent the
+# rows again has mended them, and a file of which nothing came mends none. Rows are kept for some weeks.
 _REFUSED = """
-SELECT last.id, last.name, refused.count, sum(refused.count) OVER () FROM (
-    SELECT DISTINCT ON (kind) id, name FROM uploads_upload
-    WHERE account_id = %(account)s AND finished_at IS NOT NULL ORDER BY kind, created_at DESC, id DESC
-) AS last CROSS JOIN LATERAL (
-    SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = last.id
-) AS refused WHERE refused.count > 0 ORDER BY last.id DESC LIMIT %(shown)s
+SELECT upload.id, upload.name, refused.count, sum(refused.count) OVER () FROM uploads_upload upload
+CROSS JOIN LATERAL (SELECT count(*) FROM uploads_refusedrow row WHERE row.upload_id = upload.id) AS refused
+WHERE upload.account_id = %(account)s AND upload.finished_at IS NOT NULL AND refused.count > 0 AND NOT EXISTS (
+    SELECT FROM uploads_upload later
+    WHERE later.account_id = %(account)s AND later.kind = upload.kind AND later.status = 'done'
+        AND (later.created_at, later.id) > (upload.created_at, upload.id)
+) ORDER BY upload.id DESC LIMIT %(shown)s
 """
 
 

@@ -280,6 +280,25 @@ def test_refused_rows_need_the_merchant_until_they_send_another_file(browser: Cl
     assert "refused" not in page(browser)
 
 
+def test_refused_rows_stay_when_another_file_is_not_taken_in(browser: Client, alice: Account) -> None:
+    make_order(alice)
+    made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id}
+    statuses = ("done", "failed", "stopped", "failed")
+    uploads = [
+        Upload.objects.create(**made, status=status, name=f"{number}.csv", finished_at=timezone.now())
+        for number, status in enumerate(statuses)
+    ]
+    for upload in (uploads[0], uploads[2]):  # the latter was stopped amid its rows
+        RefusedRow.objects.create(account=alice, upload=upload, line=2, cells=["x"], faults=[])
+    shown = page(browser)
+    assert "2 rows of files were refused" in shown
+    assert re.findall(r"<bdi>(\d\.csv)</bdi>", shown) == ["2.csv", "0.csv"]
+    Upload.objects.create(**made | {"kind": "products"}, status="done", name="other", finished_at=timezone.now())
+    assert "2 rows of files were refused" in page(browser)
+    Upload.objects.create(**made, status="done", name="mended.csv", finished_at=timezone.now())
+    assert "refused" not in page(browser)
+
+
 def test_a_reader_is_led_where_they_may_look(browser: Client, alice: Account) -> None:
     order = make_order(alice)
     upload = Upload.objects.create(
