@@ -12,6 +12,7 @@ from uuid_utils.compat import uuid7
 from codservice import values
 from codservice.accounts.models import Account, User
 from codservice.errors import Refused
+from codservice.uploads import work
 from codservice.uploads.models import Piece, Upload
 
 PIECE_BYTES = 256 << 10  # which a slow line carries in seconds; a request's body may have 1 MiB
@@ -28,7 +29,10 @@ class Unacceptable(Refused):
 
 
 def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> Upload:
-    """An upload whose pieces may arrive. Raises Unacceptable."""
+    """An upload whose pieces may arrive; one that has not arrived and that this person sends again ends.
+
+    Raises Unacceptable.
+    """
     try:
         name = values.text(name.replace("\\", "/").rpartition("/")[2])[-MAX_NAME:]
     except ValueError:
@@ -42,6 +46,8 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
     with transaction.atomic():
         # The account's row is the lock under which its uploads are counted.
         Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        again = Upload.objects.filter(account=account, kind=kind, user_id=user.id, name=name, size=size)
+        work.give_way(again.filter(status=Upload.Status.ARRIVING))
         if Upload.objects.filter(account=account, status__in=Upload.OPEN).count() >= MAX_OPEN:
             raise Unacceptable(_("Other files are under way. Wait for them, or stop one."))
         return Upload.objects.create(

@@ -80,6 +80,9 @@ _SENTENCES: dict[str, Any] = {
     "We could not go on with this file. What is counted here is in.": _(
         "We could not continue with this file. What is counted here was imported."
     ),
+    "The file was sent again: the newer one takes its place.": _(
+        "The file was sent again: the newer one takes its place."
+    ),
     "The file is empty; its first line must name the columns.": _(
         "The file is empty; its first line must name the columns."
     ),

@@ -4,6 +4,8 @@ Rows are taken in by batches; what became of a batch and how far the file is are
 that holds the upload's row. So a worker may be killed anywhere: the next one goes on behind the last batch, and no row
 is taken in twice, whether it has a number or not. A claim says who is at it; it runs out, and only the claim that
 stands may write.
+
+Who sends a file again while it is under way has one of it: the earlier try ends once the later one is as far.
 """
 
 import contextlib
@@ -21,7 +23,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from codservice.accounts.actor import Actor, Role
@@ -44,6 +46,7 @@ _BLOCK_BYTES = 128 << 10
 
 _stopping = threading.Event()
 _GIVEN_UP = "We could not go on with this file. What is counted here is in."
+_SENT_AGAIN = "The file was sent again: the newer one takes its place."
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status
 
@@ -109,6 +112,9 @@ def _work_at(id_: UUID, claim: UUID) -> None:
     if _is_closed(upload.account_id):
         _end(upload, claim, Status.STOPPED)
         return
+    if _is_sent_again(upload):
+        _end(upload, claim, Status.STOPPED, _SENT_AGAIN)
+        return
     try:
         if upload.status == Status.READING:
             _read(upload, claim)
@@ -122,6 +128,25 @@ def _is_closed(account_id: UUID) -> bool:
     """Whether the account, or its live one, is closed: its keys do not work, and its files bring nothing either."""
     works = Q(live=None, holder__is_active=True) | Q(live__is_active=True, live__holder__is_active=True)
     return not Account.objects.filter(works, id=account_id, is_active=True).exists()
+
+
+def _tries(upload: Upload) -> QuerySet[Upload]:
+    """All that the same person has sent of the very same file, once it is read."""
+    same = {name: getattr(upload, name) for name in ("account_id", "kind", "user_id", "digest")}
+    return Upload.objects.filter(**same).exclude(digest="")
+
+
+def _is_sent_again(upload: Upload) -> bool:
+    """Whether a later try has come as far. Until then this one goes on: nobody may match the columns of that one."""
+    as_far = [Status.RUNNING, Status.DONE, *([Status.MATCHING] if upload.status == Status.READING else [])]
+    return _tries(upload).filter(id__gt=upload.id, status__in=as_far).exists()
+
+
+def give_way(earlier: QuerySet[Upload]) -> None:
+    """End these tries of a file, at which no worker is, for a later one; what somebody holds just now stays."""
+    for upload in earlier.select_for_update(no_key=True, skip_locked=True):
+        forget_file(upload.id)
+        _change(upload, status=Status.STOPPED, problem=_SENT_AGAIN, finished_at=Now())
 
 
 @contextlib.contextmanager
@@ -156,7 +181,10 @@ def _read(upload: Upload, claim: UUID) -> None:
     """The file as blocks of rows, in place of its pieces. What an earlier try has left of them is made anew."""
     _prolong(upload, claim, READING_LEASE)
     with tempfile.TemporaryFile() as file:  # without a name: nothing of it is left behind by whoever is killed
-        digest = _fetch(upload, file)
+        upload.digest = _fetch(upload, file)
+        if _is_sent_again(upload):
+            _end(upload, claim, Status.STOPPED, _SENT_AGAIN)
+            return
         table = Table(Path(upload.name), file=file, by_place=True)
         header = table.header
         while len(header) > MAX_COLUMNS and not header[-1]:
@@ -169,11 +197,12 @@ def _read(upload: Upload, claim: UUID) -> None:
     if not row_count:
         raise UnreadableTable("The file has no rows below its first line.")
     with _held(upload, claim):
+        give_way(_tries(upload).filter(id__lt=upload.id, status=Status.MATCHING))
         Piece.objects.filter(upload=upload).delete()
         _change(
             upload,
             status=Status.MATCHING,
-            digest=digest,
+            digest=upload.digest,
             titles=[title[:200].replace("\0", "\ufffd") for title in header],
             headings=_headings(header),
             row_count=row_count,
@@ -255,7 +284,8 @@ def _take_in(upload: Upload, claim: UUID) -> None:
     until = time.monotonic() + SECONDS
     for batch in batches(_after(upload.position, entries, intake), intake.batch):
         _take_batch(upload, claim, intake, batch)
-        if _stopping.is_set() or time.monotonic() > until or _is_closed(upload.account_id):
+        is_over = _stopping.is_set() or time.monotonic() > until
+        if is_over or _is_closed(upload.account_id) or _is_sent_again(upload):
             return
     if upload.rows_done == upload.row_count:
         _end(upload, claim, Status.DONE)

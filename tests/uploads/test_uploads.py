@@ -18,14 +18,14 @@ from django.utils.translation import gettext, override
 from python_calamine import CalamineWorkbook
 
 from codservice.accounts import merchants
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, Membership
 from codservice.files.headings import meant
 from codservice.retention import SWEEPS
 from codservice.uploads import arrival, work
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChange
 from orders.order_files import COLUMNS, OrderRows
-from tests.factories import ProductFactory, make_order
+from tests.factories import ProductFactory, UserFactory, make_order
 from tests.uploads.files import (
     HEADER,
     PAGE,
@@ -463,8 +463,8 @@ def test_of_a_long_name_the_end_is_kept(browser: Client) -> None:
 
 
 def test_few_files_are_under_way_at_a_time(browser: Client) -> None:
-    for _ in range(arrival.MAX_OPEN):
-        announce(browser, b"a\n1\n")
+    for number in range(arrival.MAX_OPEN):
+        announce(browser, b"a\n1\n", f"{number}.csv")
     answer = browser.post(PAGE, {"name": "a.csv", "size": 5})
     assert (answer.status_code, answer.json()["error"]) == (
         422,
@@ -577,7 +577,7 @@ def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:
 def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OrderRows, "batch", 5)
     monkeypatch.setattr(work, "SECONDS", 0.0)
-    first, second = (send(browser, csv_of(row("") for _ in range(12))) for _ in range(2))
+    first, second = (send(browser, csv_of(row("", name=name) for _ in range(12))) for name in ("Amine", "Nadia"))
     seen: list[Any] = []
     whole = work._work_at
     monkeypatch.setattr(work, "_work_at", lambda id_, claim: seen.append(id_) or whole(id_, claim))
@@ -652,20 +652,22 @@ def test_the_very_same_file_is_recognised_and_known_numbers_are_left(browser: Cl
 
 def test_a_file_that_a_colleague_sends_at_once_is_asked_about_once(browser: Client, alice: Account) -> None:
     data = csv_of([row(""), row("")])
-    first = send(browser, data)
-    form = chosen(browser, first)
+    colleague = Client()
+    colleague.force_login(Membership.objects.create(account=alice, user=UserFactory(), role="manager").user)
+    first = send(colleague, data)
+    form = chosen(colleague, first)
     second = send(browser, data)
     assert "You have sent the very same file before" in browser.get(f"/account/uploads/{second.id}").content.decode()
     take_in(browser, second)
 
-    answer = browser.post(f"/account/uploads/{first.id}", form)
+    answer = colleague.post(f"/account/uploads/{first.id}", form)
     page = answer.content.decode()
     assert (answer.status_code, Order.objects.count()) == (422, 2)
     assert "press the button again if you want these rows anyway" in page
     (seen,) = re.findall(r'name="seen" value="(.+?)"', page)
     assert seen == str(second.id)
 
-    assert browser.post(f"/account/uploads/{first.id}", form | {"seen": seen}).status_code == 302
+    assert colleague.post(f"/account/uploads/{first.id}", form | {"seen": seen}).status_code == 302
     work.go_on()
     assert Order.objects.count() == 4
 
@@ -677,6 +679,84 @@ def test_a_file_of_which_nothing_came_is_not_asked_about(browser: Client) -> Non
     assert browser.get(f"/account/uploads/{send(browser, data).id}").context["same"] is None
     Upload.objects.filter(id=stopped.id).update(rows_done=1)
     assert browser.get(f"/account/uploads/{Upload.objects.latest('id').id}").context["same"] == stopped
+
+
+SENT_AGAIN = "The file was sent again: the newer one takes its place."
+
+
+def test_a_try_that_is_sent_again_before_it_has_arrived_ends(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrival, "PIECE_BYTES", 64)
+    data = csv_of([row("A1"), row("A2")])
+    for _ in range(arrival.MAX_OPEN + 1):  # over a line that breaks
+        upload = announce(browser, data)
+        send_piece(browser, upload, 0, data)
+    other = announce(browser, data, "other.csv")
+    statuses = dict(Upload.objects.order_by("id").values_list("id", "status"))
+    assert list(statuses.values()) == [*[Status.STOPPED] * arrival.MAX_OPEN, Status.ARRIVING, Status.ARRIVING]
+    assert Piece.objects.get().upload == upload
+
+    first = next(iter(statuses))
+    assert send_piece(browser, Upload.objects.get(id=first), 1, data).json() == {"whole": True}
+    assert SENT_AGAIN in browser.get(f"/account/uploads/{first}").content.decode()
+    assert Upload.objects.get(id=other.id).status == Status.ARRIVING
+
+
+@pytest.mark.parametrize("earlier", [Status.READING, Status.MATCHING])
+def test_of_a_file_that_is_sent_twice_the_later_one_is_matched(browser: Client, earlier: str) -> None:
+    data, theirs = csv_of([row("A1")]), csv_of([row("B1")])
+    first, second = (announce(browser, data, name) for name in ("orders.csv", "orders (1).csv"))
+    other = send(browser, theirs)
+    if earlier == Status.MATCHING:
+        send_piece(browser, first, 0, data)
+        work.go_on()
+    send_piece(browser, second, 0, data)
+    work.go_on()
+    if earlier == Status.READING:
+        send_piece(browser, first, 0, data)
+        work.go_on()
+
+    shown = browser.get(f"/account/uploads/{first.id}").content.decode()
+    assert SENT_AGAIN in shown
+    assert (take_in(browser, second).counts, Order.objects.count()) == ({"imported": 1, "refused": 0}, 1)
+    assert browser.get(f"/account/uploads/{other.id}").context["upload"].status == Status.MATCHING
+    assert set(Block.objects.values_list("upload", flat=True)) == {other.id}
+
+
+@pytest.mark.parametrize("is_colleague", [False, True])
+def test_a_file_that_is_taken_in_ends_when_the_later_one_is(
+    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch, is_colleague: bool
+) -> None:
+    """And not before: who only looks at the columns of the later one loses nothing."""
+    monkeypatch.setattr(OrderRows, "batch", 10)
+    again = Client()
+    again.force_login(
+        Membership.objects.create(account=alice, user=UserFactory(), role="manager").user
+        if is_colleague
+        else alice.holder
+    )
+    data = csv_of(row(f"A{number}") for number in range(40))
+    first, later = send(browser, data), []
+    whole = work._take_batch
+
+    def sent_again(upload: Upload, *args: Any) -> None:
+        whole(upload, *args)
+        if upload.id == first.id and upload.position <= 21:
+            if not later:
+                later.append(send(again, data, "again.csv"))
+            else:
+                form = {"seen": str(first.id)} | chosen(again, later[0])
+                assert again.post(f"/account/uploads/{later[0].id}", form).status_code == 302
+
+    monkeypatch.setattr(work, "_take_batch", sent_again)
+    first = take_in(browser, first)
+    (second,) = Upload.objects.exclude(id=first.id)
+
+    assert (second.status, Order.objects.count()) == (Status.DONE, 40)
+    if is_colleague:
+        assert (first.status, first.rows_done, first.problem) == (Status.DONE, 40, "")
+    else:
+        assert (first.status, first.rows_done, first.problem) == (Status.STOPPED, 20, SENT_AGAIN)
+        assert second.counts == {"already_there": 20, "imported": 20, "refused": 0}
 
 
 # --- Whose it is, and for how long -----------------------------------------------------------------------------------
