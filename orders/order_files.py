@@ -149,6 +149,8 @@ _NO_NUMBER = (
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
 )
 _EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
+_BEHIND = "May be a line of the order above, whose number was mended: write it here too."
+_LEFT_OUT = "The order of this number is there already without this row: correct it, or write another number."
 _TOTAL = "Is a total of rows above, and no order."
 # What people write at the foot of a list, beside its sums.
 _TOTALS = {
@@ -166,11 +168,12 @@ class OrderRows(Intake):
 
     A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. In a
     report that is not certain, for rows that were between others are missing: there each has its order's number, and
-    one without is refused together with the order above. An empty row ends them, and so does a total at the foot of a
-    list, which is refused. What an order's first row says of the customer holds for its other rows, and none may say
-    otherwise. Orders whose number is in the account already are left as they are. A total that is left out is the sum
-    of the lines and the shipping fee. A SKU of the catalog is its product; of any other product it is the name, where
-    that is left out.
+    one without is refused together with the order above, and so is one whose number may be the order's before it was
+    mended. An empty row ends them, and so does a total at the foot of a list, which is refused. What an order's first
+    row says of the customer holds for its other rows, and none may say otherwise. Orders whose number is in the account
+    already are left as they are; rows of a report that say no customer were never such an order, and are refused. A
+    total that is left out is the sum of the lines and the shipping fee. A SKU of the catalog is its product; of any
+    other product it is the name, where that is left out.
     """
 
     columns = COLUMNS
@@ -194,13 +197,16 @@ class OrderRows(Intake):
         unnamed = itertools.count()
         number: str | int = -1  # of the row before; what has none is counted
         is_open = False  # whether a row below may be of the same order
+        first: Mapping[str, str] = {}  # cells of that order
 
         def number_of(row: Row) -> str | int:
-            nonlocal number, is_open
+            nonlocal number, is_open, first
+            may_go_on = is_open and not row.is_apart
             if named := row.cells.get("external_id"):
-                number, is_open = named, True
-            elif not is_open or row.is_apart or _is_total(row.cells) or not _goes_on(row.cells):
-                number, is_open = next(unnamed), any(map(row.cells.get, WHOSE))
+                if named != number and not (may_go_on and _is_left_behind(row.cells, first)):
+                    number, is_open, first = named, True, row.cells
+            elif not may_go_on or _is_total(row.cells) or not _goes_on(row.cells):
+                number, is_open, first = next(unnamed), any(map(row.cells.get, WHOSE)), row.cells
             return number
 
         for _key, group in itertools.groupby(rows, key=number_of):
@@ -233,7 +239,10 @@ class OrderRows(Intake):
         )
         for (entry, body), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, importing.DuplicateExternalId):
-                counts["already_there"] += 1
+                if is_of_report(cells := entry[0].cells) and not any(map(cells.get, WHOSE[1:])):
+                    refused.append((entry, {"external_id": [_LEFT_OUT]}))
+                else:
+                    counts["already_there"] += 1
             elif isinstance(outcome, Invalid):
                 refused.append((entry, _errors(outcome, body)))
             else:
@@ -270,6 +279,17 @@ def _goes_on(cells: Mapping[str, str]) -> bool:
     return not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku")))
 
 
+def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
+    """Whether a row of a report may be of the order above, whose number was mended in its first row alone.
+
+    Its own cannot be used, and it says no other customer.
+    """
+    if not is_of_report(cells):
+        return False
+    can_be_used = serializers.external_id(cells) is not None and not _SHORTENED.fullmatch(cells["external_id"])
+    return not can_be_used and all(_is_same(name, cells, first) for name in WHOSE[1:] if cells.get(name))
+
+
 def _is_total(cells: Mapping[str, str]) -> bool:
     """Whether a row says the sums of a list and not whose they are: the word may stand in any of its cells."""
     return not any(map(cells.get, WHOSE)) and any(key(cell) in _TOTALS for cell in cells.values() if cell)
@@ -284,25 +304,36 @@ def _doubts(entry: Entry) -> Errors:
         return {"external_id": [_NO_NUMBER]}
     if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in entry[1:]):
         return {"external_id": [_EACH]}
+    if left_behind := [index for index, row in enumerate(entry) if _number(row) not in ("", _number(entry[0]))]:
+        return {f"items.{index}.external_id": [_BEHIND] for index in left_behind}
     return {
         f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
         for index, row in enumerate(entry)
         for name in SENT
-        if (said := row.cells.get(name)) and (before := first.get(name, "")) != said
-        if _plain(name, said) != _plain(name, before)
+        if row.cells.get(name) and not _is_same(name, row.cells, first)
     }
 
 
 def _to_report(entry: Entry, errors: Errors) -> tuple[Entry, Errors]:
     """A refused order, such that each of its rows has the number in the report, or is blamed for it."""
-    number, below = entry[0].cells.get("external_id", ""), range(1, len(entry))
+    number, below = _number(entry[0]), range(1, len(entry))
     if below and not number:
         errors = {"external_id": [_EACH]} | errors
     if said := errors.get("external_id"):
         return entry, errors | {f"items.{index}.external_id": said for index in below}
     for index in below:
-        entry[index].cells["external_id"] = number
+        if not _number(entry[index]):
+            entry[index].cells["external_id"] = number
     return entry, errors
+
+
+def _number(row: Row) -> str:
+    return row.cells.get("external_id", "")
+
+
+def _is_same(name: str, cells: Mapping[str, str], others: Mapping[str, str]) -> bool:
+    said, before = cells[name], others.get(name, "")
+    return said == before or _plain(name, said) == _plain(name, before)
 
 
 def _plain(name: str, text: str) -> Any:

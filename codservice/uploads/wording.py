@@ -66,6 +66,12 @@ _SENTENCES: dict[str, Any] = {
     "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together.": _(
         "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
     ),
+    "May be a line of the order above, whose number was mended: write it here too.": _(
+        "This may be a line of the order above, whose number was corrected: write it here too."
+    ),
+    "The order of this number is there already without this row: correct it, or write another number.": _(
+        "The order with this number is there already without this row: correct it, or write another number."
+    ),
     "Is a total of rows above, and no order.": _("This looks like a total of the rows above, not an order."),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),

@@ -426,6 +426,48 @@ def test_a_refused_number_is_mended_in_each_row_or_the_order_stays_out(
     assert (products_of(order), order.total_amount) == (["Robe", "Sac"], Decimal("4100.50"))
 
 
+@pytest.mark.parametrize("number", ["1,23457E+11", "x" * 65])
+@pytest.mark.parametrize("whose", [{"customer_name": "AMINE", "customer_phone": "+213550123456"}, {}])
+def test_an_order_whose_number_is_mended_in_its_first_row_alone_waits_for_the_others(
+    alice: Account, write: Any, tmp_path: Path, number: str, whose: dict[str, str]
+) -> None:
+    """It went in without them; and with its number, when that was mended, they were called already there."""
+    below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    below |= {"external_id": number} | whose
+    other = row(external_id=number, customer_name="Nadia", customer_phone="0661234567")
+    path, report = write([row(external_id=number, total_amount=""), below, below, other]), tmp_path / "refused.csv"
+    assert run(path, alice, "--report", str(report))[0]["refused"] == 1
+
+    mended(report, lambda cells: cells.update(external_id="A1") if cells["product_name"] == "Robe" else None)
+    mended(report, lambda cells: cells.update(external_id="A2") if cells["customer_name"] == "Nadia" else None)
+    result, _ = run(report, alice, "--report", str(report.with_name("again.csv")))
+
+    assert (result["imported"], result["refused"]) == (1, 1)
+    assert set(result["errors"][0]["errors"]) == {"items.1.external_id", "items.2.external_id"}
+    report = report.with_name("again.csv")
+    with report.open(encoding="utf-8-sig", newline="") as file:
+        assert [cells["external_id"] for cells in csv.DictReader(file)] == ["A1", number, number]
+    mended(report, lambda cells: cells.update(external_id="A1"))
+    assert run(report, alice)[0]["imported"] == 1
+    assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Sac", "Sac"]
+    assert products_of(Order.objects.get(external_id="A2")) == ["Robe"]
+
+
+def test_a_row_that_an_order_was_imported_without_is_not_called_already_there(
+    alice: Account, write: Any, tmp_path: Path
+) -> None:
+    below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "1"}
+    below |= {"external_id": "A1"}
+    path, report = write([row(), row(external_id="A2"), row(total_amount=""), below]), tmp_path / "refused.csv"
+    assert run(path, alice, "--report", str(report))[0]["imported"] == 2
+
+    mended(report, lambda cells: cells.update(external_id="A3") if cells["customer_name"] else None)
+    for imported, there in ((1, 0), (0, 1)):
+        result, _ = run(report, alice)
+        assert (result["imported"], result["already_there"], result["refused"]) == (imported, there, 1)
+        assert "without this row" in result["errors"][0]["errors"]["external_id"][0]
+
+
 def test_the_rows_of_a_refused_order_without_a_number_are_to_have_one(
     alice: Account, write: Any, tmp_path: Path
 ) -> None:

@@ -352,8 +352,11 @@ def test_a_row_without_a_number_that_is_sent_again_is_refused_with_the_order_abo
 
 
 @pytest.mark.parametrize("number", ["1,23457E+11", "x" * 65])
-def test_a_refused_number_is_mended_in_each_row_or_the_order_stays_out(browser: Client, number: str) -> None:
-    merged = row("", name="", phone="", wilaya="", address="", product="Sac")
+@pytest.mark.parametrize("is_merged", [True, False])
+def test_a_refused_number_is_mended_in_each_row_or_the_order_stays_out(
+    browser: Client, number: str, is_merged: bool
+) -> None:
+    merged = row("" if is_merged else number, name="", phone="", wilaya="", address="", product="Sac")
     upload = take_in(browser, send(browser, csv_of([row(number), merged])))
     header, *rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
     assert [cells[1].partition(":")[0] for cells in rows] == ["N° commande"] * 2
