@@ -118,7 +118,7 @@ def test_what_stands_right_of_the_last_column_is_surplus(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("a,b,A\n1,2,3\n", "two columns a"), ('a,b\n1,"2\n', "no CSV file"), ("\n\na\n", "is empty")]
+    ("text", "says"), [("a,b,A\n1,2,3\n", "two columns a"), ('a,b\n1,"2\n', "no CSV file"), ("\n\n;;\n", "is empty")]
 )
 def test_a_table_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "t.csv").write_text(text)
@@ -144,6 +144,27 @@ def test_cells_are_parted_as_the_header_has_it(tmp_path: Path, text: str, names:
     table = Table(tmp_path / "t.csv")
     assert (table.names, [row.line for row in table]) == (names, [line])
     assert all(not row.surplus and len(row.cells) == len(names) for row in table)
+
+
+@pytest.mark.parametrize("above", ["\n", "\r\n\r\n", " \n\t\n", ";;\n\n", '"";""\n', "sep=;\n\n;;\n"])
+@pytest.mark.parametrize("heading", ["a;b", '"a,\n,c";b'])
+def test_a_table_begins_below_empty_rows(tmp_path: Path, above: str, heading: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{above}{heading}\n1;2\n\n3;4\n", newline="")
+    table = Table(tmp_path / "t.csv")
+    first = above.count("\n") + heading.count("\n") + 2
+    assert table.names == [heading.partition(";")[0].strip('"'), "b"]
+    assert [(row.line, [*row.cells.values()], row.is_apart) for row in table] == [
+        (first, ["1", "2"], False),
+        (first + 2, ["3", "4"], True),
+    ]
+
+
+@reads_sheet
+def test_a_sheet_begins_below_empty_rows(tmp_path: Path) -> None:
+    rows = f'<row r="3">{text("B3", "sku")}</row><row r="4">{text("B4", "x")}</row><row r="6">{text("B6", "y")}</row>'
+    for path in (sheet_with(tmp_path / "t.xlsx", rows), sheet_with(tmp_path / "u.xlsx", f'<row r="1"/>{rows}')):
+        found = [(row.line, row.cells["sku"], row.is_apart) for row in Table(path)]
+        assert found == [(4, "x", False), (6, "y", True)]
 
 
 @pytest.mark.parametrize("before", ["", "sep=,\n"])

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import StringIO, TextIOWrapper
+from itertools import dropwhile
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
 
@@ -25,6 +26,7 @@ BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 # Characters of a row of a CSV file: an open quotation mark, or a file without lines, would take in the whole of it.
 MAX_RECORD = sheets.MAX_ROW
 _SEPARATOR = re.compile('"?sep=([,;\t])"?\\s*', re.IGNORECASE)
+_EMPTY = re.compile(r'(?:[\s,;]|"")+')
 _PIECE = 64 << 10
 _row_of = msgspec.json.Decoder(list[str]).decode
 
@@ -61,7 +63,7 @@ class UnreadableTable(ValueError):
 
 
 class Table:
-    """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over.
+    """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over, above the header too.
 
     CSV is UTF-8, with commas, semicolons or tabs as the header has them, or a line `sep=;` above it says.
     Of an XLSX file the first sheet that is shown is read. A number comes as people see it: 2 and not 2.0. Raises
@@ -90,7 +92,7 @@ class Table:
             except sheets.UnreadableSheet as error:
                 raise UnreadableTable(f"{self} {error}") from None
         header = next(self._records(), (1, 1, []))[2]
-        if not any(header):
+        if not header:
             raise UnreadableTable(f"{self} is empty; its first line must name the columns.")
         self.header = header
         if by_place:
@@ -139,7 +141,10 @@ class Table:
         return _detached(TextIOWrapper(self._file, encoding="utf-8-sig", newline=""))
 
     def _records(self) -> Iterator[tuple[int, int, list[str]]]:
-        """The lines in which each row begins and ends, and its cells."""
+        """The lines in which each row begins and ends, and its cells, from the first row that is not empty."""
+        return dropwhile(lambda record: not any(record[2]), self._all_records())
+
+    def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
         if self._rows is not None:
             self._rows.seek(0)
             for line, row in enumerate(self._rows, start=1):
@@ -186,6 +191,9 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
     first = line = file.readline(MAX_RECORD)
     if said := _SEPARATOR.fullmatch(first):
         return said[1], 1
+    while _EMPTY.fullmatch(line):
+        line = file.readline(MAX_RECORD)
+        first = line or first
     outside, is_open, left = "", False, MAX_RECORD
     while line:
         parts = line.split('"')
