@@ -143,10 +143,15 @@ _DELIVERIES = {
     }.items()
     for word in words
 }  # fmt: skip
+_PHONES = ("customer_phone", "customer_phone_2")
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
 WHOSE = ("external_id", "customer_name", "customer_phone")  # of these a row below the first of an order says none
 _NO_NUMBER = (
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
+)
+_NO_PHONE = (
+    "Is a number that a spreadsheet has shortened, and its last digits are lost: format the column as text, and write "
+    "the numbers again."
 )
 _EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
 _BEHIND = "May be a line of the order above, whose number was mended: write it here too."
@@ -267,7 +272,8 @@ class OrderRows(Intake):
 def _errors(refusal: Invalid, body: dict[str, Any]) -> Errors:
     """What is wrong, but for a total that is only missing because a line that it is made of is wrong."""
     follows = "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors)
-    return {path: said for path, said in refusal.errors.items() if not (follows and path == "total_amount")}
+    shortened = {name: [_NO_PHONE] for name in _PHONES if _SHORTENED.fullmatch(body.get(name, ""))}
+    return {path: said for path, said in refusal.errors.items() if not (follows and path == "total_amount")} | shortened
 
 
 def _apart(first: int) -> str:
@@ -341,7 +347,7 @@ def _plain(name: str, text: str) -> Any:
     with contextlib.suppress(ValueError):
         if name in _AMOUNTS:
             return values.amount(values.plain_amount(text))
-        if name in ("customer_phone", "customer_phone_2"):
+        if name in _PHONES:
             return phones.to_e164(text)
     return " ".join(text.casefold().split())
 

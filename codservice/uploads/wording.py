@@ -63,6 +63,11 @@ _SENTENCES: dict[str, Any] = {
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again.": _(
         "The spreadsheet has shortened this long number. Format the column as text, and write the numbers again."
     ),
+    "Is a number that a spreadsheet has shortened, and its last digits are lost: format the column as text, and write "
+    "the numbers again.": _(
+        "The spreadsheet has shortened this number, and its last digits are lost. Format the column as text, and write "
+        "the numbers again."
+    ),
     "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together.": _(
         "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
     ),

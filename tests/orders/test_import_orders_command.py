@@ -154,6 +154,16 @@ def test_a_number_that_a_spreadsheet_has_shortened_is_refused(alice: Account, wr
     assert "format the column as text" in result["errors"][0]["errors"]["external_id"][0]
 
 
+@pytest.mark.parametrize("number", ["5,50123E+08", "2.13550E+11"])
+def test_a_phone_that_a_spreadsheet_has_shortened_is_told_as_such(alice: Account, write: Any, number: str) -> None:
+    rows = [row(customer_phone=number), row(external_id="A2", customer_phone_2=number, quantity="x")]
+    result, _ = run(write(rows), alice)
+    first, second = (each["errors"] for each in result["errors"])
+    assert (set(first), set(second)) == ({"customer_phone"}, {"customer_phone_2", "items.0.quantity"})
+    for said in (first["customer_phone"], second["customer_phone_2"]):
+        assert ["last digits are lost: format the column as text" in each for each in said] == [True]
+
+
 def test_a_row_whose_number_is_merged_with_the_one_above_is_of_its_order(alice: Account, write: Any) -> None:
     nobody = dict.fromkeys(COLUMNS, "")
     merged = nobody | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}

@@ -391,9 +391,10 @@ def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, k
 
 
 def test_reasons_are_in_the_persons_language(browser: Client) -> None:
-    upload = take_in(browser, send(browser, csv_of(BAD)))
+    upload = take_in(browser, send(browser, csv_of([*BAD, row("A8", phone="5,50123E+08")])))
     browser.cookies["django_language"] = "fr"
     rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"), ";")
+    assert "Téléphone: Le tableur a abrégé ce numéro, dont les derniers chiffres sont perdus." in rows[-1][1]
     english = {"Must", "must", "Line ", "The "}
     assert [cells[1] for cells in rows[1:] if any(word in cells[1] for word in english)] == []
 
