@@ -311,9 +311,11 @@ def _gone(
     pending = Order.live.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
     is_refused = form is not None and not says  # or they say themselves that nothing was written
-    if not says:
-        is_held = again is None and mine.unexpired().exists()
-        says = [_("Nothing is left to decide.") if is_held else telling.why_gone(claim_id, request.user, seen)]
+    if not says and again is None and mine.unexpired().exists():
+        is_moved = any(order.status == Status.PENDING for order in had)
+        says = [_("The order has another phone number now.") if is_moved else _("Nothing is left to decide.")]
+    elif not says:
+        says = [telling.why_gone(claim_id, request.user, seen)]
     context = {
         "title": _("This customer is not yours now"),
         "says": says,
