@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from codservice.files import sheets
 from codservice.files.tables import MAX_RECORD, SafeWriter, Table, UnreadableTable
-from tests.harness.sheets import write_xlsx
+from tests.harness.sheets import workbook, write_xlsx
 
 # Whoever reads a spreadsheet starts a process that does.
 reads_sheet = pytest.mark.process
@@ -275,7 +275,18 @@ def test_of_several_sheets_the_first_that_is_shown_is_read(tmp_path: Path) -> No
         for name, part in parts.items():
             file.writestr(name, part)
 
-    assert Table(path).names == ["shown"]
+    table = Table(path)
+    assert (table.names, table.sheet) == (["shown"], ""), "nobody sees the other one"
+
+
+@reads_sheet
+def test_of_several_sheets_that_are_shown_the_one_that_is_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.xlsx").write_bytes(workbook({"Été & <x>": [["a"], ["1"]], "Août": [["b"]]}))
+    table = Table(tmp_path / "t.xlsx")
+    assert (table.names, table.sheet) == (["a"], "Été & <x>")
+    (tmp_path / "t.xlsx").write_bytes(workbook({"Résumé": [], "Août": [["b"]]}))
+    with pytest.raises(UnreadableTable, match="has an empty sheet in front, Résumé; its first line"):
+        Table(tmp_path / "t.xlsx")
 
 
 @reads_sheet

@@ -89,6 +89,8 @@ class FileCommand(Command):
             raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
         except UnreadableTable as error:
             raise CommandError(str(error)) from None
+        if table.sheet:
+            self.say(f"Of the file's sheets the first that is shown is read: {table.sheet}.")
         problem, status = "", 1
         again = "Run the same command again: it goes on where it was."
         atomic = options.get("atomic", False) and not dry_run

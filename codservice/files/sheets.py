@@ -29,28 +29,33 @@ MAX_UNZIPPED = 256 << 20
 MAX_COLUMNS = 500
 MAX_CELL = 32_767  # characters, as many as Excel takes: a text that stands once in the file may be that of many cells
 MAX_ROW = 1 << 20  # bytes
+MAX_NAME = 100  # characters of a sheet's that are shown; Excel gives it 31
 _SHOWN = (python_calamine.SheetTypeEnum.WorkSheet, python_calamine.SheetVisibleEnum.Visible)
-_REFUSED = 3  # exit status: why stands on stderr
+_REFUSED = 3  # exit status: why stands on stderr, where else the sheet is named
 
 
 class UnreadableSheet(ValueError):
     """Says what is wrong, after the file's name."""
 
 
-def read(sheet: Path | IO[bytes]) -> tuple[int, IO[bytes]]:
-    """How many rows there are, and a file of them: a JSON list of texts a line. Raises UnreadableSheet, OSError."""
+def read(sheet: Path | IO[bytes]) -> tuple[int, IO[bytes], str]:
+    """How many rows there are, a file of them (a JSON list of texts a line), and the sheet's name if others are shown.
+
+    Raises UnreadableSheet, OSError.
+    """
     rows = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
     with nullcontext(sheet) if not isinstance(sheet, Path) else sheet.open("rb") as file:
         file.seek(0)
         done = subprocess.run(  # noqa: S603  (our own program)
-            [sys.executable, "-P", __file__], stdin=file, stdout=rows, stderr=subprocess.PIPE
+            [sys.executable, "-P", "-W", "ignore", __file__], stdin=file, stdout=rows, stderr=subprocess.PIPE
         )
+    said = done.stderr.decode(errors="replace").strip()
     if done.returncode == _REFUSED:
-        raise UnreadableSheet(done.stderr.decode(errors="replace").strip())
+        raise UnreadableSheet(said)
     if done.returncode:
         raise UnreadableSheet("is too large a spreadsheet to be read: save it as “CSV UTF-8”.")
     rows.seek(0)
-    return sum(piece.count(b"\n") for piece in iter(lambda: rows.read(1 << 20), b"")), rows
+    return sum(piece.count(b"\n") for piece in iter(lambda: rows.read(1 << 20), b"")), rows, said
 
 
 def _write_rows(file: IO[bytes]) -> None:
@@ -72,6 +77,8 @@ def _write_rows(file: IO[bytes]) -> None:
             raise UnreadableSheet(f"has too much text in row {number}.")
         sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
+    if len(shown) > 1:
+        sys.stderr.buffer.write(shown[0][:MAX_NAME].encode())
 
 
 def _text(cell: object) -> str:

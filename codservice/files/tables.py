@@ -65,10 +65,10 @@ class UnreadableTable(ValueError):
 class Table:
     """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over, above the header too.
 
-    CSV is UTF-8, with commas, semicolons or tabs as the header has them, or a line `sep=;` above it says.
-    Of an XLSX file the first sheet that is shown is read. A number comes as people see it: 2 and not 2.0. Raises
-    UnreadableTable, also when a `required` column is missing, and while it is read where the file breaks off;
-    FileNotFoundError.
+    CSV is UTF-8, with commas, semicolons or tabs as the header has them, or a line `sep=;` above it says. Of an XLSX
+    file the first sheet that is shown is read, and named by `sheet` where there are others. A number comes as people
+    see it: 2 and not 2.0. Raises UnreadableTable, also when a `required` column is missing, and while it is read where
+    the file breaks off; FileNotFoundError.
 
     Of `columns` other usual headings are known too. Whoever takes cells by their place instead says `by_place`, and
     reads `records`; then headings may be anything. What is given as `file` is read in place of the path, whose name
@@ -85,15 +85,17 @@ class Table:
         by_place: bool = False,
     ) -> None:
         self.path, self.delimiter, self._file = path, ",", file
+        self.sheet = ""
         self._rows: IO[bytes] | None = None
         if path.suffix.lower() in sheets.SUFFIXES:
             try:
-                self._row_count, self._rows = sheets.read(file or path)
+                self._row_count, self._rows, self.sheet = sheets.read(file or path)
             except sheets.UnreadableSheet as error:
                 raise UnreadableTable(f"{self} {error}") from None
         header = next(self._records(), (1, 1, []))[2]
         if not header:
-            raise UnreadableTable(f"{self} is empty; its first line must name the columns.")
+            which = f" has an empty sheet in front, {self.sheet}" if self.sheet else " is empty"
+            raise UnreadableTable(f"{self}{which}; its first line must name the columns.")
         self.header = header
         if by_place:
             return

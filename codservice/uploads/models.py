@@ -38,6 +38,9 @@ class Upload(models.Model):
     finished_at = models.DateTimeField(null=True)
     problem = models.TextField(blank=True, default="")
     # What the file is, once it is read.
+    sheet = models.CharField(
+        max_length=100, blank=True, default="", db_default="", help_text="The one that was read, of several."
+    )
     digest = models.CharField(max_length=64, blank=True, default="")
     titles = ArrayField(models.TextField(), default=list)
     headings = models.CharField(max_length=64, blank=True, default="", help_text="What files with these titles share.")

@@ -97,6 +97,9 @@ _SENTENCES: dict[str, Any] = {
     "The file is empty; its first line must name the columns.": _(
         "The file is empty; its first line must name the columns."
     ),
+    "The file has an empty sheet in front, <sheet>; its first line must name the columns.": _(
+        "The first sheet of the file that is shown, %(sheet)s, is empty; its first line must name the columns."
+    ),
     "The file has no rows below its first line.": _("The file has no rows below its first line."),
     "The file has more than <most> rows. Send it in parts.": _(
         "The file has more than %(most)s rows. Send it in parts."

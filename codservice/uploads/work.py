@@ -166,7 +166,8 @@ def _change(upload: Upload, **fields: object) -> None:
 def _end(upload: Upload, claim: UUID, status: str, problem: str = "") -> None:
     with _held(upload, claim):
         forget_file(upload.id)
-        _change(upload, status=status, problem=problem, finished_at=Now(), claim=None, claimed_until=None)
+        ended = {"status": status, "problem": problem, "finished_at": Now(), "sheet": upload.sheet}
+        _change(upload, **ended, claim=None, claimed_until=None)
 
 
 def forget_file(id_: UUID) -> None:
@@ -186,7 +187,7 @@ def _read(upload: Upload, claim: UUID) -> None:
             _end(upload, claim, Status.STOPPED, _SENT_AGAIN)
             return
         table = Table(Path(upload.name), file=file, by_place=True)
-        header = table.header
+        header, upload.sheet = table.header, table.sheet.replace("\0", "\ufffd")
         while len(header) > MAX_COLUMNS and not header[-1]:
             header.pop()
         if len(header) > MAX_COLUMNS:
@@ -202,6 +203,7 @@ def _read(upload: Upload, claim: UUID) -> None:
         _change(
             upload,
             status=Status.MATCHING,
+            sheet=upload.sheet,
             digest=upload.digest,
             titles=[title[:200].replace("\0", "\ufffd") for title in header],
             headings=_headings(header),

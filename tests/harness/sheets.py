@@ -1,35 +1,48 @@
-"""The smallest XLSX file that spreadsheets read: one sheet, its texts inline."""
+"""The smallest XLSX files that spreadsheets read, their texts inline."""
 
 import zipfile
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
-_PARTS = {
-    "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-    '<Override PartName="/xl/workbook.xml" '
-    'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>'
-    '<Override PartName="/xl/worksheets/sheet1.xml" '
-    'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/></Types>',
-    "_rels/.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-    '<Relationship Id="rId1" Target="xl/workbook.xml" '
-    'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"/></Relationships>',
-    "xl/workbook.xml": '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
-    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">'
-    '<sheets><sheet name="Products" sheetId="1" r:id="rId1"/></sheets></workbook>',
-    "xl/_rels/workbook.xml.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-    '<Relationship Id="rId1" Target="worksheets/sheet1.xml" '
-    'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet"/></Relationships>',
-}
+Rows = list[list[str | float | bool]]
+
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
-def write_xlsx(path: Path, rows: list[list[str | float | bool]]) -> None:
-    body = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in rows)
-    sheet = f'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>{body}</sheetData></worksheet>'
-    with zipfile.ZipFile(path, "w") as file:
-        for name, part in {**_PARTS, "xl/worksheets/sheet1.xml": sheet}.items():
+def write_xlsx(path: Path, rows: Rows) -> None:
+    path.write_bytes(workbook({"Products": rows}))
+
+
+def workbook(sheets: Mapping[str, Rows]) -> bytes:
+    """An XLSX file with these sheets, by their names."""
+    types = names = links = ""
+    parts = {}
+    for number, (name, rows) in enumerate(sheets.items(), start=1):
+        path = f"worksheets/sheet{number}.xml"
+        types += f'<Override PartName="/xl/{path}" ContentType="{_TYPE}.worksheet+xml"/>'
+        names += f'<sheet name={quoteattr(name)} sheetId="{number}" r:id="rId{number}"/>'
+        links += f'<Relationship Id="rId{number}" Target="{path}" Type="{_OFFICE}/worksheet"/>'
+        body = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in rows)
+        parts[f"xl/{path}"] = f'<worksheet xmlns="{_MAIN}"><sheetData>{body}</sheetData></worksheet>'
+    parts |= {
+        "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{_TYPE}.sheet.main+xml"/>{types}</Types>',
+        "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="rId1" '
+        f'Target="xl/workbook.xml" Type="{_OFFICE}/officeDocument"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><sheets>{names}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">{links}</Relationships>',
+    }
+    data = BytesIO()
+    with zipfile.ZipFile(data, "w") as file:
+        for name, part in parts.items():
             file.writestr(name, part)
+    return data.getvalue()
 
 
 def text_of(data: bytes) -> str:

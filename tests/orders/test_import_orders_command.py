@@ -27,7 +27,7 @@ from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderItem, StatusChange
 from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE
-from tests.harness.sheets import write_xlsx
+from tests.harness.sheets import workbook, write_xlsx
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -202,6 +202,14 @@ def test_an_empty_row_ends_an_order_and_a_cell_of_several_lines_does_not(alice: 
 
     assert (result["imported"], len(result["errors"])) == (1, 2)
     assert Order.objects.get().items.count() == 2
+
+
+@pytest.mark.process
+def test_of_several_sheets_the_one_that_is_read_is_named(alice: Account, tmp_path: Path) -> None:
+    path, err = tmp_path / "orders.xlsx", StringIO()
+    path.write_bytes(workbook({"Août": [list(COLUMNS), list(row().values())], "Juillet": []}))
+    call_command("import_orders", str(path), "--account", alice.holder.email, "--json", stdout=StringIO(), stderr=err)
+    assert "the first that is shown is read: Août." in err.getvalue()
 
 
 def test_rows_without_a_number_are_orders_of_their_own(alice: Account, write: Any) -> None:

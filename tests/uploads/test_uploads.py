@@ -26,6 +26,7 @@ from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChange
 from orders.order_files import COLUMNS, OrderRows
 from tests.factories import ProductFactory, UserFactory, make_order
+from tests.harness.sheets import workbook
 from tests.uploads.files import (
     HEADER,
     PAGE,
@@ -69,6 +70,29 @@ def test_a_file_becomes_orders_as_an_import_makes_them(browser: Client, alice: A
     assert first.status_changes.get().actor == alice.holder.display_name
     assert Order.objects.get(external_id="A2").phone_e164 == "+213550123457"
     assert Block.objects.count() == 0, "the file is not kept"
+
+
+@pytest.mark.process
+def test_of_several_sheets_the_one_that_is_read_is_named(browser: Client) -> None:
+    table = [list(HEADER), row("A1")]
+    for sheets, named, status in (
+        ({"Août <b>": table, "Juillet": table}, ["Août &lt;b&gt;"] * 2, Status.DONE),
+        ({"Août": table}, [], Status.DONE),
+        ({"Couverture": [list(HEADER)], "Août": table}, ["Couverture"], Status.FAILED),
+    ):
+        upload = send(browser, workbook(sheets), "orders.xlsx")
+        pages = [browser.get(f"/account/uploads/{upload.id}").content.decode()]
+        if upload.status == Status.MATCHING:
+            upload = take_in(browser, upload)
+            pages.append(browser.get(f"/account/uploads/{upload.id}").content.decode())
+        said = [name for page in pages for name in re.findall("sheets this one is read.*<bdi>(.*?)</bdi>", page)]
+        assert (said, upload.status) == (named, status)
+
+    empty = send(browser, workbook({"Résumé": [], "Août": table}), "orders.xlsx")
+    assert (
+        "The first sheet of the file that is shown, Résumé, is empty"
+        in browser.get(f"/account/uploads/{empty.id}").content.decode()
+    )
 
 
 def test_a_small_file_may_come_without_scripts(browser: Client) -> None:
