@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codservice.files import sheets
-from codservice.files.tables import MAX_RECORD, SafeWriter, Table, UnreadableTable
+from codservice.files.tables import MAX_ABOVE, MAX_RECORD, SafeWriter, Table, UnreadableTable
 from tests.harness.sheets import workbook, write_xlsx
 
 # Whoever reads a spreadsheet starts a process that does.
@@ -157,6 +157,14 @@ def test_a_table_begins_below_empty_rows(tmp_path: Path, above: str, heading: st
         (first, ["1", "2"], False),
         (first + 2, ["3", "4"], True),
     ]
+
+
+def test_a_file_of_empty_rows_is_not_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("\n" * (MAX_ABOVE + 1) + "a;b\n1;2\n")
+    with pytest.raises(UnreadableTable, match="is empty"):
+        Table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("\n" * MAX_ABOVE + "a;b\n1;2\n")
+    assert [(row.line, row.cells) for row in Table(tmp_path / "t.csv")] == [(MAX_ABOVE + 2, {"a": "1", "b": "2"})]
 
 
 @reads_sheet

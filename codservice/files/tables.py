@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import StringIO, TextIOWrapper
-from itertools import dropwhile
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
 
@@ -25,8 +25,9 @@ BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 
 # Characters of a row of a CSV file: an open quotation mark, or a file without lines, would take in the whole of it.
 MAX_RECORD = sheets.MAX_ROW
+MAX_ABOVE = 1000  # empty rows above the header: a file of nothing else is not read to its end
 _SEPARATOR = re.compile('"?sep=([,;\t])"?\\s*', re.IGNORECASE)
-_EMPTY = re.compile(r'(?:[\s,;]|"")+')
+_EMPTY = re.compile(r'(?:[\s,;]++|"")++')
 _PIECE = 64 << 10
 _row_of = msgspec.json.Decoder(list[str]).decode
 
@@ -144,7 +145,11 @@ class Table:
 
     def _records(self) -> Iterator[tuple[int, int, list[str]]]:
         """The lines in which each row begins and ends, and its cells, from the first row that is not empty."""
-        return dropwhile(lambda record: not any(record[2]), self._all_records())
+        records = self._all_records()
+        for record in islice(records, MAX_ABOVE + 1):
+            if any(record[2]):
+                return chain([record], records)
+        return iter(())
 
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
         if self._rows is not None:
@@ -193,8 +198,9 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
     first = line = file.readline(MAX_RECORD)
     if said := _SEPARATOR.fullmatch(first):
         return said[1], 1
-    while _EMPTY.fullmatch(line):
-        line = file.readline(MAX_RECORD)
+    above = 0
+    while _EMPTY.fullmatch(line) and above < MAX_ABOVE:
+        line, above = file.readline(MAX_RECORD), above + 1
         first = line or first
     outside, is_open, left = "", False, MAX_RECORD
     while line:
