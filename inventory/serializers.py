@@ -193,6 +193,10 @@ def _read_amount(text: str) -> Decimal:
     return values.amount(values.plain_amount(text))
 
 
+def _read_quantity(text: str) -> int:
+    return values.digits(values.plain_number(text), 0, MAX_QUANTITY)
+
+
 def _read_is_active(text: str) -> bool:
     try:
         return _BOOLEANS[text.lower()]
@@ -204,7 +208,7 @@ _READ_COLUMN: dict[str, Callable[[str], Any]] = {
     "sku": partial(values.text, max_length=64),
     "name": partial(values.text, max_length=255),
     "price": _read_amount,
-    "stock_quantity": partial(values.digits, least=0, most=MAX_QUANTITY),
+    "stock_quantity": _read_quantity,
     "is_active": _read_is_active,
     "image_url": partial(values.link, max_length=MAX_LINK),
     "script": partial(values.text, max_length=MAX_SCRIPT, free=True),
