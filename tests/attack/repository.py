@@ -30,6 +30,7 @@ HARMLESS = {
     "webhooks:write": "scope that a call needs",
     "pw": "in a URL that must be refused",
     "word": "in a URL that must be refused",
+    "hidden": "in a URL that must be refused",
     "whsec_": "beginning of a secret that a test makes up",
     "whsec_mine": "what a client may not choose",
     "cod_live_0123456789abcdefghij": "what the log must not show, made up",

@@ -36,7 +36,7 @@ def state(order):
     (row,) = Order.objects.filter(id=order.id).values()
     return (
         row,
-        list(StatusChange.objects.values()),
+        list(StatusChange.objects.order_by("id").values()),
         list(Event.objects.exclude(kind="order.created").order_by("id").values()),
     )
 

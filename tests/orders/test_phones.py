@@ -1,6 +1,7 @@
 """Algerian phone numbers: every usual way of writing one is one number; what is none is refused."""
 
 import re
+import time
 import timeit
 from itertools import product
 
@@ -159,7 +160,7 @@ def test_a_hostile_text_is_searched_in_a_time_that_grows_like_its_length(piece: 
 
     def seconds(length: int) -> float:
         text = (piece * length)[:length]
-        return min(timeit.repeat(lambda: is_named(text), number=1, repeat=3))
+        return min(timeit.repeat(lambda: is_named(text), timer=time.thread_time, number=1, repeat=5))
 
     assert seconds(40_000) < 30 * seconds(4_000)
 
