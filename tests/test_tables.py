@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codservice.files import sheets
-from codservice.files.tables import MAX_ABOVE, MAX_RECORD, SafeWriter, Table, UnreadableTable
+from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, SafeWriter, Table, UnreadableTable
 from tests.harness.sheets import workbook, write_xlsx
 
 # Whoever reads a spreadsheet starts a process that does.
@@ -159,12 +159,36 @@ def test_a_table_begins_below_empty_rows(tmp_path: Path, above: str, heading: st
     ]
 
 
+@pytest.mark.parametrize(
+    "above",
+    ["Commandes\n", '"Commandes, novembre";;\n\n', "x;\n;12/11/2026\n", '"de\nnovembre"\n', "sep=;\nx;\n"],
+)
+def test_a_table_begins_below_titles(tmp_path: Path, above: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{above}a;b\n1;2\n;3\n")
+    table = Table(tmp_path / "t.csv")
+    first = above.count("\n") + 2
+    assert table.names == ["a", "b"]
+    assert [(row.line, row.cells) for row in table] == [(first, {"a": "1", "b": "2"}), (first + 1, {"a": "", "b": "3"})]
+
+
+@pytest.mark.parametrize("rows", ["", "x\n", "x\n" * MAX_TITLES + "x,y\n"])
+def test_of_one_column_the_first_row_is_the_header(tmp_path: Path, rows: str) -> None:
+    (tmp_path / "t.csv").write_text(f"\nsku\n{rows}")
+    assert Table(tmp_path / "t.csv").header == ["sku"]
+
+
 def test_a_file_of_empty_rows_is_not_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n" * (MAX_ABOVE + 1) + "a;b\n1;2\n")
     with pytest.raises(UnreadableTable, match="is empty"):
         Table(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("\n" * MAX_ABOVE + "a;b\n1;2\n")
     assert [(row.line, row.cells) for row in Table(tmp_path / "t.csv")] == [(MAX_ABOVE + 2, {"a": "1", "b": "2"})]
+
+
+@reads_sheet
+def test_a_sheet_begins_below_its_title(tmp_path: Path) -> None:
+    write_xlsx(tmp_path / "t.xlsx", [["LISTE DES COMMANDES"], [], ["", "", "12/11/2026"], ["sku", "name"], ["x", "y"]])
+    assert [(row.line, row.cells["sku"], row.cells["name"]) for row in Table(tmp_path / "t.xlsx")] == [(5, "x", "y")]
 
 
 @reads_sheet

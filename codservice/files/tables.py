@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import StringIO, TextIOWrapper
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
 
@@ -25,7 +25,8 @@ BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 
 # Characters of a row of a CSV file: an open quotation mark, or a file without lines, would take in the whole of it.
 MAX_RECORD = sheets.MAX_ROW
-MAX_ABOVE = 1000  # empty rows above the header: a file of nothing else is not read to its end
+MAX_ABOVE = 1000  # rows above the header: a file of empty ones is not read to its end
+MAX_TITLES = 10  # of these the rows of one cell, as a sheet's title or its date are
 _SEPARATOR = re.compile('"?sep=([,;\t])"?\\s*', re.IGNORECASE)
 _EMPTY = re.compile(r'(?:[\s,;]++|"")++')
 _PIECE = 64 << 10
@@ -66,6 +67,8 @@ class UnreadableTable(ValueError):
 class Table:
     """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over, above the header too.
 
+    The header is the first row with two cells, where only titles of one stand above it, or else the first row.
+
     CSV is UTF-8, with commas, semicolons or tabs as the header has them, or a line `sep=;` above it says. Of an XLSX
     file the first sheet that is shown is read, and named by `sheet` where there are others. A number comes as people
     see it: 2 and not 2.0. Raises UnreadableTable, also when a `required` column is missing, and while it is read where
@@ -93,8 +96,9 @@ class Table:
                 self._row_count, self._rows, self.sheet = sheets.read(file or path)
             except sheets.UnreadableSheet as error:
                 raise UnreadableTable(f"{self} {error}") from None
+        self._above = self._rows_above()
         header = next(self._records(), (1, 1, []))[2]
-        if not header:
+        if not any(header):
             which = f" has an empty sheet in front, {self.sheet}" if self.sheet else " is empty"
             raise UnreadableTable(f"{self}{which}; its first line must name the columns.")
         self.header = header
@@ -144,12 +148,20 @@ class Table:
         return _detached(TextIOWrapper(self._file, encoding="utf-8-sig", newline=""))
 
     def _records(self) -> Iterator[tuple[int, int, list[str]]]:
-        """The lines in which each row begins and ends, and its cells, from the first row that is not empty."""
-        records = self._all_records()
-        for record in islice(records, MAX_ABOVE + 1):
-            if any(record[2]):
-                return chain([record], records)
-        return iter(())
+        """The lines in which each row begins and ends, and its cells, from the header on."""
+        return islice(self._all_records(), self._above, None)
+
+    def _rows_above(self) -> int:
+        """How many rows stand above the header."""
+        titles: list[int] = []
+        for above, (_, _, cells) in enumerate(islice(self._all_records(), MAX_ABOVE + 1)):
+            filled = sum(map(bool, cells))
+            if filled > 1:
+                return above
+            titles += [above] * filled
+            if len(titles) > MAX_TITLES:
+                break
+        return titles[0] if titles else 0
 
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
         if self._rows is not None:
@@ -202,6 +214,17 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
     while _EMPTY.fullmatch(line) and above < MAX_ABOVE:
         line, above = file.readline(MAX_RECORD), above + 1
         first = line or first
+    outside = ""
+    for _title in range(MAX_TITLES + 1):
+        outside = _outside_quotes(file, line)
+        if not line or any(sign in outside for sign in ",;\t"):
+            break
+        line = file.readline(MAX_RECORD)
+    return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
+
+
+def _outside_quotes(file: TextIO, line: str) -> str:
+    """Of the row that begins with this line; the file stands behind the row then."""
     outside, is_open, left = "", False, MAX_RECORD
     while line:
         parts = line.split('"')
@@ -209,7 +232,7 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
         is_open ^= len(parts) % 2 == 0
         left -= len(line)
         line = file.readline(left) if is_open and left else ""
-    return max(",;\t", key=lambda each: (outside.count(each), first.count(each))), 0
+    return outside
 
 
 class _TooLong(Exception):
