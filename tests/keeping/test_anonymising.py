@@ -14,6 +14,7 @@ from orders import counts, lifecycle, retention
 from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from tests import factories
 from tests.harness.background import at_once
+from tests.harness.plans import fill
 
 LONG = timedelta(days=731)
 PERSONAL = (
@@ -197,8 +198,9 @@ def test_in_batches_by_two_at_once_each_order_once(order_in, monkeypatch):
     assert set(Order.objects.values_list("version", "customer_name")) == {(2, "—")}
 
 
-def test_the_search_for_them_reads_an_index(order_in):
+def test_the_search_for_them_reads_an_index(order_in, alice):
     order_in()
+    fill(alice)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("EXPLAIN " + retention._ANONYMISE, {"kept": LONG, "batch": 10, "nobody": ""})
