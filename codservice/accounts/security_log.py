@@ -64,6 +64,7 @@ class Action(models.TextChoices):
     ORDER_CANCELED = "order_canceled", _("canceled an order")
     UPLOADED = "uploaded", _("imported a file")
     UPLOAD_STOPPED = "upload_stopped", _("stopped an upload")
+    ROWS_DISCARDED = "rows_discarded", _("discarded refused rows of a file")
     FEES = "fees", _("changed shipping fees")
     PRODUCT = "product", _("changed a product")
     RULES = "calling_rules", _("changed calling rules")

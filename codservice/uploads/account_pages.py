@@ -322,11 +322,35 @@ def _refused_rows(upload: Upload, kept: list[int], language: str) -> Iterator[li
             yield [row.line, reason, *cells, *row.cells[width:]]
 
 
+@account_page(look=Right.WRITE)
+@require_http_methods(["GET", "HEAD", "POST"])
+def discard(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
+    """By GET the question, by POST the deed: nobody wants to mend them."""
+    shown = _find(account, id)
+    rows = RefusedRow.objects.filter(upload=shown)
+    if shown.status in Upload.OPEN or not rows.exists():
+        return redirect("account-upload", id=id)
+    if request.method != "POST":
+        return confirmation(
+            request,
+            title=gettext("Discard the refused rows?"),
+            text=gettext("They can no longer be downloaded, and Home does not show them any more."),
+            button=gettext("Discard the rows"),
+            back=reverse("account-upload", args=[id]),
+        )
+    with transaction.atomic():
+        if rows.delete()[0]:
+            security_log.note(Action.ROWS_DISCARDED, target=shown.name, target_id=id, account_id=account.id)
+    messages.success(request, gettext("The refused rows are discarded."))
+    return redirect("account-upload", id=id)
+
+
 urlpatterns = [
     path("uploads/<uuid:id>", upload, name="account-upload"),
     path("uploads/<uuid:id>/piece", piece, name="account-upload-piece"),
     path("uploads/<uuid:id>/progress", progress, name="account-upload-progress"),
     path("uploads/<uuid:id>/stop", stop, name="account-upload-stop"),
+    path("uploads/<uuid:id>/discard", discard, name="account-upload-discard"),
     path("uploads/<uuid:id>/refused.csv", refused, {"form": "csv"}, name="account-upload-refused-csv"),
     path("uploads/<uuid:id>/refused.xlsx", refused, {"form": "xlsx"}, name="account-upload-refused-xlsx"),
 ]

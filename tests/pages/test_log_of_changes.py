@@ -16,7 +16,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from codservice import days
 from codservice.accounts import team
 from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry
-from codservice.uploads.models import Upload
+from codservice.uploads.models import RefusedRow, Upload
 from orders.models import Order
 from tests import factories
 from tests.harness.addresses import addresses
@@ -63,6 +63,11 @@ class Shop:
             status=status, titles=["SKU", "Stock"],
         )  # fmt: skip
 
+    def refused_file(self) -> Upload:
+        file = self.upload("done")
+        RefusedRow.objects.create(account=self.account, upload=file, line=2, cells=["A"], faults=[])
+        return file
+
     def shown(self, path: str) -> dict[str, str]:
         """The hidden fields of a page, by which a form says what it was opened with."""
         page = self.browser.get(path).content.decode()
@@ -86,6 +91,7 @@ CHANGES: dict[str, Callable[[Shop], tuple[str, dict[str, Any]]]] = {
     ),
     "account-upload": lambda shop: (f"uploads/{shop.upload('matching').id}", {"sku": "0", "stock_quantity": "1"}),
     "account-upload-stop": lambda shop: (f"uploads/{shop.upload('running').id}/stop", {}),
+    "account-upload-discard": lambda shop: (f"uploads/{shop.refused_file().id}/discard", {}),
     "account-webhooks": lambda shop: ("webhooks", WEBHOOK),
     "account-webhook-change": lambda shop: (f"webhooks/{shop.webhook.id}/change", WEBHOOK),
     "account-webhook-ping": lambda shop: (f"webhooks/{shop.webhook.id}/ping", {}),

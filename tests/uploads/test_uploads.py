@@ -18,7 +18,7 @@ from django.utils.translation import gettext, override
 from python_calamine import CalamineWorkbook
 
 from codservice.accounts import merchants
-from codservice.accounts.models import Account, Membership
+from codservice.accounts.models import Account, Membership, SecurityEntry
 from codservice.files.headings import meant
 from codservice.retention import SWEEPS
 from codservice.uploads import arrival, work
@@ -809,6 +809,22 @@ def test_a_page_costs_the_same_however_large_the_file_is(browser: Client) -> Non
                 assert browser.get(path).status_code == 200
             counts.append(len(queries))
     assert counts[:3] == counts[3:]
+
+
+def test_refused_rows_can_be_discarded(browser: Client) -> None:
+    upload = take_in(browser, send(browser, csv_of([row("A1", phone="1"), row("A2")])))
+    page, discard = f"/account/uploads/{upload.id}", f"/account/uploads/{upload.id}/discard"
+    assert f'href="{discard}"' in browser.get(page).content.decode()
+    assert "1 row of a file was refused" in browser.get("/account/").content.decode()
+    assert "Discard the refused rows?" in browser.get(discard).content.decode()
+    assert RefusedRow.objects.count() == 1
+    answer = browser.post(discard, follow=True).content.decode()
+    assert "The refused rows are discarded." in answer
+    assert f'href="{discard}"' not in answer
+    assert "refused" not in browser.get("/account/").content.decode()
+    assert (RefusedRow.objects.count(), Order.objects.count()) == (0, 1)
+    assert browser.post(discard, follow=True).redirect_chain == [(page, 302)]
+    assert SecurityEntry.objects.filter(action="rows_discarded", target_id=upload.id).count() == 1
 
 
 def test_files_and_refused_rows_are_forgotten(browser: Client) -> None:
