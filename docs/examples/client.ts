@@ -9,6 +9,7 @@ const number = process.argv[2]!;
 const client = createClient<paths>({
   baseUrl: process.env.URL!,
   headers: { Authorization: `Bearer ${process.env.KEY}` },
+  fetch: (request) => fetch(request, { signal: AbortSignal.timeout(10_000) }), // or it may wait for ever
 });
 
 /** What was answered, unless the service has refused. */

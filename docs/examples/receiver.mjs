@@ -10,6 +10,10 @@ import { createServer } from "node:http";
 const { SECRET, PORT = "9000", STORE = "deliveries.jsonl" } = process.env;
 const REPLAY_WINDOW = 300; // seconds that a delivery's timestamp may differ from our clock
 const MAX_BODY = 1_048_576;
+if (!/^whsec_[A-Za-z0-9+/]{32}/.test(SECRET ?? "")) { // anybody can sign with an empty one
+  console.error("Set SECRET to the signing_secret of your webhook.");
+  process.exit(1);
+}
 
 // Whether the service has signed this delivery with our secret, and within the last minutes. `body` is a Buffer.
 function isOurs(headers, body) {

@@ -8,17 +8,19 @@ const ATTEMPTS = 6;
 const REPLAY_WINDOW = 300; // seconds that a delivery's timestamp may differ from our clock
 
 // Sends one order, again and again until it is known to be imported. Gives [status, body]; status 0 is no answer.
-function import_order(array $order): array
+function import_order(object $order): array
 {
+    $sent = json_encode($order);
     $options = ['http' => [
         'method' => 'POST',
         'header' => [
             'Authorization: Bearer ' . getenv('KEY'),
             'Content-Type: application/json',
-            // The same for every attempt: however often it arrives, the order is imported once.
-            'Idempotency-Key: order-' . $order['external_id'],
+            // The same for every attempt: however often it arrives, the order is imported once. One that was refused
+            // and corrected has another; by its external_id it too is imported once.
+            'Idempotency-Key: order-' . hash('sha256', $sent),
         ],
-        'content' => json_encode($order),
+        'content' => $sent,
         'ignore_errors' => true, // a 4xx is an answer too
         'follow_location' => 0,
         'timeout' => 10,
@@ -38,7 +40,7 @@ function import_order(array $order): array
         $wait = preg_match('~^Retry-After: (\d+)~mi', $headers, $found) ? max(1, (int) $found[1])
             : 2 ** $attempt + mt_rand() / mt_getrandmax();
         if ($attempt < ATTEMPTS - 1) {
-            fprintf(STDERR, "%s: %d %s; again in %d s\n", $order['external_id'], $status, $body, $wait);
+            fprintf(STDERR, "%s: %d %s; again in %d s\n", $order->external_id, $status, $body, $wait);
             usleep((int) ($wait * 1_000_000));
         }
     }
@@ -48,12 +50,13 @@ function import_order(array $order): array
 function import_file(string $path): int
 {
     $failed = 0;
-    foreach (json_decode(file_get_contents($path), true, 512, JSON_THROW_ON_ERROR) as $order) {
+    // Not as arrays: of those that are empty PHP does not know whether they were lists or objects.
+    foreach (json_decode(file_get_contents($path), false, 512, JSON_THROW_ON_ERROR) as $order) {
         [$status, $body] = import_order($order);
         if ($status === 201) {
-            echo $order['external_id'], ' ', json_decode($body)->id, "\n";
+            echo $order->external_id, ' ', json_decode($body)->id, "\n";
         } else {
-            fprintf(STDERR, "%s: %d %s\n", $order['external_id'], $status, $body);
+            fprintf(STDERR, "%s: %d %s\n", $order->external_id, $status, $body);
             $failed++;
         }
     }
@@ -106,6 +109,10 @@ function keep(string $delivery, string $body): bool
 function receive(): void
 {
     http_response_code(500); // unless all goes well
+    if (!preg_match('~^whsec_[A-Za-z0-9+/]{32}~', (string) getenv('SECRET'))) { // anybody can sign with an empty one
+        error_log('Set SECRET to the signing_secret of your webhook.');
+        return;
+    }
     $body = file_get_contents('php://input'); // the raw bytes: these are signed
     if ($_SERVER['REQUEST_METHOD'] !== 'POST' || !is_ours(getenv('SECRET'), $_SERVER, $body)) {
         http_response_code(401);

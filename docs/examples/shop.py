@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -27,27 +28,39 @@ class Refused(Exception):
     """The service will not take this order; to send it again would not help."""
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """To follow one would take the key elsewhere, and the order nowhere: what was a POST becomes a GET."""
+
+    def redirect_request(self, *args):
+        return None
+
+
+OPENER = urllib.request.build_opener(NoRedirects)
+
+
 def import_order(order):
     """Send one order, again and again until it is known to be imported; gives it as the service has it."""
+    sent = json.dumps(order).encode()
     request = urllib.request.Request(
         os.environ["URL"] + "/api/v1/orders",
-        data=json.dumps(order).encode(),
+        data=sent,
         headers={
             "Authorization": "Bearer " + os.environ["KEY"],
             "Content-Type": "application/json",
-            # The same for every attempt: however often it arrives, the order is imported once.
-            "Idempotency-Key": "order-" + order["external_id"],
+            # The same for every attempt: however often it arrives, the order is imported once. One that was refused
+            # and corrected has another; by its external_id it too is imported once.
+            "Idempotency-Key": "order-" + hashlib.sha256(sent).hexdigest(),
         },
     )
     for attempt in range(ATTEMPTS):
         wait = 2**attempt + random.random()
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with OPENER.open(request, timeout=10) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             body = error.read().decode(errors="replace")
             if error.code not in (408, 409, 429) and error.code < 500:
-                raise Refused(body) from None
+                raise Refused(f"{error.code} {body}") from None
             after = error.headers.get("Retry-After") or ""
             if after.isdecimal():  # what stands before the service may write a date
                 wait = int(after) or wait
@@ -147,6 +160,8 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def receive():
+    if not re.match(r"whsec_[A-Za-z0-9+/]{32}", os.environ.get("SECRET", "")):  # anybody can sign with an empty one
+        sys.exit("Set SECRET to the signing_secret of your webhook.")
     Receiver.store = Store(os.environ.get("STORE", "deliveries.jsonl"))
     ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "9000"))), Receiver).serve_forever()
 

@@ -5,6 +5,7 @@ The commands and programs are those of docs/clients.md, run against the service.
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 from django.conf import settings
 
 from orders.models import Order
+from tests.harness.background import PATIENCE
 from tests.harness.npm import installed, program
 from tests.harness.service import Service
 
@@ -53,16 +55,17 @@ def run(
     for path in (settings.BASE_DIR / "docs/examples").glob("client.*"):
         shutil.copy(path, tmp_path)
 
-    def execute(command: str) -> subprocess.CompletedProcess[str]:
+    def execute(command: str, **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-euc", command], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
-        )
+            ["bash", "-euc", command],
+            cwd=tmp_path, env=environ | changes, capture_output=True, text=True, check=False, timeout=PATIENCE,
+        )  # fmt: skip
 
     for command in generate:
         done = execute(command)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "warning" not in (done.stdout + done.stderr).lower(), done.stdout + done.stderr
-    return lambda number: execute(use.replace("1042", number))
+    return lambda number, **changes: execute(use.replace("1042", number), **changes)
 
 
 def test_a_generated_client_imports_lists_and_cancels(run: Any) -> None:
@@ -79,6 +82,14 @@ def test_a_generated_client_imports_lists_and_cancels(run: Any) -> None:
     assert "external_id" in refused.stderr
     order = Order.objects.get()
     assert (order.status, order.wilaya_code, str(order.total_amount)) == ("canceled", "16", "4900.00")
+
+
+def test_it_does_not_wait_for_ever(run: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        done = run("1042", URL=f"http://127.0.0.1:{silent.getsockname()[1]}")
+
+    assert done.returncode != 0
+    assert "timeout" in done.stderr.lower() or "timed out" in done.stderr.lower()
 
 
 @pytest.mark.parametrize("page", ["docs/clients.md", "docs/fr/clients.md"])

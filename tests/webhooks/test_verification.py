@@ -1,6 +1,8 @@
 """Receivers in other languages and of other people accept every delivery that we sign, and nothing else."""
 
 import base64
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -93,6 +95,23 @@ def test_neither_is_another_secret_nor_no_signature(is_accepted: Callable[..., b
     good = headers_of(body)["X-Service-Signature"]
     wrong = [{}, {"X-Service-Signature": ""}, {"X-Service-Signature": good[:-1]}, headers_of(body, OLD_SECRET)]
     assert not any(is_accepted(body, headers) for headers in wrong)
+
+
+def test_without_a_secret_nothing_is_accepted(built_go: str) -> None:
+    """Anybody can sign with an empty one."""
+    body = BODIES[0]
+    forged = "sha256=" + hmac.new(b"", body, hashlib.sha256).hexdigest()
+    commands = [
+        [sys.executable, str(EXAMPLES / "verify.py")],
+        [program("php"), str(EXAMPLES / "verify.php")],
+        [program("node"), str(EXAMPLES / "verify.mjs")],
+        [built_go],
+    ]
+    for command in commands:
+        for secret in ({}, {"SECRET": ""}):
+            environ = {"PATH": os.environ["PATH"], "SIGNATURE": forged, **secret}
+            done = subprocess.run(command, input=body, env=environ, capture_output=True, check=False)
+            assert done.returncode != 0, (command, secret)
 
 
 def test_both_secrets_are_accepted_while_they_overlap(is_accepted: Callable[..., bool]) -> None:
