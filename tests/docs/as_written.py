@@ -13,6 +13,14 @@ from tests.harness.source import ROOT
 README = (ROOT / "README.md").read_text()
 OPERATORS = (ROOT / "docs/operators.md").read_text()
 
+CURL = """
+curl() {
+    case " $* " in *" --fail"*) command curl "$@"; return;; esac
+    command curl --fail-with-body "$@"
+    echo
+}
+"""
+
 
 def blocks(text: str) -> list[str]:
     return re.findall(r"```bash\n(.*?)```", text, re.S)
@@ -25,8 +33,8 @@ def run_as_written(script: str, live_server: Any, **environment: str) -> list[st
         f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
     )
     script = script.replace("http://localhost:8000", live_server.url).replace(".venv/bin/python", sys.executable)
-    # curl says nothing of a 4xx by itself.
-    script = 'curl() { command curl --fail-with-body "$@"; echo; }\n' + script
+    # curl says nothing of a 4xx by itself, unless the line says what is to be done then.
+    script = f"{CURL}\n{script}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=ROOT,

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,40 @@ def test_the_variables_of_the_quick_start_are_those_that_its_commands_use(page: 
     assert printed == "https://orders.example.dz cod_test_…"
     used = set(re.findall(r"\$([A-Z]+)", "".join(blocks(page, "bash"))))
     assert used <= {"URL", "KEY", "ID", "WEBHOOK", "HOOK", "ORDER"}
+
+
+@pytest.mark.parametrize("answers", [[200, 429, 503, 200], [200, 401]], ids=["busy", "revoked"])
+@pytest.mark.parametrize("page", [DOCS / "pagination.md", DOCS / "fr/pagination.md"], ids=name_of)
+def test_the_loop_over_pages_reads_to_the_end_or_says_that_it_did_not(page: Path, answers: list[int]) -> None:
+    _, loop = blocks(page, "bash")
+    pages = ['{"data":[1],"meta":{"per_page":100,"next_cursor":"a.b"}}', '{"data":[2],"meta":{"per_page":100,"next_cursor":null}}']  # fmt: skip  # noqa: E501
+    asked, left = [], list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path.rpartition("cursor=")[2])
+            status = left.pop(0)
+            content = pages[len(asked) > 1].encode() if status == 200 else b'{"error":"refused"}'
+            self.send_response(status)
+            self.send_header("Retry-After", "1")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        environ = os.environ | {"URL": f"http://127.0.0.1:{server.server_port}", "KEY": "k"}
+        script = f'{loop}\necho "stopped at $NEXT"'
+        done = subprocess.run([program("bash"), "-uc", script], env=environ, capture_output=True, text=True, check=True)
+        server.shutdown()
+
+    read_all = answers[-1] == 200
+    assert done.stdout.splitlines() == [*pages[: 1 + read_all], "stopped at " + ("" if read_all else "a.b")]
+    assert asked == ["", *["a.b"] * (len(answers) - 1)]
+    assert read_all or "401" in done.stderr
 
 
 @pytest.mark.parametrize("page", [DOCS / "regions.md", DOCS / "fr/regions.md"], ids=name_of)
