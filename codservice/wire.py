@@ -1,6 +1,7 @@
 """JSON on the wire: strict where it comes in, exact where it goes out."""
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -95,6 +96,8 @@ def load_json(body: bytes) -> dict[str, Any]:
     Raises MalformedJSON for anything else than one JSON object in UTF-8, for NaN and Infinity, for a key that is
     repeated in one object (which of the two was meant?) and for nesting deeper than MAX_DEPTH.
     """
+    if body.startswith(BOM_UTF8):  # which an editor does not show
+        raise MalformedJSON("It begins with a byte order mark (EF BB BF); save it without one.")
     try:
         data = _decoder.decode(body.decode("utf-8"))
     except RecursionError:

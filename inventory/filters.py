@@ -8,7 +8,7 @@ from django import forms
 from django.db.models import Q, QuerySet
 
 from codservice import values
-from codservice.api.filters import Filters, MomentFilter, TextFilter
+from codservice.api.filters import Filters, MomentFilter, TextFilter, WordFilter
 from codservice.form_fields import DigitsField
 from inventory.models import MAX_QUANTITY, Product
 
@@ -39,7 +39,7 @@ class QuantityFilter(django_filters.Filter):
 class ProductFilter(Filters):
     sku = SkusFilter(lookup_expr="in", label="One or several SKUs, comma separated.")
     q = TextFilter(method="search", max_length=100, label="A part of the name or the SKU.")
-    is_active = django_filters.ChoiceFilter(choices=[("true", "true"), ("false", "false")], method="active", label="Whether it is sold.")  # fmt: skip  # noqa: E501
+    is_active = WordFilter(words=("true", "false"), method="active", label="Whether it is sold.")
     stock_below = QuantityFilter(
         field_name="stock_quantity", lookup_expr="lt", least=0, most=MAX_QUANTITY, label="Fewer than this in stock."
     )

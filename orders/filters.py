@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from codservice import days
-from codservice.api.filters import Filters, MomentFilter, TextFilter
+from codservice.api.filters import Filters, MomentFilter, TextFilter, WordFilter
 from orders import counts, daily, phones, regions, trigrams
 from orders.models import Order, Status, has_phone
 from orders.serializers import WILAYA_TEXTS
@@ -84,9 +84,7 @@ class OrderFilter(Filters):
         max_length=100,
         label="A part of the customer's name, phone or address, or all of the second phone or the external_id.",
     )
-    sort = django_filters.ChoiceFilter(
-        method="order", choices=[(sort, sort) for sort in SORTS], label="Newest first unless said otherwise."
-    )
+    sort = WordFilter(words=SORTS, method="order", label="Newest first unless said otherwise.")
 
     class Meta:
         model = Order

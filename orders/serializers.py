@@ -84,6 +84,11 @@ class DeliveryTypeField(Strict, serializers.ChoiceField):
 class Lines(serializers.ListSerializer):
     """A list of bodies; gives for each what its `read` gives."""
 
+    default_error_messages = {
+        "not_a_list": "Must be a list.",
+        **dict.fromkeys(("empty", "max_length"), f"Must have 1 to {MAX_LINES} entries."),
+    }
+
     def run_child_validation(self, data: Any) -> Any:
         return self.child.read(data)  # type: ignore[union-attr]
 
@@ -94,6 +99,7 @@ class Body(serializers.Serializer):
     A file of orders runs through these checks at the rate that is left after them.
     """
 
+    default_error_messages = dict.fromkeys(("invalid", "null"), "Must be an object.")
     only_sent = False  # whether it says what shall change: then what is not there has no default
 
     class Meta:
@@ -104,7 +110,7 @@ class Body(serializers.Serializer):
         if type(data) is not dict:
             try:
                 self.run_validation(data)
-            except serializers.ValidationError as error:  # always: it is refused in DRF's words
+            except serializers.ValidationError as error:  # always
                 return {}, error.detail
         values: dict[str, Any] = {}
         errors: dict[str, Any] = {}

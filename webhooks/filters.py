@@ -19,7 +19,7 @@ class WordsField(forms.CharField):
 
     def __init__(self, *, words: tuple[str, ...], **kwargs: Any) -> None:
         self.words = words
-        super().__init__(**kwargs)
+        super().__init__(error_messages={"required": "Must not be empty."}, **kwargs)
 
     def to_python(self, value: str | None) -> list[str]:
         chosen = [word.strip() for word in super().to_python(value).split(",")] if value else []

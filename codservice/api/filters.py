@@ -101,3 +101,11 @@ class TextFilter(django_filters.Filter):
 
 class MomentFilter(django_filters.Filter):
     field_class = MomentField
+
+
+class WordFilter(django_filters.ChoiceFilter):
+    """One of `words`, which are named to whoever sends another."""
+
+    def __init__(self, *, words: tuple[str, ...], **kwargs: Any) -> None:
+        refusal = {"invalid_choice": f"Must be one of {', '.join(words)}."}
+        super().__init__(choices=[(word, word) for word in words], error_messages=refusal, **kwargs)

@@ -66,6 +66,13 @@ def test_what_is_no_json_object_in_utf8_is_malformed(api, document):
     assert_malformed(api.post(ORDERS, document))
 
 
+def test_a_byte_order_mark_which_no_editor_shows_is_named(api):
+    answer = api.post(ORDERS, b"\xef\xbb\xbf" + BODY.encode())
+
+    assert_malformed(answer)
+    assert "byte order mark" in answer.json()["message"]
+
+
 def assert_malformed(answer):
     assert (answer.status_code, answer.json()["error"]) == (400, "malformed_json")
     assert answer.json().keys() == {"error", "message"}

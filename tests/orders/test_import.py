@@ -361,6 +361,21 @@ def test_items_are_1_to_100_objects(api, items):
     assert not OrderItem.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("items", "path", "sentence"),
+    [
+        ({"0": ITEM}, "items", "Must be a list."),
+        ([], "items", "Must have 1 to 100 entries."),
+        ([ITEM] * 101, "items", "Must have 1 to 100 entries."),
+        (["x"], "items.0", "Must be an object."),
+        ([None], "items.0", "Must be an object."),
+    ],
+    ids=["object", "none", "101", "text", "null"],
+)
+def test_what_is_wrong_with_the_list_is_said_in_the_words_of_json(api, items, path, sentence):
+    assert errors(api.post(ORDERS, order_body(items=items))) == {path: [sentence]}
+
+
 # --- external_id ------------------------------------------------------------------------------------------------------
 
 

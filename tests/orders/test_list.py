@@ -400,6 +400,15 @@ def test_an_unknown_sort_is_refused(api, sort):
     assert list(api.get(f"{ORDERS}?sort={sort}").json()["errors"]) == ["sort"]
 
 
+def test_what_is_none_of_a_few_words_is_told_which_they_are(api):
+    def sentences(url):
+        return next(iter(api.get(url).json()["errors"].values()))
+
+    assert sentences(f"{ORDERS}?sort=total") == ["Must be one of created_at, -created_at, updated_at, -updated_at."]
+    assert sentences("/api/v1/inventory?is_active=yes") == ["Must be one of true, false."]
+    assert sentences("/api/v1/events?types=") == ["Must not be empty."]
+
+
 def test_filters_work_together(alice, api, many):
     start, stop = NOON + timedelta(hours=3), NOON + timedelta(hours=9)
     expected = [
