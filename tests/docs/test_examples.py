@@ -16,7 +16,11 @@ from django.conf import settings
 from django.db import connection
 
 from codservice.accounts.models import Account, ApiKey
+from orders.cancel_reasons import CancelReason
+from orders.filters import OrderFilter
+from orders.models import MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE, MAX_ATTRIBUTES
 from orders.regions import gazetteer
+from orders.serializers import OrderCancel, OrderImport, OrderItemImport
 from tests import factories
 from tests.docs.as_written import run_as_written
 from tests.harness.description import closed, generated
@@ -146,6 +150,29 @@ def test_the_variables_of_the_quick_start_are_those_that_its_commands_use(page: 
     assert printed == "https://orders.example.dz cod_test_…"
     used = set(re.findall(r"\$([A-Z]+)", "".join(blocks(page, "bash"))))
     assert used <= {"URL", "KEY", "ID", "WEBHOOK", "HOOK", "ORDER"}
+
+
+@pytest.mark.parametrize("page", [DOCS / "orders.md", DOCS / "fr/orders.md"], ids=name_of)
+def test_the_page_of_orders_says_how_long_each_text_may_be(page: Path) -> None:
+    said = re.sub(r"(?<=\d)\s(?=\d)", "", page.read_text(encoding="utf-8"))  # 2 000
+    fields = OrderImport().fields
+    texts = {name: fields[name] for name in ("customer_name", "customer_address", "notes", "external_id", "source")}
+    bounds = {f"| `{name}` |": [field.max_length] for name, field in texts.items()} | {
+        "| `items.N.product_name`, ": [OrderItemImport().fields["product_name"].max_length],
+        "| `items.N.attributes` |": [MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE],
+        "| `q` |": [OrderFilter.base_filters["q"].extra["max_length"]],
+        "`order_not_cancellable`. ": [OrderCancel().fields["reason"].max_length],
+    }
+    for place, numbers in bounds.items():
+        line = re.findall(rf"^.*{re.escape(place)}.*$", said, re.M)[0]
+        assert set(map(str, numbers)) <= set(re.findall(r"\d+", line)), line
+
+
+@pytest.mark.parametrize("page", MERCHANTS_PAGES, ids=name_of)
+def test_a_reason_that_is_shown_is_one_that_is_counted(page: Path) -> None:
+    shown = re.findall(r'"reason": "([^"]+)"', "".join(block for info, block in fences(page) if info == "bash"))
+
+    assert set(shown) <= set(CancelReason.values)
 
 
 @pytest.mark.parametrize("answers", [[200, 429, 503, 200], [200, 401]], ids=["busy", "revoked"])
