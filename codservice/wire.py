@@ -2,6 +2,7 @@
 
 import json
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -114,7 +115,8 @@ def load_json(body: bytes) -> dict[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise ValueError("It repeats a key inside one object")
+        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"It repeats the key {json.dumps(repeated[:50])} inside one object")
     return result
 
 

@@ -73,6 +73,16 @@ def test_a_byte_order_mark_which_no_editor_shows_is_named(api):
     assert "byte order mark" in answer.json()["message"]
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"), [("phone", '"phone"'), ("\\ud800", '"\\ud800"'), ("x" * 5000, f'"{"x" * 50}"')]
+)
+def test_a_key_that_is_repeated_is_named(api, key, shown):
+    answer = api.post(ORDERS, f'{{"items": [{{"{key}": 1, "{key}": 2}}]}}'.encode())
+
+    assert_malformed(answer)
+    assert answer.json()["message"].endswith(f" It repeats the key {shown} inside one object.")
+
+
 def assert_malformed(answer):
     assert (answer.status_code, answer.json()["error"]) == (400, "malformed_json")
     assert answer.json().keys() == {"error", "message"}
