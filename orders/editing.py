@@ -3,7 +3,7 @@
 One transaction, under the order's lock; each field's old and new value is written down.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import zip_longest
@@ -39,9 +39,8 @@ class Edit:
 
     The codes belong to the texts beside them, as in an import; an empty second phone takes it away. `quantities` are
     new quantities by item id: 0 removes the line. `line_changes` are other columns of lines, by item id too; `added`
-    are lines that come behind them, and `lines` replace all lines: rows as an import has them. Without a
-    `total_amount` the total changes by as much as lines and fee do: an old discount is kept. A further one is
-    `discounted`.
+    are lines that come behind them, and `lines`, which the total does not follow, replace all lines: rows as an import
+    has them. Without a `total_amount` the total keeps its `discount`; a further one is `discounted`.
     """
 
     customer_name: str | None = None
@@ -99,14 +98,15 @@ def edit(
         if not isinstance(changes, Edit):
             changes = changes(order)
         written = _edit_fields(order, changes)
-        line_edits, difference = _edit_lines(order, changes)
-        difference -= changes.discounted
+        before, fee = list(order.items.order_by("position")), order.shipping_fee
+        discounted = discount(order, before) + changes.discounted
+        line_edits, after = _edit_lines(order, before, changes)
         if changes.lines is not None:
-            line_edits += _replace_lines(order, changes.lines)
+            line_edits += _replace_lines(order, before, changes.lines)
         if changes.shipping_fee is not None:
-            difference += changes.shipping_fee - order.shipping_fee
-            written.append(FieldChange("shipping_fee", order.shipping_fee, changes.shipping_fee))
-        total = order.total_amount + difference if changes.total_amount is None else changes.total_amount
+            fee = changes.shipping_fee
+            written.append(FieldChange("shipping_fee", order.shipping_fee, fee))
+        total = full_price(after, fee) - discounted if changes.total_amount is None else changes.total_amount
         if total != order.total_amount:
             check_total(total)
             written.append(FieldChange("total_amount", order.total_amount, total))
@@ -128,6 +128,18 @@ def _check_room(order: Order, edits: Sequence[FieldChange]) -> None:
     """Raises NotEditable when its history has no room for these too."""
     if order.version > FEW_CHANGES and OrderEdit.objects.filter(order=order).count() + len(edits) > MOST_EDITS:
         raise NotEditable(_("This order has been changed too often to be changed again. Cancel it and send a new one."))
+
+
+def full_price(items: Iterable[OrderItem], shipping_fee: Decimal) -> Decimal:
+    return sum((item.amount for item in items), shipping_fee)
+
+
+def discount(order: Order, items: Iterable[OrderItem]) -> Decimal:
+    """How far the order's total is below the full price of its lines; negative when it is above.
+
+    It stays when lines or fee change: a total that nobody writes is their full price less this.
+    """
+    return full_price(items, order.shipping_fee) - order.total_amount
 
 
 def check_total(total: Decimal) -> None:
@@ -192,27 +204,25 @@ def _edit_fields(order: Order, changes: Edit) -> list[FieldChange]:
     return written
 
 
-def _edit_lines(order: Order, changes: Edit) -> tuple[list[FieldChange], Decimal]:
-    """Write what changes in the lines: each change, and what they add to the total."""
+def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[list[FieldChange], list[OrderItem]]:
+    """Write what changes in the lines: each change, and the lines that there are then."""
     if not (changes.quantities or changes.line_changes or changes.added):
-        return [], Decimal(0)
+        return [], before
     edits: list[FieldChange] = []
-    difference, left, position = Decimal(0), 0, -1
-    for item in OrderItem.objects.filter(order=order).order_by("position"):
+    left, position = [], -1
+    for item in before:
         position, quantity = item.position, changes.quantities.get(item.id, item.quantity)
         wanted = {"quantity": quantity} | (changes.line_changes.get(item.id, {}) if quantity else {})
         changed = {name: value for name, value in wanted.items() if value != getattr(item, name)}
-        difference -= item.quantity * item.unit_price
         for name, value in changed.items():
             if name in _LINE:
                 old = _said_value(getattr(item, name))
                 edits.append(FieldChange(f"items.{position}.{name}", old, _said_value(value)))
             setattr(item, name, value)
-        difference += item.quantity * item.unit_price
         if not quantity:
             item.delete()
             continue
-        left += 1
+        left.append(item)
         if changed:
             item.save(update_fields=[*changed])
     added = [
@@ -220,21 +230,20 @@ def _edit_lines(order: Order, changes: Edit) -> tuple[list[FieldChange], Decimal
         for number, line in enumerate(changes.added, position + 1)
     ]
     edits += [FieldChange(f"items.{item.position}", None, _said_line(item)) for item in added]
-    difference += sum(item.quantity * item.unit_price for item in added)
     OrderItem.objects.bulk_create(added)
-    if not left + len(added):
+    after = left + added
+    if not after:
         raise Invalid({"items": [_("An order keeps at least one line. Cancel it instead.")]})
-    if left + len(added) > MAX_LINES:
+    if len(after) > MAX_LINES:
         raise Invalid({"items": [_("An order has at most %(most)d lines.") % {"most": MAX_LINES}]})
-    return edits, difference
+    return edits, after
 
 
 _LINE = ("product_id", "product_name", "quantity", "unit_price", "attributes")
 
 
-def _replace_lines(order: Order, lines: Sequence[Mapping[str, Any]]) -> list[FieldChange]:
+def _replace_lines(order: Order, before: Sequence[OrderItem], lines: Sequence[Mapping[str, Any]]) -> list[FieldChange]:
     """Write these lines in place of all that are there, if they are others; what is different."""
-    before = list(OrderItem.objects.filter(order=order).order_by("position"))
     after = [
         OrderItem(account_id=order.account_id, order=order, position=position, **line)
         for position, line in enumerate(lines)

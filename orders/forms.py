@@ -137,8 +137,8 @@ class OrderForm(forms.Form):
             data["shipping_fee"] = (
                 fees.fee(self.account.id, data["customer_wilaya"], data["delivery_type"]) or Decimal()
             )
-        goods = sum((line["unit_price"] * line["quantity"] for line in lines), Decimal())
-        data["total_amount"] = self._total(data.get("total_amount"), goods + data["shipping_fee"], items)
+        price = sum((line["unit_price"] * line["quantity"] for line in lines), data["shipping_fee"])
+        data["total_amount"] = self._total(data.get("total_amount"), price, items)
         try:
             editing.check_total(data["total_amount"])
         except Invalid as invalid:
@@ -146,9 +146,9 @@ class OrderForm(forms.Form):
             return None
         return data | {"items": lines}
 
-    def _total(self, written: Decimal | None, whole: Decimal, items: Sequence[OrderItem]) -> Decimal:
-        """What is paid, of lines and fee that make `whole`."""
-        return whole if written is None else written
+    def _total(self, written: Decimal | None, price: Decimal, items: Sequence[OrderItem]) -> Decimal:
+        """What is paid, of lines and fee that make `price`."""
+        return price if written is None else written
 
     def _lines(
         self, written: list[LineForm], catalog: dict[str, Product], items: dict[Any, OrderItem]
@@ -172,8 +172,8 @@ class OrderForm(forms.Form):
 
 
 class CorrectionForm(OrderForm):
-    """The same of an order that is there: its number and where it came from stay. A total that is left as it is follows
-    the lines and the fee, as in an agent's hands: a discount in it stays.
+    """The same of an order that is there: its number and where it came from stay, and the discount in a total that is
+    left as it is.
     """
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
@@ -188,10 +188,10 @@ class CorrectionForm(OrderForm):
             "If left as it is, it follows the lines and the shipping fee. If left empty, it is their sum."
         )
 
-    def _total(self, written: Decimal | None, whole: Decimal, items: Sequence[OrderItem]) -> Decimal:
+    def _total(self, written: Decimal | None, price: Decimal, items: Sequence[OrderItem]) -> Decimal:
         if written != self.order.total_amount:
-            return super()._total(written, whole, items)
-        return written + whole - sum((item.quantity * item.unit_price for item in items), self.order.shipping_fee)
+            return super()._total(written, price, items)
+        return price - editing.discount(self.order, items)
 
 
 def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 from datetime import datetime
+from decimal import Decimal
 from typing import NamedTuple
 
 from django.contrib.postgres.fields import ArrayField
@@ -306,6 +307,10 @@ class OrderItem(models.Model):
 
     def __str__(self) -> str:
         return f"{self.quantity} × {self.product_name}"
+
+    @property
+    def amount(self) -> Decimal:
+        return self.quantity * self.unit_price
 
 
 class StatusChange(models.Model):

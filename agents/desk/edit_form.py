@@ -66,11 +66,6 @@ class Line:
         return self.item.unit_price if self.item else Decimal()
 
     @property
-    def was(self) -> Decimal:
-        """What the order has of it in its total."""
-        return self.item.quantity * self.item.unit_price if self.item else Decimal()
-
-    @property
     def attributes(self) -> list[str]:
         return list(self.item.attributes) if self.item and self.is_detailed else []
 
@@ -131,8 +126,8 @@ class EditForm(forms.Form):
         self, data: Any = None, *, order: Order, items: Sequence[OrderItem], written: Mapping[str, str] | None = None
     ) -> None:
         self.order = order
-        below = sum((item.quantity * item.unit_price for item in items), order.shipping_fee) - order.total_amount
-        self.discount_before = max(below, Decimal())
+        discount = editing.discount(order, items)
+        self.discount_before, self.surcharge = max(discount, Decimal()), max(-discount, Decimal())
         initial = {
             "version": order.version,
             "customer_name": order.customer_name,
@@ -239,18 +234,13 @@ class EditForm(forms.Form):
     def total(self) -> Decimal:
         """What the customer would pay; as it was while that cannot be said."""
         try:
-            lines = sum(
-                (
-                    (0 if line.remove.value() else int(line.quantity.value() or 0)) * line.price - line.was
-                    for line in self.lines
-                ),
-                Decimal(),
-            )
+            kept = [line for line in self.lines if not line.remove.value()]
+            lines = sum((int(line.quantity.value() or 0) * line.price for line in kept), Decimal())
             fee = AmountField().clean(self["shipping_fee"].value()) or Decimal()
             discount = AmountField(required=False).clean(self["discount"].value()) or Decimal()
         except (ValueError, forms.ValidationError):
             return self.order.total_amount
-        return self.order.total_amount + lines + fee - self.order.shipping_fee - discount + self.discount_before
+        return lines + fee + self.surcharge - discount
 
     # --- What was written --------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy
 
 from orders import cancel_reasons, regions
-from orders.models import DeliveryType, Order, OrderEdit, OrderItem
+from orders.models import DeliveryType, Order, OrderEdit
 
 register = template.Library()
 
@@ -93,11 +93,6 @@ def is_link(address: str | None) -> bool:
 
 
 register.filter("reason_in_words", cancel_reasons.in_words)
-
-
-@register.filter
-def line_total(item: OrderItem) -> Decimal:
-    return item.quantity * item.unit_price
 
 
 @register.filter

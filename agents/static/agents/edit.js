@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const form = document.querySelector("form[data-total]");
+  const form = document.querySelector("form[data-surcharge]");
   const total = document.getElementById("total");
 
   // --- The total: in centimes, so that no binary fraction is met ---
@@ -16,13 +16,13 @@
   function show() {
     const [fee, discount] = [form.elements.shipping_fee, form.elements.discount].map((field) => centimes(field.value));
     if (fee === null || discount === null) return;
-    let sum = centimes(form.dataset.total) + fee - centimes(form.dataset.fee) - discount + centimes(form.dataset.discount);
+    let sum = fee + centimes(form.dataset.surcharge) - discount;
     for (const row of form.querySelectorAll("tr[data-price]")) {
       const [quantity, remove] = ["quantity", "remove"].map((kind) => row.querySelector(`[name^="${kind}-"]`));
       const now = remove.checked ? 0 : Number(quantity.value || 0);
       quantity.readOnly = remove.checked;
       row.classList.toggle("removed", now === 0);
-      sum += now * centimes(row.dataset.price) - centimes(row.dataset.was);
+      sum += now * centimes(row.dataset.price);
     }
     const dinars = String(Math.trunc(Math.abs(sum) / 100)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
     const rest = Math.abs(sum) % 100;
