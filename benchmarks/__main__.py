@@ -6,11 +6,12 @@
 It takes hours and 45 GB of disk, and a machine that does nothing else. A part that fails is said, and the others go on.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 import time
+
+from benchmarks import command_line
 
 # In the order of the table in README.md: what is quick, and what fills large databases.
 PARTS = (
@@ -20,9 +21,7 @@ PARTS = (
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="make bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all without")
     parts = parser.parse_args().parts or PARTS
     if unknown := set(parts) - set(PARTS):

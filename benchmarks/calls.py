@@ -20,7 +20,7 @@ from typing import Any
 
 import requests
 
-from benchmarks import load, service
+from benchmarks import command_line, load, service
 from benchmarks.deliveries import receiver
 from benchmarks.orders import CLIENTS, PROGRAMS, psql
 from benchmarks.shares import shares, worked
@@ -98,6 +98,7 @@ FROM generate_series(1, {count}) AS n
 
 
 def main() -> None:
+    command_line(__doc__).parse_args()
     with service.running(WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING") as running:
         url = database_url(Path(running.environ["DATA_DIR"]))
         result = reads(running, url) | catalogs(running, url) | updates(running, url) | one_change(running, url)

@@ -27,7 +27,7 @@ import django
 
 django.setup()
 
-from benchmarks import service  # noqa: E402
+from benchmarks import command_line, service  # noqa: E402
 from benchmarks.orders import psql  # noqa: E402
 from codservice.data_folder import Layout, database_url  # noqa: E402
 from orders import demo  # noqa: E402
@@ -90,6 +90,7 @@ class Bench:
 
 
 def main() -> None:
+    command_line(__doc__).parse_args()
     with service.storage() as environ, tempfile.TemporaryDirectory() as folder:
         bench = Bench(environ, Path(folder))
         bench.manage("create_account", "Files", "--email", EMAIL)

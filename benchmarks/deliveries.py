@@ -1,6 +1,8 @@
 """How fast deliveries are sent, and how little one receiver can do to the others.
 
     make bench-deliveries
+    make bench PARTS="deliveries shares"
+    make bench-smoke    # a short look, at this and others
 
 Everything is measured in one run on one machine, which the receivers share with the engine and the database. What is
 compared takes turns; ratios are medians of the turns.
@@ -23,7 +25,7 @@ from typing import Any
 
 import requests
 
-from benchmarks import peers, service
+from benchmarks import command_line, peers, service
 from benchmarks.orders import psql
 from codservice.data_folder import database_url
 from tests.webhooks.engine.certificates import Authority
@@ -122,6 +124,7 @@ def receiver(*options: str, scheme: str = "http") -> Iterator[str]:
 
 
 def main() -> None:
+    command_line(__doc__).parse_args()
     result: dict[str, Any] = {}
     with service.storage() as environ, receiver() as fast, receiver("hang") as hanging:
         bench = Bench(environ)

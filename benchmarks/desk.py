@@ -1,6 +1,7 @@
 """How long an agent waits for the next customer, at 10 000 orders and at 1 000 000, when fifty work at once.
 
     make bench-desk
+    python -m benchmarks.desk --orders 100000 --turns 1
 
 Two services run side by side, one with each number of orders, a fifth of them pending: new ones, tries that are due and
 not yet due, promised calls, orders for review, customers with several orders. They are measured in turns, so that a
@@ -10,7 +11,6 @@ Before that they press Next order and read the screen alone, as fast as they may
 SQL: the processor time of all processes of the service is counted there, where little else than screens is done.
 """
 
-import argparse
 import http.client
 import json
 import os
@@ -27,7 +27,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 import psycopg
 
-from benchmarks import service
+from benchmarks import command_line, service
 from benchmarks.lists import NO_INDEX, SUM_UP
 from benchmarks.orders import psql
 from benchmarks.shares import shares, worked
@@ -221,7 +221,7 @@ def p95(waits: list[float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--orders", type=int, default=LARGE, help=f"of the larger service (default: {LARGE})")
     parser.add_argument("--turns", type=int, default=TURNS, help=f"of each service (default: {TURNS})")
     options = parser.parse_args()

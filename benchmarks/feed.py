@@ -1,13 +1,13 @@
 """What the feed of events costs: a page of it at 10 000 and at 10 000 000 events, and an import that writes into it.
 
     make bench-feed
+    python -m benchmarks.feed --events 1000000
 
 A page of 100 is asked for from all over the feed, by Django's test client: the application and PostgreSQL, without the
 web server. Half of the events are this account's, the others ten accounts'. Imports go in turns with the feed as it is
 and without its place in the row and its index: the processor time of the application and PostgreSQL together.
 """
 
-import argparse
 import json
 import os
 import random
@@ -15,7 +15,7 @@ import statistics
 import time
 from uuid import uuid4
 
-from benchmarks import service
+from benchmarks import command_line, service
 from benchmarks.orders import psql
 from benchmarks.shares import worked
 from codservice import data_folder
@@ -47,7 +47,7 @@ CREATE INDEX event_in_feed ON webhooks_event (account_id, kind, position, create
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--events", type=int, default=MANY, help=f"at last (default: {MANY})")
     options = parser.parse_args()
     with service.storage() as environ:

@@ -1,6 +1,7 @@
 """How long pages of figures take at 1 000 000 orders of one account: the merchant's home, and the supervisors' figures.
 
     make bench-figures
+    python -m benchmarks.figures --orders 100000 --days 90
 
 A year of orders, an even number a day, each with a line of one of 300 products, two calls of one of forty agents and
 its moves: 500 000 calls in 92 days. The days are summed up as beat has them summed up. Then each page is asked for by
@@ -8,7 +9,6 @@ Django's test client, divided in each way, over 7, 30 and 92 days, in turns: the
 the web server.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
-from benchmarks import service
+from benchmarks import command_line, service
 from benchmarks.orders import psql
 from codservice import data_folder
 
@@ -77,7 +77,7 @@ DROP TABLE made;
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--orders", type=int, default=ORDERS, help=f"of the account (default: {ORDERS})")
     parser.add_argument("--days", type=int, default=DAYS, help=f"over which they came (default: {DAYS})")
     options = parser.parse_args()

@@ -10,7 +10,7 @@ import json
 import os
 from random import Random
 
-from benchmarks import service
+from benchmarks import command_line, service
 from benchmarks.deliveries import receiver
 from benchmarks.orders import psql
 from codservice import data_folder
@@ -62,6 +62,7 @@ def fill(url: str) -> None:
 
 
 def main() -> None:
+    command_line(__doc__).parse_args()
     with service.storage() as environ, receiver() as url:
         os.environ.update(environ, WEBHOOK_ALLOW_PRIVATE="true", DJANGO_SETTINGS_MODULE="codservice.settings")
         fill(url)

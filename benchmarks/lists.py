@@ -1,18 +1,18 @@
 """How lists of orders stay as fast as they grow: any page, any filter, with exact totals.
 
     make bench-lists
+    python -m benchmarks.lists --orders 1000000 --own 200000 --without-q
 
 One account's orders among many more of others, asked by one client on one connection, in turns; what is compared with
 the first page is the p50 of the whole request. It takes disk: 2 GB for each million orders.
 """
 
-import argparse
 import itertools
 import json
 import statistics
 from pathlib import Path
 
-from benchmarks import load, service
+from benchmarks import command_line, load, service
 from benchmarks.orders import psql
 from codservice.data_folder import database_url
 
@@ -102,7 +102,7 @@ def filters(url: str, account: str) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--orders", type=int, default=ALL, help=f"of all accounts (default: {ALL})")
     parser.add_argument("--own", type=int, default=OWN, help=f"of them the account's (default: {OWN})")
     parser.add_argument("--without-q", action="store_true", help="spares its index: a second for 1 000 of one's orders")

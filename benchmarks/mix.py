@@ -1,13 +1,13 @@
 """How steady the service is: a shop's mix of calls at half the rate that it can take, for ten minutes.
 
     make bench-mix
+    python -m benchmarks.mix --minutes 1
 
 Of a hundred calls seventy read (a page of the list, an order, a page of the inventory), twenty import an order, five
 cancel one and five set the stock of a product that a webhook hears of. Each is sent when its time has come, whatever
 became of those before it, and timed from then on.
 """
 
-import argparse
 import json
 import random
 import statistics
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import requests
 
-from benchmarks import load, service
+from benchmarks import command_line, load, service
 from benchmarks.calls import CATALOG
 from benchmarks.deliveries import receiver
 from benchmarks.orders import imports, psql
@@ -30,7 +30,7 @@ READY = 20_000  # orders that are there from the start
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"at half the rate (default: {MINUTES:g})")
     options = parser.parse_args()
     with receiver() as hook, service.running(WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING") as running:

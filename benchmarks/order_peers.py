@@ -32,7 +32,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from benchmarks import load, service
+from benchmarks import command_line, load, service
 from benchmarks.orders import CLIENTS, SECONDS, TURNS, imports, psql
 from benchmarks.seeing import PRODUCTION
 from codservice import data_folder
@@ -44,6 +44,7 @@ Turn = Callable[[float], float]  # orders per second, over so many seconds
 
 
 def main(turns: int = TURNS, seconds: float = SECONDS) -> None:
+    command_line(__doc__).parse_args()
     with (
         open(os.devnull, "w") as log,
         service.running(stderr=log, **PRODUCTION) as running,

@@ -22,7 +22,7 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-from benchmarks import load, service
+from benchmarks import command_line, load, service
 from codservice.data_folder import database_url
 from codservice.onebox.binaries import ServerUser, find_postgres
 
@@ -66,6 +66,7 @@ JOIN (SELECT id, row_number() OVER (ORDER BY id) AS number FROM accounts_account
 
 
 def main() -> None:
+    command_line(__doc__).parse_args()
     with service.running() as running:
         psql_url = database_url(Path(running.environ["DATA_DIR"]))
         result = import_against_pgbench(running, psql_url) | list_when_it_grows(running, psql_url)

@@ -9,7 +9,6 @@ again, as a shop would; an invoice of more than 100 lines is refused as a whole 
 read back over the API and compared: lines, counts, totals to the centime.
 """
 
-import argparse
 import csv
 import json
 import os
@@ -29,7 +28,7 @@ import requests
 
 django.setup()
 
-from benchmarks import service  # noqa: E402
+from benchmarks import command_line, service  # noqa: E402
 from orders import demo  # noqa: E402
 
 MAX_ITEMS = 100
@@ -153,7 +152,7 @@ def read_back(shop: Shop) -> tuple[int, int, Decimal]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--confirm", type=int, default=0, help="let an agent confirm so many in a browser afterwards")

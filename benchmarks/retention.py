@@ -21,7 +21,7 @@ from typing import Any
 
 import requests
 
-from benchmarks import load, service
+from benchmarks import command_line, load, service
 from benchmarks.deliveries import percentile
 from benchmarks.orders import imports, psql
 from codservice.data_folder import database_url
@@ -69,6 +69,7 @@ INSERT INTO orders_callnote (id, account_id, order_id, outcome, note, agent_name
 
 
 def main() -> None:
+    command_line(__doc__).parse_args()
     with service.running(LOG_LEVEL="WARNING") as running:
         url = database_url(Path(running.environ["DATA_DIR"]))
         key = running.make_key("import")

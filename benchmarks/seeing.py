@@ -23,7 +23,7 @@ from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-from benchmarks import service
+from benchmarks import command_line, service
 from benchmarks.orders import FILL as ORDERS
 from benchmarks.orders import imports, psql
 from codservice.data_folder import database_url
@@ -70,6 +70,7 @@ def main() -> None:
     if sys.argv[1:] == ["requests"]:
         print(json.dumps(requests_by_turns()))
     else:
+        command_line(__doc__).parse_args()
         print(json.dumps(cost_of_seeing() | metrics_over_a_million()))
 
 

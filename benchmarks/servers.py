@@ -29,7 +29,7 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-from benchmarks import load, service
+from benchmarks import command_line, load, service
 from benchmarks.orders import FILL, imports, psql
 from benchmarks.seeing import PRODUCTION
 from codservice.data_folder import database_url
@@ -345,4 +345,6 @@ if __name__ == "__main__":
     if "--waitress" in sys.argv:
         waitress()
     else:
-        main(sys.argv[1:] or list(servers(0, Path())))
+        parser, known = command_line(__doc__), list(servers(0, Path()))
+        parser.add_argument("servers", nargs="*", metavar="SERVER", help=f"of {', '.join(known)}; all without")
+        main(parser.parse_args().servers or known)

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks import load, service
+from benchmarks import command_line, load, service
 from benchmarks.deliveries import FILL, receiver
 from benchmarks.orders import CLIENTS, imports, psql
 from codservice.data_folder import database_url
@@ -23,6 +23,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
+    command_line(__doc__).parse_args()
     with (
         receiver() as url,
         open(os.devnull, "w") as log,

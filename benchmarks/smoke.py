@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import deliveries, orders, service
+from benchmarks import command_line, deliveries, orders, service
 from codservice.data_folder import database_url
 
 # Of longer runs; for those of time the low end of what they showed beside other work.
@@ -21,6 +21,7 @@ TURNS = (2, 4)  # of the first look, and of the second
 
 
 def main() -> int:
+    command_line(__doc__).parse_args()
     with service.running() as running:
         url = database_url(Path(running.environ["DATA_DIR"]))
         result = look(

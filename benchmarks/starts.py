@@ -14,13 +14,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import service
+from benchmarks import command_line, service
 
 TURNS = 3
 IDLE = 20.0  # seconds after which it is idle
 
 
 def main() -> None:
+    command_line(__doc__).parse_args()
     rows = [measure() for _ in range(TURNS + 1)][1:]
     first, again, memory = (round(statistics.median(column), 1) for column in zip(*rows, strict=True))
     print(json.dumps({"start_seconds": first, "start_again_seconds": again, "idle_mb": memory}))

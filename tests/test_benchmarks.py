@@ -7,11 +7,21 @@ import pytest
 
 from tests.harness.processes import CHECKOUT
 
-MODULES = sorted(path.stem for path in (CHECKOUT / "benchmarks").glob("*.py") if not path.stem.startswith("__"))
+FILES = [path for path in sorted((CHECKOUT / "benchmarks").glob("*.py")) if not path.stem.startswith("__")]
+PARTS = [path for path in FILES if "\ndef main(" in path.read_text()]  # the others belong to one of these
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [path.stem for path in FILES])
 def test_each_part_begins_by_itself(name: str) -> None:
     command = [sys.executable, "-W", "ignore", "-c", f"import benchmarks.{name}"]
     process = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr[-500:]
+
+
+@pytest.mark.parametrize("name", [path.stem for path in PARTS])
+def test_each_part_says_how_it_is_called(name: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{name}", "--help"]
+    process = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60)
+    assert process.returncode == 0, process.stderr[-500:]
+    examples = [line for line in process.stdout.splitlines() if line.startswith(("    make bench-", "    python -m "))]
+    assert examples, process.stdout
