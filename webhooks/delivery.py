@@ -59,14 +59,11 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     -- Those of them with room and something that nobody has claimed; how much of each is looked at (share).
     SELECT room.id, is_failing, free,
         LEAST(free, GREATEST(4 * %(limit)s / count(*) OVER (PARTITION BY is_failing), 1)) AS share
-    FROM room CROSS JOIN LATERAL (
-        ({queue.FIRST(webhook="room.id")} LIMIT 1) UNION ALL ({queue.RETRIES(webhook="room.id")} LIMIT 1) LIMIT 1
-    ) AS d WHERE free > 0
+    FROM room CROSS JOIN LATERAL ({queue.unclaimed("room.id", most="1")} LIMIT 1) AS d WHERE free > 0
 ), candidates AS (
     -- Their oldest, of each lane as many.
-    SELECT d.*, s.id AS webhook_id, s.is_failing, s.free, s.share FROM shares s CROSS JOIN LATERAL (
-        ({queue.FIRST(webhook="s.id")} LIMIT s.share) UNION ALL ({queue.RETRIES(webhook="s.id")} LIMIT s.share)
-    ) AS d
+    SELECT d.*, s.id AS webhook_id, s.is_failing, s.free, s.share
+    FROM shares s CROSS JOIN LATERAL ({queue.unclaimed("s.id", most="s.share")}) AS d
 ), of_webhook AS (
     -- n: its place among its webhook's.
     SELECT *, row_number() OVER (PARTITION BY webhook_id ORDER BY lane, next_attempt_at) AS n FROM candidates
@@ -262,10 +259,7 @@ WITH result AS (
     ) AS changed WHERE w.id = changed.id
 )
 SELECT (SELECT count(*) FROM ours), EXISTS (
-    SELECT FROM health CROSS JOIN LATERAL (
-        ({queue.FIRST(webhook="health.webhook_id")} LIMIT 1)
-        UNION ALL ({queue.RETRIES(webhook="health.webhook_id")} LIMIT 1)
-    ) AS more
+    SELECT FROM health CROSS JOIN LATERAL ({queue.unclaimed("health.webhook_id", most="1")}) AS more
 )
 """  # noqa: S608  (of our own text)
 

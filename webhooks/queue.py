@@ -1,6 +1,5 @@
 """How the queue of deliveries stands: what is waiting, for statements; figures for `/readyz` and operators."""
 
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,39 +10,48 @@ from codservice.operations import duties
 MOST_COUNTED = 10_000  # due deliveries; how many more there are changes nothing
 LATE = 60.0  # seconds after which a due delivery that nobody takes means that the workers do not keep up
 
-# The webhooks that have something waiting, and when its oldest is due: by the two lanes of the claim, and of both. The
-# beginning of a statement; it hops through the lanes' indexes from webhook to webhook, so that its cost is theirs and
-# not the rows'.
-HEADS = """
-WITH RECURSIVE first_attempts (webhook_id, due_at) AS (
-    (SELECT webhook_id, next_attempt_at FROM webhooks_delivery
-     WHERE status = 'pending' AND attempt_count = 0 ORDER BY webhook_id, next_attempt_at LIMIT 1)
-    UNION ALL
-    SELECT d.webhook_id, d.next_attempt_at FROM first_attempts f CROSS JOIN LATERAL (
-        SELECT webhook_id, next_attempt_at FROM webhooks_delivery
-        WHERE status = 'pending' AND attempt_count = 0 AND webhook_id > f.webhook_id
-        ORDER BY webhook_id, next_attempt_at LIMIT 1) AS d
-), retries (webhook_id, due_at) AS (
-    (SELECT webhook_id, next_attempt_at FROM webhooks_delivery
-     WHERE status = 'pending' AND attempt_count > 0 ORDER BY webhook_id, next_attempt_at LIMIT 1)
-    UNION ALL
-    SELECT d.webhook_id, d.next_attempt_at FROM retries r CROSS JOIN LATERAL (
-        SELECT webhook_id, next_attempt_at FROM webhooks_delivery
-        WHERE status = 'pending' AND attempt_count > 0 AND webhook_id > r.webhook_id
-        ORDER BY webhook_id, next_attempt_at LIMIT 1) AS d
-), heads AS (
-    SELECT * FROM first_attempts UNION ALL SELECT * FROM retries
-)"""
+# The lanes of the queue, in the order of service: what is in them. Each has an index of its own (`Delivery`), along
+# which a statement goes that asks for this lane alone.
+LANES = {
+    "first_attempts": "status = 'pending' AND attempt_count = 0",
+    "retries": "status = 'pending' AND attempt_count > 0",
+}
 
-# What is due of the webhook {webhook} and claimed by nobody: first attempts, and retries.
-_UNCLAIMED = """
-SELECT {lane} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
-WHERE d.webhook_id = {webhook} AND d.status = 'pending' AND d.attempt_count {attempts} AND d.next_attempt_at <= now()
+
+def of_each_lane(part: str, between: str = " UNION ALL ", **words: str) -> str:
+    """This part of a statement for either lane, with its {name}, its {number}, what {is_in_it}, and `words`."""
+    lanes = enumerate(LANES.items(), start=1)
+    return between.join(part.format(number=n, name=name, is_in_it=is_in_it, **words) for n, (name, is_in_it) in lanes)
+
+
+# The webhooks that have something waiting, and when its oldest is due: by lanes, and of both. The beginning of a
+# statement; it hops through the lanes' indexes from webhook to webhook, so that its cost is theirs and not the rows'.
+_HEADS_OF_LANE = """{name} (webhook_id, due_at) AS (
+    (SELECT webhook_id, next_attempt_at FROM webhooks_delivery
+     WHERE {is_in_it} ORDER BY webhook_id, next_attempt_at LIMIT 1)
+    UNION ALL
+    SELECT d.webhook_id, d.next_attempt_at FROM {name} h CROSS JOIN LATERAL (
+        SELECT webhook_id, next_attempt_at FROM webhooks_delivery
+        WHERE {is_in_it} AND webhook_id > h.webhook_id
+        ORDER BY webhook_id, next_attempt_at LIMIT 1) AS d
+)"""
+HEADS = f"""
+WITH RECURSIVE {of_each_lane(_HEADS_OF_LANE, between=", ")}, heads AS (
+    {of_each_lane("SELECT * FROM {name}")}
+)"""  # noqa: S608  (of our own text)
+
+
+_UNCLAIMED = """(
+SELECT {number} AS lane, d.id, d.next_attempt_at FROM webhooks_delivery d
+WHERE d.webhook_id = {webhook} AND {is_in_it} AND d.next_attempt_at <= now()
     AND NOT EXISTS (SELECT FROM webhooks_claim c WHERE c.delivery_id = d.id AND c.until > now())
-ORDER BY d.next_attempt_at
-"""
-FIRST = partial(_UNCLAIMED.format, lane=1, attempts="= 0")
-RETRIES = partial(_UNCLAIMED.format, lane=2, attempts="> 0")
+ORDER BY d.next_attempt_at LIMIT {most})"""
+
+
+def unclaimed(webhook: str, most: str) -> str:
+    """What is due of this webhook and claimed by nobody, as a query: the oldest `most` of each lane."""
+    return of_each_lane(_UNCLAIMED, webhook=webhook, most=most)
+
 
 NOBODY = UUID(int=0)  # has the claims of what is put off: it waits, and no attempt of it is under way
 UNDER_WAY = f"""(
@@ -57,21 +65,14 @@ _OLDEST_DUE = f"""{HEADS}, unserved AS MATERIALIZED (
       AND (%(with_failing)s OR NOT is_failing) AND id NOT IN (SELECT webhook_id FROM {UNDER_WAY})
 )
 SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(next_attempt_at)), 0)::float
-FROM unserved u CROSS JOIN LATERAL (
-    ({FIRST(webhook="u.id")} LIMIT 1) UNION ALL ({RETRIES(webhook="u.id")} LIMIT 1)
-) AS oldest
+FROM unserved u CROSS JOIN LATERAL ({unclaimed("u.id", most="1")}) AS oldest
 """  # noqa: S608  (of our own text)
 
-_DUE = f"""{HEADS}
-SELECT count(*) FROM (
-    SELECT FROM first_attempts f JOIN webhooks_delivery d ON d.webhook_id = f.webhook_id
-    WHERE f.due_at <= now() AND d.status = 'pending' AND d.attempt_count = 0 AND d.next_attempt_at <= now()
-    UNION ALL
-    SELECT FROM retries r JOIN webhooks_delivery d ON d.webhook_id = r.webhook_id
-    WHERE r.due_at <= now() AND d.status = 'pending' AND d.attempt_count > 0 AND d.next_attempt_at <= now()
-    LIMIT {MOST_COUNTED}
-) AS counted
-"""  # noqa: S608  (of our own text)
+_DUE_OF_LANE = """
+    SELECT FROM {name} h JOIN webhooks_delivery d ON d.webhook_id = h.webhook_id
+    WHERE h.due_at <= now() AND {is_in_it} AND d.next_attempt_at <= now()
+"""
+_DUE = f"{HEADS} SELECT count(*) FROM ({of_each_lane(_DUE_OF_LANE)} LIMIT {MOST_COUNTED}) AS counted"  # noqa: S608
 
 
 def due() -> int:

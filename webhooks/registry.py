@@ -168,25 +168,20 @@ SELECT id FROM webhooks_webhook
 WHERE id IN (SELECT webhook_id FROM heads) AND (deleted_at IS NOT NULL OR NOT is_active)
 """  # noqa: S608  (of our own text)
 
-# Along the index of either lane. The webhook's key is held, and looked at again, before that: it may be on once more,
-# and what is written for it then is not dropped. What is locked is being settled, and dropped later if it is then
-# pending still.
-_DROP = """
+_WAITING = """{name} AS (
+    SELECT id FROM webhooks_delivery WHERE webhook_id = (SELECT id FROM ended) AND {is_in_it}
+    ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+)"""
+# The webhook's key is held, and looked at again, before that: it may be on once more, and what is written for it then
+# is not dropped. What is locked is being settled, and dropped later if it is then pending still.
+_DROP = f"""
 WITH ended AS MATERIALIZED (
     SELECT id FROM webhooks_webhook
     WHERE id = %(webhook_id)s AND (deleted_at IS NOT NULL OR NOT is_active) FOR KEY SHARE
-), first_attempts AS (
-    SELECT id FROM webhooks_delivery
-    WHERE webhook_id = (SELECT id FROM ended) AND status = 'pending' AND attempt_count = 0
-    ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
-), retries AS (
-    SELECT id FROM webhooks_delivery
-    WHERE webhook_id = (SELECT id FROM ended) AND status = 'pending' AND attempt_count > 0
-    ORDER BY next_attempt_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
-)
+), {queue.of_each_lane(_WAITING, between=", ")}
 UPDATE webhooks_delivery SET status = 'dropped', next_attempt_at = NULL, finished_at = now()
-WHERE id = ANY(ARRAY(SELECT id FROM first_attempts UNION ALL SELECT id FROM retries))
-"""
+WHERE id = ANY(ARRAY({queue.of_each_lane("SELECT id FROM {name}")}))
+"""  # noqa: S608  (of our own text)
 
 
 def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
@@ -200,14 +195,9 @@ def _drop_pending(webhook_id: UUID, *, until: float = math.inf) -> int:
     return count
 
 
-# Along the index of either lane.
-_PENDING = """
-(SELECT 1 FROM webhooks_delivery WHERE webhook_id = %(id)s AND status = 'pending' AND attempt_count = 0
- ORDER BY next_attempt_at LIMIT 1)
-UNION ALL
-(SELECT 1 FROM webhooks_delivery WHERE webhook_id = %(id)s AND status = 'pending' AND attempt_count > 0
- ORDER BY next_attempt_at LIMIT 1)
-"""
+_PENDING = queue.of_each_lane(
+    "(SELECT 1 FROM webhooks_delivery WHERE webhook_id = %(id)s AND {is_in_it} ORDER BY next_attempt_at LIMIT 1)"
+)
 
 
 def _has_pending(webhook_id: UUID) -> bool:
