@@ -91,7 +91,7 @@ class Gateway:
         self._steps: queue.SimpleQueue[tuple[asyncio.Future[bytes], Callable[..., bytes], Any]] = queue.SimpleQueue()
         for number in range(threads):
             threading.Thread(target=self._work, name=f"web-{number}", daemon=True).start()
-        self._door = _Lane()
+        self._door = _Door()
         self._searches = asyncio.Semaphore(max(threads - 1, 1))
         self._bodies = _Room()
         self._streams: Counter[str] = Counter()  # by who reads them; strangers have no name
@@ -179,29 +179,15 @@ class Gateway:
         receive: Receive,
         send: Send,
     ) -> None:
-        refused = None
-        if self._streams.total() >= MAX_STREAMS or (not holder and self._streams[""] >= MAX_STREAMS // 2):
-            refused = _Refused(503, "unavailable", "Too many long answers at once; try again in a moment.")
-        elif holder and self._streams[holder] >= MAX_STREAMS_EACH:
-            refused = _Refused(429, "rate_limited", "Read the long answers that you asked for before you ask for more.")
-        if refused:
+        if refused := self._too_many_streams(holder):
             await self._in_thread(answer.close)
             refused.headers = [(name, value) for name, value in answer.headers if name.startswith(b"x-ratelimit-")]
             raise refused
         self._streams[holder] += 1
         gone = asyncio.ensure_future(_disconnected(receive))
-        patience = SLICE_SECONDS
         try:
             await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-            while piece and not gone.done():
-                for start in range(0, len(piece), SLICE_BYTES):
-                    patience = await _send_slice(piece[start : start + SLICE_BYTES], patience, send)
-                async with lane:
-                    piece = await self._in_thread(answer.next)
-            # Behind these, which are nothing to the client, the server has no slice left.
-            for _ in range(SERVER_SLICES):
-                if not gone.done():
-                    patience = await _send_slice(b"", patience, send)
+            await self._send_in_slices(answer, piece, lane, gone, send)
         except Exception as error:
             if isinstance(error, TimeoutError):
                 logger.warning("a long answer was not read")
@@ -217,6 +203,33 @@ class Gateway:
             gone.cancel()
             await send({"type": "http.response.body"})
             await self._in_thread(answer.close)
+
+    def _too_many_streams(self, holder: str) -> "_Refused | None":
+        if self._streams.total() >= MAX_STREAMS or (not holder and self._streams[""] >= MAX_STREAMS // 2):
+            return _Refused(503, "unavailable", "Too many long answers at once; try again in a moment.")
+        if holder and self._streams[holder] >= MAX_STREAMS_EACH:
+            return _Refused(429, "rate_limited", "Read the long answers that you asked for before you ask for more.")
+        return None
+
+    async def _send_in_slices(
+        self,
+        answer: Answer,
+        piece: bytes,
+        lane: AbstractAsyncContextManager[Any],
+        gone: asyncio.Future[None],
+        send: Send,
+    ) -> None:
+        """`piece` and all that comes after it, as fast as the client reads, until all of it has left the server."""
+        patience = SLICE_SECONDS
+        while piece and not gone.done():
+            for start in range(0, len(piece), SLICE_BYTES):
+                patience = await _send_slice(piece[start : start + SLICE_BYTES], patience, send)
+            async with lane:
+                piece = await self._in_thread(answer.next)
+        # Behind these, which are nothing to the client, the server has no slice left.
+        for _ in range(SERVER_SLICES):
+            if not gone.done():
+                patience = await _send_slice(b"", patience, send)
 
     async def _in_thread(self, step: Callable[..., bytes], *arguments: Any) -> bytes:
         done = asyncio.get_running_loop().create_future()
@@ -254,7 +267,7 @@ def _key_and_limit(scope: Message, headers: dict[bytes, bytes]) -> tuple[str, in
     return "", MAX_BODY + 1 if is_signed_in else SMALL_BODY_BYTES
 
 
-class _Lane:
+class _Door:
     """One request at a time passes; the others wait for it, at most MOST_AT_DOOR of them."""
 
     def __init__(self) -> None:
