@@ -19,7 +19,7 @@ from agents.models import Claim
 from agents.supervision import seen_at
 from codservice import days
 from codservice.accounts.models import Account, User
-from codservice.form_fields import DayField, FreeText, LongSelect
+from codservice.form_fields import DayField, Form, FreeText, LongSelect
 from inventory.models import Product
 from orders import regions
 from orders.cancel_reasons import counted_as, in_words
@@ -29,7 +29,7 @@ from orders.templatetags.orders import wilaya
 ANYBODY = "anybody"
 
 
-class FilterForm(forms.Form):
+class FilterForm(Form):
     merchant = forms.CharField(label=gettext_lazy("Merchant"), required=False, max_length=100)
     wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False, widget=LongSelect)
     first = DayField(label=pgettext_lazy("date", "From"), required=False)
@@ -44,7 +44,7 @@ class FilterForm(forms.Form):
     holder = forms.ChoiceField(label=gettext_lazy("Is being called by"), required=False, widget=LongSelect)
 
     def __init__(self, data: Any) -> None:
-        super().__init__(data, label_suffix="", auto_id="filter-%s")
+        super().__init__(data, auto_id="filter-%s")
         self.fields["merchant"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
         places = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
         self.fields["wilaya"].choices = [("", _("All")), *places]

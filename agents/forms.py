@@ -12,7 +12,7 @@ from uuid_utils.compat import uuid7
 
 from agents.desk.forms import AT_WIDGET, FARTHEST_CALLBACK, NOTE_WIDGET, ReasonForm
 from codservice.accounts.forms import LoginForm
-from codservice.form_fields import FreeText
+from codservice.form_fields import Form, FreeText
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
 
@@ -25,13 +25,13 @@ class ConsoleLoginForm(LoginForm, AdminAuthenticationForm):
     is_of_staff = True
 
 
-class MoveForm(forms.Form):
+class MoveForm(Form):
     """A decision about the order as the agent saw it: at this version."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, order: Order, auto_id: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(*args, initial={"version": order.version}, auto_id=auto_id, label_suffix="", **kwargs)
+        super().__init__(*args, initial={"version": order.version}, auto_id=auto_id, **kwargs)
 
     @property
     def reason(self) -> str:
@@ -47,7 +47,7 @@ class CancelForm(ReasonForm, MoveForm):
         return CancelReason(self.cleaned_data["why"]).kept_as(self.cleaned_data["details"])
 
 
-class CallNoteForm(forms.Form):
+class CallNoteForm(Form):
     """What came of a call. The same `note_id` sent twice makes one note."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
@@ -67,7 +67,7 @@ class CallNoteForm(forms.Form):
 
     def __init__(self, *args: Any, order: Order, **kwargs: Any) -> None:
         initial = {"version": order.version, "note_id": uuid7()}
-        super().__init__(*args, initial=initial, auto_id="note-%s", label_suffix="", **kwargs)
+        super().__init__(*args, initial=initial, auto_id="note-%s", **kwargs)
 
     def clean_callback_at(self) -> datetime | None:
         at, now = self.cleaned_data["callback_at"], timezone.now()

@@ -104,15 +104,19 @@ class DayField(forms.DateField):
             raise forms.ValidationError(_("Choose a day from 2000 to 2999."))
 
 
-class PeriodForm(forms.Form):
+class Form(forms.Form):
+    """A form whose labels end in no colon."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+
+class PeriodForm(Form):
     """Days from and to, both included, `most_days` of them at most. Without them: the last 7 days."""
 
     most_days: int
     first = DayField(label=gettext_lazy("From"), required=False)
     last = DayField(label=gettext_lazy("To"), required=False)
-
-    def __init__(self, data: Any) -> None:
-        super().__init__(data, label_suffix="")
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
@@ -156,7 +160,7 @@ class QuantityField(forms.IntegerField):
 _SEEN = Signer(salt="form_fields.seen")
 
 
-class SinceShown(forms.Form):
+class SinceShown(Form):
     """Of what is there already. What a person changed (`changed_data`) is what differs from what they were shown,
     whatever others have changed since; where that is not told, from what is there now."""
 

@@ -26,7 +26,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.form_fields import AmountField, FreeText, Words, written_amount
+from codservice.form_fields import AmountField, Form, FreeText, Words, written_amount
 from codservice.long_lists import IsOneOf
 from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
@@ -39,7 +39,7 @@ _SEEN = signing.Signer(salt="inventory.product_pages")
 LEFT_TO_RIGHT = ("sku", "price", "image_url")
 
 
-class SearchForm(forms.Form):
+class SearchForm(Form):
     """The list's filters, to be chosen. What is chosen is read by ProductFilter, as the API's parameters are."""
 
     q = forms.CharField(
@@ -62,9 +62,6 @@ class SearchForm(forms.Form):
         required=False,
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
-
 
 class LinkField(Words):
     """An address as browsers read it; nothing of ours ever loads what is there."""
@@ -83,7 +80,7 @@ class StockField(forms.IntegerField):
         super().__init__(min_value=0, max_value=MAX_QUANTITY, **kwargs)
 
 
-class ProductForm(forms.Form):
+class ProductForm(Form):
     """A product's record. What it was when the form was opened comes back with it, signed."""
 
     name = Words(label=gettext_lazy("Name"), max_length=255)
@@ -108,7 +105,7 @@ class ProductForm(forms.Form):
         if product:
             initial = {name: getattr(product, name) for name in catalog.Record._fields}
             initial |= {"price": written_amount(product.price), "seen": _sign(product)}
-        super().__init__(data, initial=initial, label_suffix="")
+        super().__init__(data, initial=initial)
         for name, field in self.fields.items():
             if name not in ("is_active", "seen"):
                 field.widget.attrs |= {"dir": "ltr" if name in LEFT_TO_RIGHT else "auto", "autocomplete": "off"}
@@ -143,7 +140,7 @@ class NewProductForm(ProductForm):
     field_order = ("sku", "name", "price", "stock_quantity")
 
 
-class StockForm(forms.Form):
+class StockForm(Form):
     """A new stock instead of the one that was seen."""
 
     quantity = StockField(label=gettext_lazy("New stock"))
@@ -151,7 +148,7 @@ class StockForm(forms.Form):
 
     def __init__(self, data: Any = None, *, product: Product) -> None:
         shown = {"quantity": product.stock_quantity, "expected_quantity": product.stock_quantity}
-        super().__init__(data, initial=shown, label_suffix="")
+        super().__init__(data, initial=shown)
 
 
 # --- Pages -----------------------------------------------------------------------------------------------------------

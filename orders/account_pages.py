@@ -29,6 +29,7 @@ from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
 from codservice.files.downloads import table_answer
+from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, one_at_a_time
 from codservice.uploads import account_pages as uploads
@@ -40,7 +41,7 @@ from orders.serializers import read_cancel
 from webhooks.models import Delivery, Event
 
 
-class SearchForm(forms.Form):
+class SearchForm(Form):
     """The list's filters, to be chosen. What is chosen is read by OrderFilter, as the API's parameters are."""
 
     q = forms.CharField(
@@ -60,9 +61,6 @@ class SearchForm(forms.Form):
         label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}), required=False
     )
     status = forms.CharField(widget=forms.HiddenInput, required=False)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
 
 @account_page

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -20,6 +19,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files import account_export
+from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 from orders import customer_data, phones
 from orders.forms import PhoneField
@@ -27,13 +27,10 @@ from orders.forms import PhoneField
 MOST = 100  # orders that are listed
 
 
-class CustomerForm(forms.Form):
+class CustomerForm(Form):
     """Whose data: a number, which comes as E.164."""
 
     phone = PhoneField(label=gettext_lazy("The customer's phone"), max_length=phones.MAX_LENGTH)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
     def clean_phone(self) -> str:
         return phones.to_e164(self.cleaned_data["phone"])

@@ -11,7 +11,7 @@ from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
 from codservice.errors import Invalid
-from codservice.form_fields import AmountField, FreeText, LongSelect, QuantityField, Words, written_amount
+from codservice.form_fields import AmountField, Form, FreeText, LongSelect, QuantityField, Words, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
@@ -36,7 +36,7 @@ class PhoneField(Words):
         return super().widget_attrs(widget) | {"type": "tel", "dir": "ltr", "placeholder": "0550 12 34 56"}
 
 
-class LineForm(forms.Form):
+class LineForm(Form):
     """A line of the order. One without a product is none: it was left empty, or shall go."""
 
     item = forms.UUIDField(widget=forms.HiddenInput, required=False)  # the line of the order that is corrected
@@ -47,7 +47,7 @@ class LineForm(forms.Form):
     def __init__(self, data: Any, number: int, written: Any) -> None:
         prefix = f"line-{number}"
         initial = {name: written[f"{prefix}-{name}"] for name in self.base_fields if f"{prefix}-{name}" in written}
-        super().__init__(data, prefix=prefix, initial=initial, label_suffix="", use_required_attribute=False)
+        super().__init__(data, prefix=prefix, initial=initial, use_required_attribute=False)
         self.fields["product"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
         self.fields["unit_price"].widget.attrs |= {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
         self.is_written = self._said("product") or (self._said("unit_price") and not self._said("item"))
@@ -66,7 +66,7 @@ def no_commune(text: str, suggestions: tuple[str, ...]) -> str:
     return _("“%(text)s” is not a commune of this wilaya.") % said
 
 
-class OrderForm(forms.Form):
+class OrderForm(Form):
     id = forms.UUIDField(widget=forms.HiddenInput)  # of the order to be: sent twice it is still one
     customer_name = Words(label=_("Name"), max_length=255)
     customer_phone = PhoneField(label=_("Phone"), max_length=phones.MAX_LENGTH)
@@ -94,7 +94,7 @@ class OrderForm(forms.Form):
     def __init__(self, data: Any = None, *, account: Account, lines: int = LINES, written: Any = None) -> None:
         """`data` is checked; what was `written` so far is only shown again."""
         written = written or {"id": uuid7()}
-        super().__init__(data, initial=written, label_suffix="")
+        super().__init__(data, initial=written)
         self.account = account
         named = "name_ar" if (get_language() or "").startswith("ar") else "name"
         wilayas = [(w.code, f"{w.code} {getattr(w, named)}") for w in regions.WILAYAS]

@@ -28,7 +28,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
-from codservice.form_fields import DayField, SinceShown, Words
+from codservice.form_fields import DayField, Form, SinceShown, Words
 from codservice.long_lists import NewestFirst
 from codservice.searches import one_at_a_time
 from webhooks import delivery, events, feed, recovery, registry
@@ -41,7 +41,7 @@ from webhooks.templatetags.webhooks import KINDS, STATUSES
 MOST_RESENT = 1000  # deliveries by one click
 
 
-class WebhookForm(forms.Form):
+class WebhookForm(Form):
     """A webhook to register. What the API would refuse is refused here in the same words."""
 
     url = forms.CharField(
@@ -63,9 +63,6 @@ class WebhookForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": gettext_lazy("Choose at least one.")},
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
     def clean(self) -> dict[str, Any]:
         if not self.errors:
@@ -96,16 +93,13 @@ class WebhookChangeForm(SinceShown, WebhookForm):
         return read_change({name: data[name] for name in self.changed_data})
 
 
-class RecoverForm(forms.Form):
+class RecoverForm(Form):
     """What was changed in which time is to be sent after all."""
 
     since = DayField(label=gettext_lazy("From"))
     until = DayField(
         label=gettext_lazy("To"), required=False, help_text=gettext_lazy("That day included; empty: until now.")
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
     def clean(self) -> dict[str, Any]:
         if not self.errors:
@@ -121,7 +115,7 @@ class RecoverForm(forms.Form):
         return self.cleaned_data
 
 
-class LogForm(forms.Form):
+class LogForm(Form):
     """The log's filters, to be chosen. What is chosen is read by DeliveryFilter, as the API's parameters are."""
 
     status = forms.ChoiceField(
@@ -136,9 +130,6 @@ class LogForm(forms.Form):
     created_to = forms.CharField(
         label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}), required=False
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
 
 def _webhooks(account: Account) -> QuerySet[Webhook]:

@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
-from codservice.form_fields import AmountField, FreeText, QuantityField, Words, written_amount
+from codservice.form_fields import AmountField, Form, FreeText, QuantityField, Words, written_amount
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.forms import PhoneField, no_commune
@@ -102,7 +102,7 @@ class Line:
         return self.item is None or any(field.errors for field in chain(self.details, *self.more))
 
 
-class EditForm(forms.Form):
+class EditForm(Form):
     """What may be changed in a pending order, at the version that the agent saw.
 
     `data` is checked; what was `written` so far is only shown again. What is not sent stays as it is.
@@ -141,7 +141,7 @@ class EditForm(forms.Form):
             "discount": written_amount(self.discount_before) if self.discount_before else "",
         }
         self.before = initial
-        super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s", label_suffix="")
+        super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s")
         for name in ("customer_name", "customer_address", "wilaya", "commune", "q"):
             self.fields[name].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
         for name in ("customer_phone_2", "shipping_fee", "discount"):

@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 from agents.desk import decisions, hours, planning, shown
 from agents.desk.decisions import HandoverReason, SkipReason
 from codservice.accounts.models import User
-from codservice.form_fields import FreeText, LongSelect
+from codservice.form_fields import Form, FreeText, LongSelect
 from orders import lifecycle
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
@@ -85,7 +85,7 @@ class WorkerField(forms.ModelChoiceField):
         return worker
 
 
-class ReasonForm(forms.Form):
+class ReasonForm(Form):
     """Why an order is canceled."""
 
     why = forms.ChoiceField(label=_("Why?"), choices=[("", _("Choose a reason")), *CancelReason.choices])
@@ -102,7 +102,7 @@ def ask_for_words(form: forms.Form) -> None:
         form.add_error("details", _("Say why the order is canceled."))
 
 
-class OutcomeForm(forms.Form):
+class OutcomeForm(Form):
     """What came of a call: one of the buttons, with what it asks for. The same `note_id` sent twice is written once.
 
     `seal` is of the screen that the form stood on: the claim, `shown_at` and `seen`.
@@ -143,7 +143,7 @@ class OutcomeForm(forms.Form):
 
     def __init__(self, *args: Any, claim_id: UUID, agent: User, **kwargs: Any) -> None:
         self.claim_id, self.agent = claim_id, agent
-        kwargs = {"auto_id": "call-%s", "label_suffix": "", **kwargs}
+        kwargs = {"auto_id": "call-%s", **kwargs}
         super().__init__(*args, initial={"note_id": uuid7()}, **kwargs)
         self.fields["to"].but = agent.pk
         self.fields["note"].widget.attrs["data-key"] = "n"

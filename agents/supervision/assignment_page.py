@@ -40,7 +40,7 @@ class AssignForm(SinceShown):
 
     def __init__(self, *args: Any, rule: Assignment, **kwargs: Any) -> None:
         initial = {"merchants": [str(id_) for id_ in rule.merchants], "languages": rule.languages}
-        super().__init__(*args, label_suffix="", initial=initial, **kwargs)
+        super().__init__(*args, initial=initial, **kwargs)
         chosen = {*rule.merchants, *self.initial["merchants"]}
         offered = Account.objects.filter(live=None).filter(Q(is_active=True) | Q(id__in=chosen))
         self.fields["merchants"].queryset = offered

@@ -33,6 +33,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
+from codservice.form_fields import Form
 from orders import export, lifecycle, shipments
 from orders.cancel_reasons import CancelReason
 from orders.models import CallState, Order, Status
@@ -56,23 +57,15 @@ class Row(NamedTuple):
     now: datetime
 
 
-class AssignForm(forms.Form):
+class AssignForm(Form):
     to = WorkerField(label=gettext_lazy("To whom?"))
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
-
-
-class CancelForm(ReasonForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
 
 class NoForm(forms.Form):
     """Nothing is asked."""
 
 
-FORMS: dict[str, type[forms.Form]] = {ASSIGN: AssignForm, CANCEL: CancelForm}
+FORMS: dict[str, type[forms.Form]] = {ASSIGN: AssignForm, CANCEL: ReasonForm}
 
 
 # --- What can be done --------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Many orders moved at once to shipped, delivered or returned: named, looked over, then moved."""
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django import forms
@@ -18,6 +17,7 @@ from codservice import values
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
+from codservice.form_fields import Form
 from orders import shipments
 from orders.models import Order, Status
 
@@ -25,7 +25,7 @@ MOST = 200  # orders by one click; the command update_shipments knows no bound
 TARGETS = [(status.value, status.label) for status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED)]
 
 
-class ChooseForm(forms.Form):
+class ChooseForm(Form):
     """Which orders are to be moved, and where to."""
 
     to = forms.ChoiceField(label=gettext_lazy("Change status to"), choices=TARGETS)
@@ -35,9 +35,6 @@ class ChooseForm(forms.Form):
         max_length=MOST * 80,
         widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "aria-describedby": "named-help"}),
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
 
 @dataclass

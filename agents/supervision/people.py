@@ -21,13 +21,14 @@ from codservice import days
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, SUPERVISORS, make
+from codservice.form_fields import Form
 from orders.lifecycle import CALLS
 from orders.models import CallNote
 
 MOST = 500  # people on the page
 
 
-class PersonForm(forms.ModelForm):
+class PersonForm(Form, forms.ModelForm):
     """Somebody new. Only an operator is offered the choice of a role."""
 
     role = forms.ChoiceField(
@@ -40,7 +41,7 @@ class PersonForm(forms.ModelForm):
         fields = ("username", "first_name", "last_name")
 
     def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
         self.fields["username"].widget.attrs |= {"dir": "ltr", "autocomplete": "off", "autocapitalize": "none"}
         self.fields["first_name"].required = True
         if not by.is_superuser:

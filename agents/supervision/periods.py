@@ -14,12 +14,13 @@ from agents.models import CallingPeriod, PublicHoliday
 from agents.supervision import for_supervisors
 from codservice import days
 from codservice.accounts.models import Account
+from codservice.form_fields import Form
 
 MOST = 200  # periods, merchants to choose from are as many as there are
 LONGEST = 366  # days
 
 
-class CallingPeriodForm(forms.ModelForm):
+class CallingPeriodForm(Form, forms.ModelForm):
     account = forms.ModelChoiceField(
         Account.objects.filter(live=None, is_active=True).order_by("name"),
         label=gettext_lazy("Merchant"),
@@ -39,9 +40,6 @@ class CallingPeriodForm(forms.ModelForm):
             **{name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in ("opens_at", "closes_at")},
             **{name: forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d") for name in ("first_day", "last_day")},
         }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()

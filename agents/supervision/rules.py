@@ -48,9 +48,6 @@ class HoursForm(RowSinceShown):
         )  # fmt: skip
         widgets = {name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in ("opens_at", "closes_at")}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
-
     @cached_property
     def changed_data(self) -> list[str]:
         """The hours are one thing: who changes when they begin means them to end as the page said."""
@@ -85,7 +82,7 @@ class ScriptForm(RowSinceShown):
         fields: tuple[str, ...] = ("script_fr", "script_ar")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        super().__init__(*args, **kwargs)
         for number, name, direction in ((1, "script_fr", "ltr"), (2, "script_ar", "rtl")):
             words = " ".join(f"{{{words[number]}}}" for words in scripts.PLACEHOLDERS.values())
             self.fields[name].help_text = scripts.HINT % {"words": words}

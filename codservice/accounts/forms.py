@@ -19,7 +19,7 @@ from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import SCOPES, ApiKey, User
 from codservice.accounts.security_log import Action
 from codservice.accounts.tasks import have_mailed, send_password_link
-from codservice.form_fields import MailField, Words
+from codservice.form_fields import Form, MailField, Words
 
 # Tries to sign in: of one person from one address since they last signed in; of one person from anywhere in browsers in
 # which they never did; and of anybody from one address, be it a call center's where a shift begins. The last is counted
@@ -60,7 +60,7 @@ class TooManyTries(ValidationError):
         super().__init__(text, code="locked", params={"minutes": minutes})
 
 
-class LoginForm(auth_forms.AuthenticationForm):
+class LoginForm(Form, auth_forms.AuthenticationForm):
     """Username or e-mail address, and password; who has turned codes on gives one too.
 
     `wait` is the seconds until the next try, 0 when it may be now.
@@ -81,7 +81,7 @@ class LoginForm(auth_forms.AuthenticationForm):
     }
 
     def __init__(self, request: Any = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(request, *args, **{"label_suffix": "", **kwargs})
+        super().__init__(request, *args, **kwargs)
         self.fields["username"].label = _("Username or e-mail")
         self.fields["username"].widget.attrs |= {"autocomplete": "username", "dir": "ltr"}
 
@@ -133,7 +133,7 @@ def _find(typed: str) -> tuple[str, datetime | None]:
     return username, found.get(username)
 
 
-class _OwnPassword(auth_forms.SetPasswordForm):
+class NewPasswordForm(Form, auth_forms.SetPasswordForm):
     """Who chooses a password for themselves does not have to change it."""
 
     def set_password_and_save(self, user: User, *args: Any, **kwargs: Any) -> User:
@@ -147,19 +147,14 @@ class _OwnPassword(auth_forms.SetPasswordForm):
         return user
 
 
-class NewPasswordForm(_OwnPassword):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
-
-
-class PasswordChangeForm(auth_forms.PasswordChangeForm, _OwnPassword):
+class PasswordChangeForm(auth_forms.PasswordChangeForm, NewPasswordForm):
     """The old password is guessed at no faster than at the login. `wait` is as there."""
 
     wait = 0
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         self.request = request
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        super().__init__(*args, **kwargs)
 
     def clean_new_password1(self) -> str:
         new = self.cleaned_data["new_password1"]
@@ -176,7 +171,7 @@ class PasswordChangeForm(auth_forms.PasswordChangeForm, _OwnPassword):
         return super().clean_old_password()
 
 
-class PasswordForgottenForm(forms.Form):
+class PasswordForgottenForm(Form):
     """Whom to mail a link for a new password; nothing here looks whether there is such a person."""
 
     email = MailField(
@@ -184,9 +179,6 @@ class PasswordForgottenForm(forms.Form):
         max_length=254,
         widget=forms.EmailInput(attrs={"autocomplete": "email", "dir": "ltr", "autofocus": True}),
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
 
     def send_link(self, request: HttpRequest) -> None:
         """Have the worker mail it. Raises TooManyTries, or kombu's OperationalError when the broker is away."""
@@ -198,7 +190,7 @@ class PasswordForgottenForm(forms.Form):
         have_mailed(send_password_link, [email], {"host": request.get_host(), "language": get_language()})
 
 
-class ApiKeyForm(forms.Form):
+class ApiKeyForm(Form):
     """A key to make: its name, what it may do, in which mode it works, and the last day on which it does."""
 
     name = Words(
@@ -228,9 +220,6 @@ class ApiKeyForm(forms.Form):
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         help_text=_("Optional: the last day, in Algeria's time."),
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
 
     def clean_last_day(self) -> date | None:
         day = self.cleaned_data["last_day"]

@@ -13,10 +13,10 @@ from codservice import mails
 from codservice.accounts import merchants, security_log, sessions
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.security_log import Action
-from codservice.form_fields import MailField, RowSinceShown, SinceShown, Words
+from codservice.form_fields import Form, MailField, RowSinceShown, SinceShown, Words
 
 
-class MerchantForm(forms.Form):
+class MerchantForm(Form):
     name = Words(label=gettext_lazy("Name"), max_length=Account._meta.get_field("name").max_length)
     rate_limit = forms.IntegerField(
         label=gettext_lazy("Requests per minute and API key"),
@@ -27,7 +27,7 @@ class MerchantForm(forms.Form):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
         self.fields["name"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
 
 
@@ -78,7 +78,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        super().__init__(*args, **kwargs)
         for name in ("username", "email"):
             self.fields[name].widget.attrs |= {"dir": "ltr", "autocomplete": "off"}
 
@@ -122,18 +122,18 @@ class _PasswordOfAnother:
         return super().set_password_and_save(user, *args, **kwargs)  # type: ignore[misc]
 
 
-class NewPersonForm(_PasswordOfAnother, auth_forms.AdminUserCreationForm):
+class NewPersonForm(Form, _PasswordOfAnother, auth_forms.AdminUserCreationForm):
     usable_password = None  # everybody here signs in by password
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        super().__init__(*args, **kwargs)
         for name in ("password1", "password2"):
             self.fields[name].required = True
 
 
-class NewPasswordForm(_PasswordOfAnother, auth_forms.AdminPasswordChangeForm):
+class NewPasswordForm(Form, _PasswordOfAnother, auth_forms.AdminPasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        super().__init__(*args, **kwargs)
         self.fields.pop("usable_password", None)
         for field in self.fields.values():
             field.required = True

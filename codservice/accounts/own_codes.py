@@ -25,9 +25,10 @@ from codservice.accounts.account_page import account_page
 from codservice.accounts.forms import CODE_WIDGET, LOGIN_RATE, TooManyTries
 from codservice.accounts.models import Account, User
 from codservice.accounts.team import Right
+from codservice.form_fields import Form
 
 
-class PasswordForm(forms.Form):
+class PasswordForm(Form):
     """Asks for the password of who is signed in; it is guessed at no faster than at the login."""
 
     password = forms.CharField(
@@ -39,7 +40,7 @@ class PasswordForm(forms.Form):
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         self.request = request
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
 
     @sensitive_variables()
     def clean_password(self) -> str:

@@ -32,7 +32,7 @@ from codservice.accounts.models import Account, Invitation, Membership, User
 from codservice.accounts.tasks import have_mailed, send_invitation
 from codservice.accounts.team import Right
 from codservice.errors import Refused
-from codservice.form_fields import MailField, Words
+from codservice.form_fields import Form, MailField, Words
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +46,10 @@ INVITATION_RATE = "30/h"
 MAIL_RATE = "5/h"
 
 
-class RoleForm(forms.Form):
+class RoleForm(Form):
     role = forms.ChoiceField(
         label=gettext_lazy("Role"), choices=Role.choices, initial=Role.MANAGER, widget=forms.RadioSelect
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
 
     @property
     def choices(self) -> list[tuple[Any, Any]]:
@@ -208,7 +205,7 @@ def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
 # --- Coming in -------------------------------------------------------------------------------------------------------
 
 
-class AcceptForm(auth_forms.SetPasswordForm):
+class AcceptForm(Form, auth_forms.SetPasswordForm):
     """A name, and the password that they sign in with from now on."""
 
     name = Words(
@@ -217,9 +214,6 @@ class AcceptForm(auth_forms.SetPasswordForm):
         widget=forms.TextInput(attrs={"autocomplete": "name", "dir": "auto"}),
     )
     field_order = ("name", "new_password1", "new_password2")
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
 
 
 @method_decorator([never_cache, sensitive_post_parameters(), sensitive_variables()], name="dispatch")

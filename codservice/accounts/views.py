@@ -33,6 +33,7 @@ from codservice.accounts.forms import (
 )
 from codservice.accounts.models import Account, ApiKey, TooManyKeys, User
 from codservice.accounts.team import Right
+from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 
 logger = logging.getLogger(__name__)
@@ -187,13 +188,13 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
 # --- Security --------------------------------------------------------------------------------------------------------
 
 
-class LogForm(forms.Form):
+class LogForm(Form):
     """Whose doings are to be shown."""
 
     by = forms.ChoiceField(label=gettext_lazy("By whom"), required=False)
 
     def __init__(self, *args: Any, people: list[User], **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
         self.fields["by"].choices = [("", _("Everybody")), *((str(each.pk), each.display_name) for each in people)]
 
 

@@ -31,6 +31,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.headings import key, meant
+from codservice.form_fields import Form
 from codservice.uploads import arrival, wording, work
 from codservice.uploads.kinds import KINDS, Kind
 from codservice.uploads.models import RefusedRow, Upload
@@ -104,11 +105,11 @@ def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 # --- Its columns are matched -----------------------------------------------------------------------------------------
 
 
-class MatchForm(forms.Form):
+class MatchForm(Form):
     """For each of our columns the one of the file that holds it."""
 
     def __init__(self, data: Any, *, kind: Kind, titles: list[str], initial: dict[str, int]) -> None:
-        super().__init__(data, initial=initial, label_suffix="", use_required_attribute=False)
+        super().__init__(data, initial=initial, use_required_attribute=False)
         self.required = kind.intake.required
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1}) for place, title in enumerate(titles)
