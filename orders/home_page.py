@@ -5,7 +5,6 @@ Names of products and sources, and reasons, are what others wrote: they are show
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from io import StringIO
 from typing import Any, NamedTuple
 
 from django import forms
@@ -21,7 +20,7 @@ from django.views.decorators.http import require_safe
 from codservice import days
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
-from codservice.files.tables import BOM, SafeWriter
+from codservice.files.tables import csv_pieces
 from codservice.form_fields import PeriodForm
 from inventory.models import Product
 from orders import daily, needs, pictures
@@ -280,14 +279,9 @@ def as_csv(request: HttpRequest, account: Account) -> HttpResponse:
     first, last, by = (form.cleaned_data[name] for name in ("first", "last", "by"))
     dimensions = set() if by == "day" else {Dimension(by)}
     summary = daily.read(account.id, first, last, today=days.today(), by=dimensions)
-    file = StringIO()
-    file.write(BOM)
-    writer = SafeWriter(file)
-    for line in _lines(by, summary, account):
-        writer.write(line)
-    response = HttpResponse(file.getvalue(), content_type="text/csv; charset=utf-8")
-    response.headers["Content-Disposition"] = f'attachment; filename="orders-{by}-{first}-{last}.csv"'
-    return response
+    header, *lines = _lines(by, summary, account)
+    disposition = {"Content-Disposition": f'attachment; filename="orders-{by}-{first}-{last}.csv"'}
+    return HttpResponse(csv_pieces(header, lines), content_type="text/csv; charset=utf-8", headers=disposition)
 
 
 def _lines(by: str, summary: Summary, account: Account) -> Iterator[list[Any]]:

@@ -6,7 +6,6 @@ Names of products and sources, and reasons, are what others wrote: they are show
 
 from collections.abc import Iterable
 from datetime import date, timedelta
-from io import StringIO
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
@@ -25,8 +24,9 @@ from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures, Summa
 from agents.templatetags.console_tags import duration
 from codservice import days
 from codservice.accounts.models import Account, User
-from codservice.files.tables import BOM, SafeWriter
+from codservice.files.tables import csv_pieces
 from codservice.form_fields import PeriodForm
+from codservice.values import uuid_or_none
 from inventory.models import Product
 from orders import cancel_reasons
 from orders.models import Status
@@ -154,16 +154,11 @@ def as_csv(request: HttpRequest) -> HttpResponse:
     named = [("all", summary.total), *((names[row.key].text, row) for row in summary.rows)]
     if summary.others:
         named.append((_("All others"), summary.others))
-    file = StringIO()
-    file.write(BOM)
-    writer = SafeWriter(file)
-    writer.write([chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)])
-    for name, row in named:
-        writer.write([name, *(_cell(getattr(row, column)) for column in CSV_COLUMNS)])
-    response = HttpResponse(file.getvalue(), content_type="text/csv; charset=utf-8")
+    header = [chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)]
+    lines = ([name, *(_cell(getattr(row, column)) for column in CSV_COLUMNS)] for name, row in named)
     name = f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv"
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(csv_pieces(header, lines), content_type="text/csv; charset=utf-8", headers=disposition)
 
 
 def _presets() -> list[tuple[str, date, date]]:
@@ -194,7 +189,7 @@ def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
         case "source":
             return {key: Name(key or _("Not specified"), {"source": key}) for key in keys}
         case "product":
-            ids = [id_ for key in keys if (id_ := _id(key))]
+            ids = [id_ for key in keys if (id_ := uuid_or_none(key))]
             products = Product.objects.filter(id__in=ids).values_list("id", "name", "account__name")
             found = {str(id_): Name(f"{name} · {shop}", {"product": str(id_)}) for id_, name, shop in products}
             return {key: found.get(key) or Name(key, {"line": key}) for key in keys}
@@ -204,13 +199,6 @@ def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
             return {key: Name(shown.get(key, "?"), {"agent": key}) for key in keys}
     shops = {str(id_): name for id_, name in Account.objects.filter(id__in=keys).values_list("id", "name")}
     return {key: Name(shops.get(key, "?"), {"shop": key}) for key in keys}
-
-
-def _id(key: str) -> UUID | None:
-    try:
-        return UUID(key) if len(key) == 36 else None
-    except ValueError:
-        return None
 
 
 def _orders(chosen: dict[str, Any], **query: str) -> str:

@@ -11,13 +11,14 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 from django.db.models import BinaryField, Model, Q, QuerySet
 
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.accounts.security_log import By
-from codservice.files.tables import BOM, SafeWriter
+from codservice.files.tables import csv_pieces
 from codservice.long_lists import is_beyond
 
 PAGE = 1000  # rows that are in memory at once, at most
@@ -70,7 +71,7 @@ def stream(account: Account) -> Iterator[bytes]:
                 about = zipfile.ZipInfo(f"{folder}{name}.csv", datetime.now(UTC).timetuple()[:6])
                 about.compress_type = zipfile.ZIP_DEFLATED
                 with archive.open(about, "w", force_zip64=True) as file:
-                    for piece in _csv(each, table):
+                    for piece in csv_pieces(columns(table), _lines(each, table)):
                         file.write(piece)
                         yield sink.taken()
         archive.close()
@@ -95,19 +96,11 @@ class _Sink(io.RawIOBase):
         return b"".join(pieces)
 
 
-def _csv(account: Account, table: Table) -> Iterator[bytes]:
-    names, piece = columns(table), io.StringIO(newline="")
-    writer = SafeWriter(piece)
-    piece.write(BOM)
-    writer.write(names)
-    for rows in _pages(account, table):
-        for row in rows:
-            table.cover(row)
-            writer.write([_shown(row[name]) for name in names])
-        yield piece.getvalue().encode()
-        piece.seek(0)
-        piece.truncate()
-    yield piece.getvalue().encode()
+def _lines(account: Account, table: Table) -> Iterator[list[Any]]:
+    names = columns(table)
+    for row in chain.from_iterable(_pages(account, table)):
+        table.cover(row)
+        yield [_shown(row[name]) for name in names]
 
 
 def _pages(account: Account, table: Table) -> Iterator[list[dict[str, Any]]]:
