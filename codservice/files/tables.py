@@ -296,7 +296,7 @@ def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimite
     yield piece.getvalue().encode("utf-8", "replace")
 
 
-ADDED = ("line", "refused")  # what a report says of its rows
+ADDED = ("line", "refused")  # columns of a report of refused rows, which were not in the file
 
 
 def is_of_report(cells: Mapping[str, str]) -> bool:

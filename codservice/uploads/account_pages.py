@@ -31,6 +31,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.headings import key, meant
+from codservice.files.tables import ADDED
 from codservice.form_fields import Form
 from codservice.uploads import arrival, wording, work
 from codservice.uploads.kinds import KINDS, Kind
@@ -306,8 +307,8 @@ def refused(request: HttpRequest, account: Account, id: UUID, form: str) -> Http
     upload = _find(account, id)
     if upload.status in Upload.OPEN:
         raise Http404
-    kept = [place for place, title in enumerate(upload.titles) if not work.is_added(title)]
-    header = [*work.ADDED, *(upload.titles[place] for place in kept)]
+    kept = [place for place, title in enumerate(upload.titles) if title not in ADDED]
+    header = [*ADDED, *(upload.titles[place] for place in kept)]
     return table_answer(request, f"refused.{form}", header, _refused_rows(upload, kept, get_language() or "en"))
 
 

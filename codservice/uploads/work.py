@@ -252,13 +252,8 @@ def _prolong(upload: Upload, claim: UUID, lease: timedelta) -> None:
 
 def _headings(titles: list[str]) -> str:
     """The same for files with the same headings, in whatever order, a report of ours among them."""
-    keys = sorted({headings.key(title) for title in titles if not is_added(title)})
+    keys = sorted({headings.key(title) for title in titles if title not in ADDED})
     return hashlib.sha256(_encode(keys)).hexdigest()
-
-
-def is_added(title: str) -> bool:
-    """Whether this is a column of a report of refused rows that was not in the file."""
-    return title in ADDED
 
 
 # --- Taking in -------------------------------------------------------------------------------------------------------
@@ -306,7 +301,7 @@ def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[
 
 def _places(upload: Upload) -> dict[str, int]:
     """Where the columns stand that an intake is told of: those that are matched, and those of a report."""
-    added = {title: place for place, title in enumerate(upload.titles) if is_added(title)}
+    added = {title: place for place, title in enumerate(upload.titles) if title in ADDED}
     return added | upload.mapping
 
 
