@@ -16,6 +16,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import connections
+from django.test import Client
 from django.urls import get_resolver
 from django.utils import translation
 
@@ -25,7 +26,7 @@ from codservice.accounts.models import Account, ApiKey
 from codservice.data_folder import Layout
 from tests import factories
 from tests.harness.background import PATIENCE
-from tests.harness.client import ApiClient, new_key
+from tests.harness.client import ApiClient, browser_of, new_key
 from tests.harness.deliveries import write_delivery
 from tests.harness.onebox import OneBox
 from tests.harness.processes import descendants, is_alive
@@ -88,6 +89,12 @@ def api_for() -> Callable[..., ApiClient]:
 @pytest.fixture
 def api(alice: Account, api_for: Callable[..., ApiClient]) -> ApiClient:
     return api_for(alice)
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    """In which Alice's shop is signed in, by its holder; tests of agents have browsers of their own."""
+    return browser_of(alice.holder)
 
 
 @pytest.fixture

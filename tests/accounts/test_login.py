@@ -18,6 +18,7 @@ from codservice import ratelimit
 from codservice.accounts import sessions
 from codservice.accounts.models import Account, User
 from tests import factories
+from tests.harness.client import browser_of
 
 DOORS = ["/account/login", "/console/login/"]
 PASSWORD = "correct horse"
@@ -299,8 +300,7 @@ def test_the_session_key_changes_at_login_and_dies_at_logout(door: str, agent: U
 
 def test_who_is_deactivated_is_out_at_the_next_click(agent: User, alice: Account) -> None:
     for user, page in ((agent, "/console/orders/order/"), (alice.holder, "/account/keys")):
-        client = Client()
-        client.force_login(user)
+        client = browser_of(user)
         assert client.get(page).status_code == 200
         User.objects.filter(id=user.id).update(is_active=False)
         assert client.get(page).status_code == 302
@@ -400,8 +400,7 @@ def test_a_session_of_staff_ends_after_twelve_hours_however_busy(agent: User, ti
 def test_the_session_of_staff_is_written_once_a_minute_at_most(
     agent: User, time_passes: Any, django_assert_num_queries: Any
 ) -> None:
-    client = Client()
-    client.force_login(agent)
+    client = browser_of(agent)
     client.get("/console/codes/")
     with CaptureQueriesContext(connection) as queries:
         client.get("/console/codes/")
@@ -437,8 +436,7 @@ def test_who_was_given_a_password_changes_it_before_anything_else(person: str, a
 
 def test_who_was_given_a_password_may_leave_and_choose_a_language(agent: User) -> None:
     User.objects.update(has_one_time_password=True)
-    client = Client()
-    client.force_login(agent)
+    client = browser_of(agent)
     assert client.post("/i18n/setlang/", {"language": "fr", "next": "/console/"}).url == "/console/"
     assert client.post("/console/logout/").url == "/console/login/"
     assert client.get("/console/desk/").url.startswith("/console/login/")

@@ -17,7 +17,7 @@ from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntr
 from codservice.accounts.security_log import Action
 from tests import factories
 from tests.harness.background import Background
-from tests.harness.client import ApiClient, new_key
+from tests.harness.client import ApiClient, browser_of, new_key
 from tests.harness.database import wait_for_lock
 from tests.harness.deliveries import write_delivery
 from webhooks import registry
@@ -37,9 +37,7 @@ def root(db: None) -> User:
 
 @pytest.fixture
 def operator(root: User) -> Client:
-    client = Client()
-    client.force_login(root)
-    return client
+    return browser_of(root)
 
 
 def page(name: str, *args: Any) -> str:
@@ -196,8 +194,7 @@ def test_nobody_gets_an_address_to_which_no_mail_can_be_written(operator: Client
 @pytest.mark.django_db(transaction=True)
 def test_of_two_operators_who_deactivate_each_other_one_stays() -> None:
     root, other = (factories.UserFactory(username=name, is_staff=True, is_superuser=True) for name in ("root", "other"))
-    client = Client()
-    client.force_login(other)
+    client = browser_of(other)
     form = {"username": "root", "is_staff": "on", "is_superuser": "on"}
     with transaction.atomic():
         User.objects.filter(pk=other.pk).update(is_active=False)
@@ -312,8 +309,7 @@ def test_searches_and_filters_take_any_text(operator: Client, name: str) -> None
 def test_nobody_but_operators_comes_in(alice: Account, root: User, name: str) -> None:
     furnish("Shop")
     for person, code in ((factories.AgentFactory(role="Supervisors"), 403), (alice.holder, 302)):
-        client = Client()
-        client.force_login(person)
+        client = browser_of(person)
         for path in pages_of(name):
             assert client.get(path).status_code == code
         assert client.post(page("accounts_account_add"), {"name": "x", "email": "x@example.dz"}).status_code == code

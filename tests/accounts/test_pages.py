@@ -12,14 +12,7 @@ from django.utils.html import escape
 from codservice.accounts.models import SCOPES, Account, ApiKey
 from codservice.days import ALGIERS
 from tests import factories
-
-
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    """Alice's browser, signed in."""
-    client = Client()
-    client.force_login(alice.holder)
-    return client
+from tests.harness.client import browser_of
 
 
 def make_key(browser: Client, **changes: Any) -> Any:
@@ -112,8 +105,7 @@ def test_an_account_sees_and_revokes_its_own_keys_alone(alice: Account, charlie:
 
 def test_who_holds_no_account_sees_none(db: None, alice: Account) -> None:
     row, _ = ApiKey.issue(alice, name="Shop")
-    nobody = Client()
-    nobody.force_login(factories.UserFactory())
+    nobody = browser_of(factories.UserFactory())
     response = nobody.get("/account/keys")
     assert response.status_code == 403
     assert "You cannot open this page" in response.content.decode()
@@ -123,8 +115,7 @@ def test_who_holds_no_account_sees_none(db: None, alice: Account) -> None:
 
 
 def test_the_forms_need_the_csrf_token(alice: Account) -> None:
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(alice.holder)
+    strict = browser_of(alice.holder, enforce_csrf_checks=True)
     row, _ = ApiKey.issue(alice, name="Shop")
     assert make_key(strict).status_code == 403
     assert strict.post(f"/account/keys/{row.id}/revoke").status_code == 403

@@ -29,6 +29,7 @@ from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.tasks import send_password_link
 from codservice.celery import app
 from tests import factories
+from tests.harness.client import browser_of
 from tests.harness.processes import CHECKOUT
 
 FORGOTTEN = "/account/password/forgotten"
@@ -85,8 +86,7 @@ def set_password(link: str, password: str = NEW) -> Any:
 
 
 def test_a_mailed_link_sets_a_new_password_once(alice: Account, worker: None) -> None:
-    elsewhere = Client()
-    elsewhere.force_login(alice.holder)
+    elsewhere = browser_of(alice.holder)
 
     assert ask(alice.holder.email.upper()).url == "/account/password/sent"
     (message,) = mail.outbox
@@ -258,8 +258,7 @@ def test_the_old_password_is_guessed_at_ten_times(page: str, db: None, monkeypat
     now = time.time()
     monkeypatch.setattr("django_ratelimit.core.time", SimpleNamespace(time=lambda: now))  # no window ends meanwhile
     agent = factories.AgentFactory()
-    client = Client()
-    client.force_login(agent)
+    client = browser_of(agent)
     assert [change(client, f"wrong {n}", page).status_code for n in range(10)] == [200] * 10
     for any_page in PAGES:
         refused = change(client, page=any_page)

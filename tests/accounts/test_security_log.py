@@ -20,6 +20,7 @@ from codservice.accounts import one_time_codes, security_log, staff
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.accounts.security_log import Action
 from tests import factories
+from tests.harness.client import browser_of
 from webhooks.models import Webhook
 
 PASSWORD = "correct horse"
@@ -45,8 +46,7 @@ def operator(db: None) -> Client:
 
 @pytest.fixture
 def holder(alice: Account) -> Client:
-    client = Client(REMOTE_ADDR=ADDRESS)
-    client.force_login(alice.holder)
+    client = browser_of(alice.holder, REMOTE_ADDR=ADDRESS)
     SecurityEntry.objects.all().delete()
     return client
 
@@ -200,8 +200,7 @@ def test_what_an_api_key_does_is_noted_under_its_name(alice: Account, api: Any) 
 
 def test_a_supervisors_doings(agent: User) -> None:
     supervisor = factories.AgentFactory(username="nadia", role="Supervisors")
-    browser = Client(REMOTE_ADDR=ADDRESS)
-    browser.force_login(supervisor)
+    browser = browser_of(supervisor, REMOTE_ADDR=ADDRESS)
     SecurityEntry.objects.all().delete()
     for action in ("password", "codes", "deactivate", "reactivate"):
         browser.post(f"/console/people/{agent.id}/", {"action": action})
@@ -271,8 +270,7 @@ def test_commands_are_named(db: None) -> None:
 
 
 def test_codes_that_a_person_turns_on(agent: User) -> None:
-    browser = Client()
-    browser.force_login(agent)
+    browser = browser_of(agent)
     device = one_time_codes.offer(agent)
     SecurityEntry.objects.all().delete()
     code = f"{totp(device.bin_key):06}"
@@ -353,8 +351,7 @@ def test_operators_read_all_of_it_and_nobody_changes_any(operator: Client, agent
     assert operator.post(f"{url}{entry.id}/delete/", {"post": "yes"}).status_code == 403
     assert operator.post(f"{url}{entry.id}/change/", {"actor": "x"}).status_code == 403
     for role in ("Agents", "Supervisors"):
-        browser = Client()
-        browser.force_login(factories.AgentFactory(role=role))
+        browser = browser_of(factories.AgentFactory(role=role))
         assert browser.get(url).status_code == 403
 
 

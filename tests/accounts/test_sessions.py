@@ -15,6 +15,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from codservice.accounts import one_time_codes, sessions
 from codservice.accounts.models import Account, Membership, SignIn, User
 from tests import factories
+from tests.harness.client import browser_of
 
 PAGE, CODES, LOGIN, PASSWORD = "/account/sessions", "/account/codes", "/account/login", "correct horse"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -121,8 +122,7 @@ def test_sessions_that_a_new_password_or_codes_have_ended_are_not_listed(alice: 
         (CODES, {"action": "off", "password": PASSWORD}),
         ("/account/password", {"old_password": PASSWORD, "new_password1": new, "new_password2": new}),
     ):
-        phone = Client(HTTP_USER_AGENT=CHROME)
-        phone.force_login(User.objects.get(pk=alice.holder.pk))
+        phone = browser_of(User.objects.get(pk=alice.holder.pk), HTTP_USER_AGENT=CHROME)
         assert (is_in(phone), SignIn.objects.count()) == (True, 2)
         assert here.post(page, data).status_code == 302
         assert [row.device for row, _is_here in here.get(PAGE).context["sessions"]] == ["Firefox, Linux"]

@@ -25,6 +25,7 @@ from codservice.accounts.tasks import send_invitation
 from codservice.celery import app
 from tests import factories
 from tests.harness.background import PATIENCE
+from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 from webhooks.models import Webhook
 
@@ -53,12 +54,6 @@ def member(alice: Account) -> Callable[..., User]:
         return user
 
     return make
-
-
-def browser_of(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def invite(holder: Client, email: str = "nadia@example.com", role: str = "manager") -> Any:

@@ -192,13 +192,6 @@ def test_the_command_makes_a_test_key(alice: Account) -> None:
     assert ApiClient(key).get("/api/v1/me").json()["account"]["mode"] == "test"
 
 
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
-
-
 def test_a_key_made_on_the_page_works_in_the_mode_that_was_chosen(alice: Account, browser: Client) -> None:
     fields = {"name": "Shop", "scopes": list(SCOPES)}
     live = browser.post("/account/keys", fields).content.decode()

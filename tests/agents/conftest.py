@@ -1,7 +1,6 @@
 """Who works in the console, and one order to work on."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -9,6 +8,7 @@ from django.test import Client
 from codservice.accounts.models import Account, User
 from orders.models import Order
 from tests import factories
+from tests.harness import client
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +48,5 @@ def order(alice: Account) -> Order:
 
 @pytest.fixture
 def browser_of() -> Callable[..., Client]:
-    """Makes a client that somebody is signed in with."""
-
-    def make(user: User, **kwargs: Any) -> Client:
-        client = Client(**kwargs)
-        client.force_login(user)
-        return client
-
-    return make
+    """Makes a browser that somebody is signed in with."""
+    return client.browser_of

@@ -15,13 +15,6 @@ PAGE = "/account/calling"
 GOOD = {"opens_at": "10:00", "closes_at": "18:30", "retry_minutes": "60", "most_attempts": "4", "days_off": ["5", "6"]}
 
 
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
-
-
 def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> None:
     assert "called from 09:00 to 20:00" in browser.get(PAGE).content.decode()
     CallingPeriod.objects.all().delete()  # by which agents may call at any time here

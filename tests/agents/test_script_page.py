@@ -12,13 +12,6 @@ FRENCH = "Bonjour {nom}, ici {boutique} : {produit} pour {wilaya}, {somme}."
 ARABIC = "السلام عليكم {الاسم}، {المنتج} بـ {المبلغ} إلى {الولاية}"
 
 
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
-
-
 def test_what_is_saved_is_what_agents_read(browser: Client, alice: Account) -> None:
     CallingRules.objects.create(account=alice, most_attempts=3)
     assert "There is no script yet" in browser.get(PAGE).content.decode()

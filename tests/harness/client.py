@@ -1,10 +1,10 @@
-"""A merchant's side of the API."""
+"""A merchant's side of the API, and browsers that somebody is signed in with."""
 
 from typing import Any
 
 from django.test import Client
 
-from codservice.accounts.models import Account, ApiKey
+from codservice.accounts.models import Account, ApiKey, User
 from tests.factories import AccountFactory
 
 
@@ -28,3 +28,9 @@ class ApiClient(Client):
 
 def new_key(account: Account | None = None, **kwargs: Any) -> str:
     return ApiKey.issue(account or AccountFactory(), name="Test", **kwargs)[1]
+
+
+def browser_of(user: User, **kwargs: Any) -> Client:
+    client = Client(**kwargs)
+    client.force_login(user)
+    return client

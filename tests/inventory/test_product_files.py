@@ -22,6 +22,7 @@ from inventory import product_files
 from inventory.models import Product, StockMovement
 from inventory.product_files import COLUMNS, ProductRows
 from tests.factories import ProductFactory
+from tests.harness.client import browser_of
 from tests.harness.database import database_url
 from tests.harness.processes import CHECKOUT
 from tests.inventory.stock import kinds_told
@@ -38,13 +39,6 @@ from inventory.product_files import ProductRows
 ProductRows.batch = 500
 work.go_on()
 """
-
-
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
 
 
 def send(browser: Client, data: bytes, name: str = "products.csv") -> Upload:
@@ -177,8 +171,7 @@ def test_what_was_said_of_a_sku_before_a_restart_is_still_known(
 @pytest.mark.django_db(transaction=True)
 def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account) -> None:
     """Stock that was sold between two batches is not set a second time."""
-    browser = Client()
-    browser.force_login(alice.holder)
+    browser = browser_of(alice.holder)
     count = 5000
     rows = ((f"P{number}", "Robe", "x" if number % 100 == 7 else "1", "5") for number in range(count))
     upload = send(browser, csv_of(rows, HEADER[:4]))

@@ -17,13 +17,6 @@ GOOD = {"name": "Robe kabyle", "price": "4 500,50", "is_active": "on", "script":
 
 
 @pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
-
-
-@pytest.fixture
 def robe(alice: Account) -> Product:
     return ProductFactory(account=alice, sku="ROB-01", name="Robe", price="4500.00", stock_quantity=3)
 

@@ -1,7 +1,6 @@
 """Why an order is canceled: in the reader's language wherever it stands, told to merchants' systems as it is kept."""
 
 import pytest
-from django.test import Client
 from django.utils import translation
 
 from codservice.accounts.actor import Actor
@@ -11,6 +10,7 @@ from orders.cancel_reasons import CancelReason, in_words
 from orders.models import Order
 from tests import factories
 from tests.factories import make_order
+from tests.harness.client import browser_of
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,7 @@ def test_pages_say_it_in_the_readers_language(alice: Account) -> None:
         (alice.holder, "/account/", "Le client refuse"),
     )
     for person, path, shown in pages:
-        browser = Client()
-        browser.force_login(person)
+        browser = browser_of(person)
         browser.cookies["django_language"] = "fr"
         with translation.override(None):  # the request's language stays in the thread
             text = browser.get(path).content.decode()

@@ -45,13 +45,6 @@ LEFT_OUT = {
 }
 
 
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
-
-
 def order_of(account: Account, status: Status = Status.DELIVERED, **changes: Any) -> Order:
     order = factories.make_order(account, customer_name="Nadia Cherif", phone=PHONE, **changes)
     Order.objects.filter(id=order.id).update(status=status)

@@ -24,13 +24,6 @@ from tests.harness.background import PATIENCE
 FORMS = ["csv", "xlsx"]
 
 
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
-
-
 def table(browser: Client, form: str, query: str = "", delimiter: str = ",") -> list[list[str]]:
     answer = browser.get(f"/account/orders/download.{form}{query}")
     assert answer.status_code == 200

@@ -2,7 +2,6 @@
 
 from decimal import Decimal
 
-import pytest
 from django.test import Client
 from django.utils.html import escape
 
@@ -12,13 +11,6 @@ from orders.models import ShippingFee
 from tests.harness.client import ApiClient
 
 PAGE = "/account/fees"
-
-
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
 
 
 def kept(account: Account) -> dict[str, tuple[Decimal | None, Decimal | None]]:

@@ -26,6 +26,7 @@ from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, 
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.factories import make_order, order_line
+from tests.harness.client import browser_of
 from webhooks import registry
 from webhooks.models import Webhook
 
@@ -34,13 +35,6 @@ FILE = "/account/figures.csv"
 SUPERVISOR = Actor(Role.SUPERVISOR, "Samira")
 HOSTILE = "<script>alert(1)</script>{{ 7|add:7 }}=1+1"
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
 
 
 @pytest.fixture
@@ -310,8 +304,7 @@ def test_a_reader_is_led_where_they_may_look(browser: Client, alice: Account) ->
     assert f'href="/account/orders/{order.id}/correct"' in page(browser)
     reader = factories.UserFactory()
     Membership.objects.create(account=alice, user=reader, role="reader")
-    theirs = Client()
-    theirs.force_login(reader)
+    theirs = browser_of(reader)
 
     shown = page(theirs)
 
@@ -352,8 +345,7 @@ def test_a_twin_shows_its_own(browser: Client, alice: Account, twin: Account) ->
 def test_only_the_holder_looks(alice: Account, charlie: Account) -> None:
     make_order(alice)
     make_order(charlie, source="Charlie's secret")
-    browser = Client()
-    browser.force_login(charlie.holder)
+    browser = browser_of(charlie.holder)
     assert file(browser, "source")[0]["source"] == "Charlie's secret"
     browser.force_login(alice.holder)
     assert [row["source"] for row in file(browser, "source")] == ["Not specified"]

@@ -18,17 +18,11 @@ from orders import amending, editing, importing, lifecycle, shipments
 from orders.account_pages import timeline
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
 from tests.factories import AgentFactory, UserFactory, make_order, order_body
+from tests.harness.client import browser_of
 from webhooks import registry
 from webhooks.models import Delivery, Webhook
 
 HOME = "/account/orders"
-
-
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
 
 
 @pytest.fixture
@@ -367,8 +361,7 @@ def test_another_accounts_orders_are_not_there(
 
 def test_strangers_and_people_without_an_account_see_nothing(alice: Account) -> None:
     order = make_order(alice)
-    nobody = Client()
-    nobody.force_login(UserFactory())
+    nobody = browser_of(UserFactory())
     for path in (HOME, of(order), of(order, "/cancel")):
         assert Client().get(path).url == f"/account/login?next={path}"
         assert nobody.get(path).status_code == 403
@@ -377,8 +370,7 @@ def test_strangers_and_people_without_an_account_see_nothing(alice: Account) -> 
 
 def test_canceling_needs_the_csrf_token(alice: Account) -> None:
     order = make_order(alice)
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(alice.holder)
+    strict = browser_of(alice.holder, enforce_csrf_checks=True)
     assert cancel(strict, order).status_code == 403
     order.refresh_from_db()
     assert order.status == "pending_confirmation"

@@ -20,6 +20,7 @@ from codservice.accounts.models import SCOPES, Account, ApiKey
 from orders import quick_start
 from orders.models import Order, Status
 from tests.factories import UserFactory, make_order
+from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
 from tests.harness.receivers import Receiver
 from webhooks import registry
@@ -27,13 +28,6 @@ from webhooks.engine import Engine
 from webhooks.models import Delivery, Webhook
 
 HOME = "/account/quick-start"
-
-
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
 
 
 @pytest.fixture
@@ -201,12 +195,10 @@ def test_it_costs_the_same_whatever_there_is(
 
 
 def test_it_is_for_holders_and_needs_the_csrf_token(alice: Account) -> None:
-    nobody = Client()
-    nobody.force_login(UserFactory())
+    nobody = browser_of(UserFactory())
     for path in (HOME, f"{HOME}/progress"):
         assert Client().get(path).url == f"/account/login?next={path}"
         assert nobody.get(path).status_code == 403
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(alice.holder)
+    strict = browser_of(alice.holder, enforce_csrf_checks=True)
     assert strict.post(HOME).status_code == 403
     assert ApiKey.objects.count() == 0

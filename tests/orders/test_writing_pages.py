@@ -20,13 +20,6 @@ from tests.factories import ProductFactory, make_order, order_line
 PAGE = "/account/orders/new"
 
 
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
-
-
 def send(browser: Client, **changes: Any) -> HttpResponse:
     data = {
         "id": str(uuid4()), "customer_name": "Amine", "customer_phone": "0550 12 34 56", "customer_phone_2": "",

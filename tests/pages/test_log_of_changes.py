@@ -20,6 +20,7 @@ from codservice.uploads.models import RefusedRow, Upload
 from orders.models import Order
 from tests import factories
 from tests.harness.addresses import addresses
+from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
 from tests.harness.world import World
 from tests.pages.doors import HOLDERS, OWN_AFFAIRS, undone
@@ -138,8 +139,7 @@ def test_no_page_that_takes_a_change_is_forgotten(world: World) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_stands_in_the_log_of_its_account(alice: Account, name: str) -> None:
-    browser = Client()
-    browser.force_login(alice.holder)
+    browser = browser_of(alice.holder)
     shop = Shop(alice, browser)
     path, data = CHANGES[name](shop)
     before = set(SecurityEntry.objects.values_list("id", flat=True))

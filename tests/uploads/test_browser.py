@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from django.test import Client
 from playwright.sync_api import Page, Route
 
 from codservice.accounts.models import Account
@@ -17,6 +16,7 @@ from codservice.uploads.models import Upload
 from orders import demo
 from orders.models import Order, OrderItem
 from tests.harness.browser import Visit
+from tests.harness.client import browser_of
 from tests.harness.service import Service
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,8 +73,7 @@ def test_who_signs_out_in_another_tab_meanwhile_is_asked_to_sign_in(
     """Of a stranger no piece is read: 413, in JSON, and not by the page's own view."""
     path = tmp_path / "orders.csv"
     path.write_text("a;b\n" + "1;2\n" * 5000)
-    client = Client()
-    client.force_login(alice.holder)
+    client = browser_of(alice.holder)
     person = visit(service.url)
     cookie = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": service.url}
     person.context.add_cookies([cookie])  # type: ignore[list-item]

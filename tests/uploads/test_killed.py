@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 from django.db.models.functions import Now
-from django.test import Client
 
 from codservice.accounts.models import Account
 from codservice.uploads import work
 from codservice.uploads.models import Block, RefusedRow, Upload
 from orders.models import Order, OrderItem, StatusChange
+from tests.harness.client import browser_of
 from tests.harness.database import database_url
 from tests.harness.processes import CHECKOUT
 from tests.uploads.files import chosen, csv_of, row, send
@@ -26,8 +26,7 @@ WORKER = "import django; django.setup(); from codservice.uploads import work; wo
 @pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account) -> None:
-    browser = Client()
-    browser.force_login(alice.holder)
+    browser = browser_of(alice.holder)
     rows = (row("" if number % 2 else f"N{number}", phone="12" if number % 10 == 3 else "0550123456")
             for number in range(ROWS))  # fmt: skip
     upload = send(browser, csv_of(rows))

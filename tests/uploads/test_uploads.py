@@ -26,6 +26,7 @@ from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChange
 from orders.order_files import COLUMNS, OrderRows
 from tests.factories import ProductFactory, UserFactory, make_order
+from tests.harness.client import browser_of
 from tests.harness.sheets import workbook
 from tests.uploads.files import (
     HEADER,
@@ -43,13 +44,6 @@ from tests.uploads.files import (
 )
 
 Status = Upload.Status
-
-
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
 
 
 @pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
@@ -235,8 +229,7 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     take_in(browser, upload)
     assert Order.objects.get(external_id="A2").customer_name == "Nadia"
 
-    theirs = Client()
-    theirs.force_login(charlie.holder)
+    theirs = browser_of(charlie.holder)
     assert chosen(theirs, send(theirs, csv_of([row()], header))) == {}
 
 
@@ -680,8 +673,7 @@ def test_the_very_same_file_is_recognised_and_known_numbers_are_left(browser: Cl
 
 def test_a_file_that_a_colleague_sends_at_once_is_asked_about_once(browser: Client, alice: Account) -> None:
     data = csv_of([row(""), row("")])
-    colleague = Client()
-    colleague.force_login(Membership.objects.create(account=alice, user=UserFactory(), role="manager").user)
+    colleague = browser_of(Membership.objects.create(account=alice, user=UserFactory(), role="manager").user)
     first = send(colleague, data)
     form = chosen(colleague, first)
     second = send(browser, data)

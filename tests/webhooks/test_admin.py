@@ -6,12 +6,12 @@ import re
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from tests.factories import AgentFactory, UserFactory
+from tests.harness.client import browser_of
 from webhooks import registry, secrets
 from webhooks.models import Attempt, Delivery, Webhook
 
@@ -21,9 +21,7 @@ NASTY = b"<script>alert(1)</script><img src=x onerror=alert(1)>\xff\x00\"'>"
 
 @pytest.fixture
 def operator(db):
-    client = Client()
-    client.force_login(UserFactory(is_staff=True, is_superuser=True))
-    return client
+    return browser_of(UserFactory(is_staff=True, is_superuser=True))
 
 
 @pytest.fixture
@@ -78,8 +76,7 @@ def test_nothing_can_be_added_changed_or_deleted(operator, rows, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_agents_and_holders_see_none_of_it(rows, alice, kind):
     for person, code in ((AgentFactory(), 403), (AgentFactory(role="Supervisors"), 403), (alice.holder, 302)):
-        client = Client()
-        client.force_login(person)
+        client = browser_of(person)
         for page in (address(kind, "changelist"), address(kind, "change", rows[kind].pk)):
             assert client.get(page).status_code == code
 
@@ -118,8 +115,7 @@ def test_a_get_resends_nothing(operator, rows):
 
 
 def test_resending_needs_the_csrf_token(rows):
-    client = Client(enforce_csrf_checks=True)
-    client.force_login(UserFactory(is_staff=True, is_superuser=True))
+    client = browser_of(UserFactory(is_staff=True, is_superuser=True), enforce_csrf_checks=True)
     body = {"action": "resend", "_selected_action": [str(rows["delivery"].pk)]}
 
     assert client.post(address("delivery", "changelist"), body).status_code == 403

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from tests.harness.client import browser_of
 from webhooks.models import Attempt, Webhook
 
 
@@ -118,8 +118,7 @@ def test_what_is_left_over_of_one_that_is_off_is_dropped_to_whoever_looks(api, a
     assert told() == {str(failed.id): ("failed", None), **dropped}
     assert told(status="dropped") == dropped
     assert told(status="pending") == {}
-    browser = Client()
-    browser.force_login(alice.holder)
+    browser = browser_of(alice.holder)
     for url in (f"/account/webhooks/{webhook.id}?status=dropped", f"/account/webhooks/deliveries/{waiting.id}"):
         page = browser.get(url).content.decode()
         assert '<span class="status dropped">Dropped</span>' in page

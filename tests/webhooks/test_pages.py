@@ -13,19 +13,13 @@ from django.utils.html import escape
 
 from codservice.accounts.models import Account
 from codservice.days import ALGIERS
+from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
 from webhooks import account_pages, delivery, registry, secrets
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import REASONS
 
 HOME = "/account/webhooks"
-
-
-@pytest.fixture
-def browser(alice: Account) -> Client:
-    client = Client()
-    client.force_login(alice.holder)
-    return client
 
 
 @pytest.fixture
@@ -340,8 +334,7 @@ def test_strangers_and_people_without_an_account_see_nothing(webhook: Webhook, d
     from tests.factories import UserFactory
 
     row = write_delivery(webhook, "failed", attempts=1)
-    nobody = Client()
-    nobody.force_login(UserFactory())
+    nobody = browser_of(UserFactory())
     for path in (HOME, at(webhook), at(webhook, "/rotate"), at(webhook, "/resend"), page_of(row)):
         assert Client().get(path).url == f"/account/login?next={path}"
         assert nobody.get(path).status_code == 403
@@ -350,8 +343,7 @@ def test_strangers_and_people_without_an_account_see_nothing(webhook: Webhook, d
 def test_every_change_needs_the_csrf_token_and_none_happens_by_get(
     alice: Account, browser: Client, webhook: Webhook
 ) -> None:
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(alice.holder)
+    strict = browser_of(alice.holder, enforce_csrf_checks=True)
     row = write_delivery(webhook, "failed", attempts=4)
     changes = [
         HOME,
