@@ -32,14 +32,8 @@ from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
 
-# Move → the rule that makes it. Which of them an order offers to whom is `Order.MOVES`; pending orders are decided on
-# the call screen.
-RULES: dict[str, Callable[..., Order]] = {
-    "cancel": lifecycle.cancel,
-    "ship": lifecycle.ship,
-    "deliver": lifecycle.deliver,
-    "return": lifecycle.return_order,
-}
+# Which of them an order offers to whom is `Order.MOVES`; pending orders are decided on the call screen.
+MOVES = ("cancel", "ship", "deliver", "return")
 ALL = "all"
 
 
@@ -115,7 +109,7 @@ class OrderAdmin(admin.ModelAdmin):
             path("<uuid:order_id>/note/", self._posted(self.add_note), name="orders_order_note"),
             *(
                 path(f"<uuid:order_id>/{move}/", self._posted(self.make_move), {"move": move}, f"orders_order_{move}")
-                for move in RULES
+                for move in MOVES
             ),
         ]
 
@@ -202,9 +196,8 @@ class OrderAdmin(admin.ModelAdmin):
             raise PermissionDenied
         order = get_object_or_404(Order.live.select_related("account").with_detail(), id=order_id)
         is_worker = request.user.has_perm("orders.work_order")
-        role = Actor.of_staff(request.user).role
         is_pending = order.status == Status.PENDING
-        offered = {name for (status, name), move in Order.MOVES.items() if status == order.status and role in move.by}
+        offered = Order.moves_at(order.status, Actor.of_staff(request.user).role)
         return show(
             request,
             "agents/order.html",
@@ -258,10 +251,9 @@ class OrderAdmin(admin.ModelAdmin):
         form = (CancelForm if move == "cancel" else MoveForm)(request.POST, order=order)
         if not form.is_valid():
             return self.order_page(request, order_id, bound=form)
-        kwargs: dict[str, Any] = {"reason": form.reason} if form.reason else {}
-        seen_version = form.cleaned_data["version"]
+        actor, seen_version = Actor.of_staff(request.user), form.cleaned_data["version"]
         try:
-            order = RULES[move](order_id, actor=Actor.of_staff(request.user), seen_version=seen_version, **kwargs)
+            order = lifecycle.move(move, order_id, actor=actor, reason=form.reason, seen_version=seen_version)
         except Refused as refused:
             level, text = telling.refusal(refused, order_id, seen_version, request.user)
             messages.add_message(request, level, text)

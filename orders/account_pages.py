@@ -177,8 +177,7 @@ def _without_secrets(deliveries: QuerySet[Delivery]) -> QuerySet[Delivery]:
 
 
 def _may_cancel(order: Order) -> bool:
-    move = Order.MOVES.get((Status(order.status), "cancel"))
-    return move is not None and Role.MERCHANT in move.by
+    return "cancel" in Order.moves_at(order.status, Role.MERCHANT)
 
 
 @account_page

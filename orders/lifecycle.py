@@ -232,7 +232,7 @@ def confirm(
     The `call` in which they did is noted with it. One that was noted before is a decision that was made before: then
     nothing is changed and nothing refused.
     """
-    return _move("confirm", order_id, actor=actor, account_id=account_id, seen_version=seen_version, call=call)
+    return move("confirm", order_id, actor=actor, account_id=account_id, seen_version=seen_version, call=call)
 
 
 def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
@@ -262,7 +262,7 @@ def cancel(
     A merchant's cancel of a canceled order changes nothing and is no error: their retry is safe, unless they say which
     version they saw. A `call` as in `confirm`.
     """
-    return _move(
+    return move(
         "cancel", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version, call=call
     )
 
@@ -289,22 +289,22 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
 
 def ship(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, seen_version: int | None = None) -> Order:
     """The parcel was handed to the courier."""
-    return _move("ship", order_id, actor=actor, account_id=account_id, seen_version=seen_version)
+    return move("ship", order_id, actor=actor, account_id=account_id, seen_version=seen_version)
 
 
 def deliver(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, seen_version: int | None = None) -> Order:
     """The customer took the parcel and paid."""
-    return _move("deliver", order_id, actor=actor, account_id=account_id, seen_version=seen_version)
+    return move("deliver", order_id, actor=actor, account_id=account_id, seen_version=seen_version)
 
 
 def return_order(
     order_id: UUID, *, actor: Actor, account_id: UUID | None = None, reason: str = "", seen_version: int | None = None
 ) -> Order:
     """The parcel came back."""
-    return _move("return", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version)
+    return move("return", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version)
 
 
-def _move(
+def move(
     name: str,
     order_id: UUID,
     *,
@@ -314,7 +314,10 @@ def _move(
     seen_version: int | None = None,
     call: Call | None = None,
 ) -> Order:
-    """Make the move `name`, or raise a Refused; Order.DoesNotExist outside `account_id`, when that is given."""
+    """Make the move `name` of the table, as the function of this name does it.
+
+    Raises a Refused; Order.DoesNotExist outside `account_id`, when that is given.
+    """
     with transaction.atomic():
         order = lock_one(order_id, account_id)
         if call is not None and _is_noted(call):
@@ -322,12 +325,12 @@ def _move(
         is_canceled = name == "cancel" and order.status == Status.CANCELED
         if is_canceled and actor.role == Role.MERCHANT and seen_version is None:  # a shop's retry
             return order
-        move = _allowed(order, name, actor)
+        allowed = _allowed(order, name, actor)
         if seen_version not in (None, order.version):
             raise Changed
         if call is not None:
             _note([order], call)
-        movement.write([movement.make(order, move, reason)], actor, [told(order, move.event)])
+        movement.write([movement.make(order, allowed, reason)], actor, [told(order, allowed.event)])
     return order
 
 

@@ -274,6 +274,11 @@ class Order(models.Model):
     def __str__(self) -> str:
         return f"{self.customer_name} {self.id}"
 
+    @classmethod
+    def moves_at(cls, status: str, role: Role) -> set[str]:
+        """The names of the moves that somebody in this role may make of an order of this status."""
+        return {name for (start, name), move in cls.MOVES.items() if start == status and role in move.by}
+
 
 MAX_LINES, MAX_QUANTITY = 100, 10_000  # of an order, and of a line (contract, section 5)
 MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE = 20, 64, 255  # of a line's details (contract, section 5)

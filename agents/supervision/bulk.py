@@ -104,8 +104,7 @@ def can(deed: str, status: str, call_state: str) -> bool:
         case "export":
             return True
         case "cancel":
-            move = Order.MOVES.get((Status(status), "cancel"))
-            return move is not None and Role.SUPERVISOR in move.by
+            return "cancel" in Order.moves_at(status, Role.SUPERVISOR)
         case "assign":
             return status == Status.PENDING
         case "requeue":
