@@ -78,13 +78,13 @@ def postgres(layout: Layout, *, sessions: int = 60) -> Process:
     """
     user = server_user(layout)
     _check_data(layout, user)
-    _make_runtime(layout, user)
+    make_runtime(layout, user, layout.postgres_socket)
     programs = find_postgres(major=_major(layout.cluster), user=user, copies=layout.runtime / "bin")
     options = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
     options += ["-c", f"unix_socket_directories={layout.postgres_socket.parent}", "-c", f"max_connections={sessions}"]
 
     def before_start() -> None:
-        _make_runtime(layout, user)
+        make_runtime(layout, user, layout.postgres_socket)
         _check_space(layout)
         if not layout.cluster.exists():
             _make_cluster(layout, programs, user)
@@ -116,9 +116,10 @@ def _reachable(cluster: Path, user: ServerUser) -> str:
     return str(cluster) if user.is_us or sys.platform != "linux" else "/proc/self/cwd"
 
 
-def _make_runtime(layout: Layout, user: ServerUser) -> None:
+def make_runtime(layout: Layout, user: ServerUser, socket: Path) -> None:
+    """The folders above a server's socket, of which it owns the last."""
     own_folder(layout.runtime, mode=0o700 if user.is_us else 0o711)
-    own_folder(layout.postgres_socket.parent, owner=user.uid)
+    own_folder(socket.parent, owner=user.uid)
 
 
 def _major(cluster: Path) -> int | None:

@@ -3,11 +3,11 @@
 import socket
 import time
 
-from codservice.data_folder import Layout, own_folder
+from codservice.data_folder import Layout
 from codservice.errors import CannotStart
 
 from .binaries import find_valkey
-from .postgres import server_user
+from .postgres import make_runtime, server_user
 from .process import Process
 
 ORPHAN_SECONDS = 10.0
@@ -21,23 +21,18 @@ def valkey(layout: Layout, *, databases: int = 16) -> Process:
     (which expire anyway), never messages.
     """
     user = server_user(layout)
-    folder = layout.valkey_socket.parent
-
-    def make_folders() -> None:
-        own_folder(layout.runtime, mode=0o700 if user.is_us else 0o711)
-        own_folder(folder, owner=user.uid)
 
     def before_start() -> None:
-        make_folders()
+        make_runtime(layout, user, layout.valkey_socket)
         _stop_orphan(layout)
 
-    make_folders()
+    make_runtime(layout, user, layout.valkey_socket)
     program = find_valkey(user=user, copies=layout.runtime / "bin")
     settings = {
         "port": "0",
         "unixsocket": str(layout.valkey_socket),
         "unixsocketperm": "700",
-        "dir": str(folder),
+        "dir": str(layout.valkey_socket.parent),
         "save": "",
         "appendonly": "no",
         "databases": str(databases),
