@@ -93,17 +93,32 @@ class FilterForm(Form):
         return orders
 
 
-class FormFilter(admin.ListFilter):
-    """Brings FilterForm into Django's list; the template shows the form."""
+class _Filter(admin.ListFilter):
+    """A filter of Django's list by some parameters, whose `values` it takes; what shows them is the template's."""
+
+    parameter_names: tuple[str, ...] = ()
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        self.values = {name: params.pop(name)[-1] for name in self.parameter_names if name in params}
+
+    def expected_parameters(self) -> list[str]:
+        return list(self.parameter_names)
+
+    def choices(self, changelist: Any) -> list[dict[str, Any]]:
+        return []
+
+
+class FormFilter(_Filter):
+    """Brings FilterForm into the list; the template shows the form."""
 
     title = gettext_lazy("more")
     parameter_names = tuple(FilterForm.base_fields)
 
-    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
-        super().__init__(request, params, model, model_admin)
-        values = {name: params.pop(name)[-1] for name in self.parameter_names if name in params}
-        self.form = FilterForm(values)
-        self.used = {name for name, value in values.items() if value.strip()}
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.form = FilterForm(self.values)
+        self.used = {name for name, value in self.values.items() if value.strip()}
 
     @property
     def is_used(self) -> bool:
@@ -112,28 +127,19 @@ class FormFilter(admin.ListFilter):
     def has_output(self) -> bool:
         return True
 
-    def expected_parameters(self) -> list[str]:
-        return list(self.parameter_names)
-
-    def choices(self, changelist: Any) -> list[dict[str, Any]]:
-        return []
-
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
         return self.form.narrow(orders, seen_at(request)) if self.is_used else orders
 
 
-class SortFilter(admin.ListFilter):
+class SortFilter(_Filter):
     """In which order the list is read. Only what an index gives: by age always, by the next call among orders that
     wait for the same."""
 
     title = gettext_lazy("sort")
     parameter_name = "sort"
+    parameter_names = (parameter_name,)
     OLDEST, NEWEST, NEXT_CALL = "oldest", "newest", "next"
     ORDERINGS = {OLDEST: ("id",), NEWEST: ("-id",), NEXT_CALL: ("call_due_at", "id")}  # ids sort by time
-
-    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
-        super().__init__(request, params, model, model_admin)
-        params.pop(self.parameter_name, None)
 
     @classmethod
     def chosen(cls, request: HttpRequest) -> str:
@@ -154,12 +160,6 @@ class SortFilter(admin.ListFilter):
 
     def has_output(self) -> bool:
         return False
-
-    def expected_parameters(self) -> list[str]:
-        return [self.parameter_name]
-
-    def choices(self, changelist: Any) -> list[dict[str, Any]]:
-        return []
 
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
         return orders
@@ -241,25 +241,18 @@ class HappenedForm(forms.Form):
         ]
 
 
-class HappenedFilter(admin.ListFilter):
-    """Brings HappenedForm into Django's list; the template says what was asked for."""
+class HappenedFilter(_Filter):
+    """Brings HappenedForm into the list; the template says what was asked for."""
 
     title = gettext_lazy("what happened")
     parameter_names = tuple(HappenedForm.base_fields)
 
-    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
-        super().__init__(request, params, model, model_admin)
-        self.values = {name: params.pop(name)[-1] for name in self.parameter_names if name in params}
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.happened = HappenedForm(self.values)
 
     def has_output(self) -> bool:
         return bool(self.values)
-
-    def expected_parameters(self) -> list[str]:
-        return list(self.parameter_names)
-
-    def choices(self, changelist: Any) -> list[dict[str, Any]]:
-        return []
 
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
         return self.happened.narrow(orders) if self.values else orders
