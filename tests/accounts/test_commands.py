@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.utils import timezone
 
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.days import ALGIERS
 from tests import factories
 from tests.harness.client import ApiClient
+from tests.harness.database import environment
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,14 +26,6 @@ def run(*arguments: str, **options: Any) -> tuple[str, str]:
     out, err = StringIO(), StringIO()
     call_command(*arguments, stdout=out, stderr=err, **options)
     return out.getvalue().strip(), err.getvalue()
-
-
-def environment() -> dict[str, str]:
-    """In which a process of its own works on the test's database."""
-    database = connection.settings_dict
-    host = database["HOST"].replace("/", "%2F")
-    url = f"postgresql://{database['USER']}@{host}:{database['PORT']}/{database['NAME']}"
-    return os.environ | {"DATABASE_URL": url}
 
 
 def test_an_account_and_a_key_let_a_merchant_in() -> None:

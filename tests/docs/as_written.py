@@ -6,8 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from django.db import connection
-
+from tests.harness.database import database_url
 from tests.harness.source import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -28,17 +27,13 @@ def blocks(text: str) -> list[str]:
 
 def run_as_written(script: str, live_server: Any, **environment: str) -> list[str]:
     """Run the lines in a shell against the live server; what they print."""
-    database = connection.settings_dict
-    url = (
-        f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
-    )
     script = script.replace("http://localhost:8000", live_server.url).replace(".venv/bin/python", sys.executable)
     # curl says nothing of a 4xx by itself, unless the line says what is to be done then.
     script = f"{CURL}\n{script}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=ROOT,
-        env=os.environ | {"DATABASE_URL": url} | environment,
+        env=os.environ | {"DATABASE_URL": database_url()} | environment,
         capture_output=True,
         text=True,
         check=False,

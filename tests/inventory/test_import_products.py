@@ -17,6 +17,7 @@ from codservice.files.tables import Table
 from inventory.management.commands import import_products
 from inventory.models import Product, StockMovement
 from tests.factories import ProductFactory
+from tests.harness.manage import printed
 from tests.harness.sheets import write_xlsx
 from tests.inventory.stock import INVENTORY, kinds_told, movements, told
 from webhooks.models import Event
@@ -40,22 +41,7 @@ def write(tmp_path: Path) -> Any:
 
 
 def run(path: Path, account: Account, *options: str) -> tuple[dict[str, Any], int]:
-    """What the command prints as JSON, and its exit status."""
-    out = StringIO()
-    try:
-        call_command(
-            "import_products",
-            path,
-            "--account",
-            account.holder.email,
-            "--json",
-            *options,
-            stdout=out,
-            stderr=StringIO(),
-        )
-    except CommandError as error:
-        return json.loads(out.getvalue()), error.returncode
-    return json.loads(out.getvalue()), 0
+    return printed("import_products", path, "--account", account.holder.email, *options)
 
 
 def counts(result: dict[str, Any]) -> tuple[int, int, int, int]:

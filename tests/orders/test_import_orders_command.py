@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 
 from codservice.accounts.models import Account
 from codservice.files.tables import SafeWriter
@@ -27,6 +27,8 @@ from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderItem, StatusChange
 from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE
+from tests.harness.database import environment, wait_for_lock
+from tests.harness.manage import printed
 from tests.harness.sheets import workbook, write_xlsx
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,14 +72,7 @@ def write(tmp_path: Path) -> Any:
 
 
 def run(path: Path, account: Account, *options: str) -> tuple[dict[str, Any], int]:
-    """What the command prints as JSON, and its exit status."""
-    out = StringIO()
-    try:
-        arguments = ["import_orders", str(path), "--account", account.holder.email, "--json", *options]
-        call_command(*arguments, stdout=out, stderr=StringIO())
-    except CommandError as error:
-        return json.loads(out.getvalue()), error.returncode
-    return json.loads(out.getvalue()), 0
+    return printed("import_orders", str(path), "--account", account.holder.email, *options)
 
 
 @pytest.mark.parametrize(("delimiter", "encoding"), [(",", "utf-8"), (";", "utf-8-sig"), ("\t", "utf-8")])
@@ -592,12 +587,8 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
 def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     path = write([row(external_id=f"N{number}") for number in range(6000)])
     command = [sys.executable, "manage.py", "import_orders", str(path), "--account", alice.holder.email]
-    database = connection.settings_dict
-    url = (
-        f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
-    )
     process = subprocess.Popen(
-        command, cwd=ROOT, env=os.environ | {"DATABASE_URL": url}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         while not (before := Order.objects.count()):
@@ -615,14 +606,6 @@ def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     assert Order.objects.count() == OrderItem.objects.count() == StatusChange.objects.count() == 6000
 
 
-def is_waiting_for_a_lock() -> bool:
-    waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_clear_snapshot()")  # within a transaction it would always say the same
-        cursor.execute(f"SELECT EXISTS ({waiting})")
-        return cursor.fetchone()[0]
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("told", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_it_says_how_to_go_on(
@@ -630,20 +613,14 @@ def test_interrupted_it_says_how_to_go_on(
 ) -> None:
     """Ctrl-C, or systemd, while a batch waits for another import of the same order, whose transaction is still open."""
     path, report = write([row(external_id=f"N{number}") for number in range(1500)]), tmp_path / "refused.csv"
-    database = connection.settings_dict
-    url = (
-        f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
-    )
     with transaction.atomic():
         make_order(alice, external_id="N1200")
         process = subprocess.Popen(
             [sys.executable, "manage.py", "import_orders", str(path), "--account", alice.holder.email, "--json",
              "--report", str(report)],
-            cwd=ROOT, env=os.environ | {"DATABASE_URL": url}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        while not is_waiting_for_a_lock():
-            assert process.poll() is None
-            time.sleep(0.01)
+        wait_for_lock()
         process.send_signal(told)
         out, err = process.communicate(timeout=PATIENCE)
 

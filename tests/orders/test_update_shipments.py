@@ -1,24 +1,22 @@
 """update_shipments: a courier's file, read as couriers write it, safe to give again."""
 
 import csv
-import json
-import os
 import subprocess
 import sys
 import time
-from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from codservice.accounts.models import Account
 from orders.models import Order, StatusChange
 from orders.shipments import WORDS
 from tests.factories import make_order
+from tests.harness.database import environment
+from tests.harness.manage import printed
 from tests.harness.sheets import write_xlsx
 from tests.orders.moves import order_in
 
@@ -38,13 +36,7 @@ def write(tmp_path: Path) -> Any:
 
 
 def run(path: Path, *options: str) -> tuple[dict[str, Any], int]:
-    """What the command prints as JSON, and its exit status."""
-    out = StringIO()
-    try:
-        call_command("update_shipments", path, "--json", *options, stdout=out, stderr=StringIO())
-    except CommandError as error:
-        return json.loads(out.getvalue()), error.returncode
-    return json.loads(out.getvalue()), 0
+    return printed("update_shipments", path, *options)
 
 
 def counts(result: dict[str, Any]) -> tuple[int, int, int]:
@@ -193,14 +185,10 @@ def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     count = 3000
     confirmed(alice, count)
     path = write(*(("", f"N{number}", "livré", "") for number in range(count)))
-    database = connection.settings_dict
-    url = (
-        f"postgresql://{database['USER']}@{database['HOST'].replace('/', '%2F')}:{database['PORT']}/{database['NAME']}"
-    )
     process = subprocess.Popen(
         [sys.executable, "manage.py", "update_shipments", str(path), "--account", alice.holder.email],
         cwd=ROOT,
-        env=os.environ | {"DATABASE_URL": url},
+        env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
