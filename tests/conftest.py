@@ -240,6 +240,11 @@ def register() -> Callable[..., Webhook]:
 
 
 @pytest.fixture
+def webhook(alice: Account, register: Callable[..., Webhook]) -> Webhook:
+    return register(alice)
+
+
+@pytest.fixture
 def delivery_of() -> Callable[..., Delivery]:
     """A delivery to a webhook, as `webhooks.events` writes it, then changed."""
     return write_delivery

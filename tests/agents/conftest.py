@@ -50,3 +50,9 @@ def order(alice: Account) -> Order:
 def browser_of() -> Callable[..., Client]:
     """Makes a browser that somebody is signed in with."""
     return client.browser_of
+
+
+@pytest.fixture
+def browser(agent: User) -> Client:
+    """The agent's, unless a file's tests are another person's."""
+    return client.browser_of(agent)

@@ -10,9 +10,15 @@ from agents.desk import hours
 from agents.models import CallingPeriod, CallingRules
 from codservice.accounts.models import Account
 from tests import factories
+from tests.harness.client import browser_of
 
 PAGE = "/account/calling"
 GOOD = {"opens_at": "10:00", "closes_at": "18:30", "retry_minutes": "60", "most_attempts": "4", "days_off": ["5", "6"]}
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    return browser_of(alice.holder)
 
 
 def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> None:

@@ -35,11 +35,6 @@ Browsers = Callable[..., Client]
 
 
 @pytest.fixture
-def browser(agent: User, browser_of: Browsers) -> Client:
-    return browser_of(agent)
-
-
-@pytest.fixture
 def screen(order: Order, browser: Client) -> Screen:
     return take(browser, order)
 

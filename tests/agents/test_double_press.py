@@ -1,6 +1,5 @@
 """A press that comes too soon decides nobody whom the agent has not seen: by the service alone, without a script."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from uuid import uuid4
 
@@ -9,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.desk import shown
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account
 from orders.models import CallNote, Order
 from tests.agents.screens import DESK, Screen, next_order, take, told
 from tests.factories import make_order
@@ -17,11 +16,6 @@ from tests.factories import make_order
 OUTCOMES = ["confirm", "cancel", "no_answer", "callback_hour", "skipped"]
 JUST_NOW = timedelta(seconds=-10)  # before it was read: whatever the machine takes until it is pressed
 MORE = {"skip_reason": "Ligne coupée", "handover_reason": "x"}
-
-
-@pytest.fixture
-def browser(agent: User, browser_of: Callable[..., Client]) -> Client:
-    return browser_of(agent)
 
 
 @pytest.fixture

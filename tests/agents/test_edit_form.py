@@ -1,6 +1,5 @@
 """What calls change in an order: products, details, discount, second phone, delivery and fee; and how that is told."""
 
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -18,11 +17,6 @@ from orders import amending
 from orders.models import Order, OrderItem, ShippingFee
 from tests.agents.screens import take
 from tests.factories import ProductFactory, make_order, order_line
-
-
-@pytest.fixture
-def browser(agent: User, browser_of: Callable[..., Client]) -> Client:
-    return browser_of(agent)
 
 
 @pytest.fixture

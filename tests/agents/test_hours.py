@@ -29,11 +29,6 @@ def _usual_hours(_open: None) -> None:
     CallingPeriod.objects.all().delete()
 
 
-@pytest.fixture
-def browser(agent: User, browser_of: Callable[..., Client]) -> Client:
-    return browser_of(agent)
-
-
 def weekday(ahead: int = 0) -> int:
     return (days.today() + timedelta(days=ahead)).isoweekday()
 

@@ -27,11 +27,6 @@ def shown(response: Any) -> list[str]:
     return [order.customer_name for order in response.context["cl"].result_list]
 
 
-@pytest.fixture
-def browser(agent: User, browser_of: Any) -> Any:
-    return browser_of(agent)
-
-
 def test_what_waits_comes_first_the_oldest_on_top(alice: Account, browser: Any) -> None:
     for name in ("First", "Second", "Third"):
         make_order(alice, customer_name=name)

@@ -6,10 +6,16 @@ from django.test import Client
 from agents.models import CallingRules
 from codservice.accounts.models import Account, SecurityEntry
 from tests import factories
+from tests.harness.client import browser_of
 
 PAGE = "/account/script"
 FRENCH = "Bonjour {nom}, ici {boutique} : {produit} pour {wilaya}, {somme}."
 ARABIC = "السلام عليكم {الاسم}، {المنتج} بـ {المبلغ} إلى {الولاية}"
+
+
+@pytest.fixture
+def browser(alice: Account) -> Client:
+    return browser_of(alice.holder)
 
 
 def test_what_is_saved_is_what_agents_read(browser: Client, alice: Account) -> None:

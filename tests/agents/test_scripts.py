@@ -12,11 +12,6 @@ from tests.agents.screens import next_order
 from tests.factories import ProductFactory, make_order, order_line
 
 
-@pytest.fixture
-def browser(agent: User, browser_of: Callable[..., Client]) -> Client:
-    return browser_of(agent)
-
-
 def said(browser: Client) -> list[str]:
     screen = browser.get(next_order(browser).address)
     return [script.text for script in screen.context["customer"].pending[0].scripts]

@@ -20,11 +20,6 @@ from webhooks.models import Event
 Browsers = Callable[..., Client]
 
 
-@pytest.fixture
-def browser(agent: User, browser_of: Browsers) -> Client:
-    return browser_of(agent)
-
-
 def orders_of(alice: Account, charlie: Account, count: int = 3) -> list[Order]:
     return [
         make_order(

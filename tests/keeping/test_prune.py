@@ -34,11 +34,6 @@ def run(*args):
     return out.getvalue()
 
 
-@pytest.fixture
-def webhook(alice, register):
-    return register(alice)
-
-
 def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, register, delivery_of, monkeypatch):
     monkeypatch.setattr(retention, "BATCH", 3)
     past = timezone.now() - OLD

@@ -23,11 +23,6 @@ from webhooks.posts import NO_SECRET, Outcome
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def webhook(alice: Account, register: Callable[..., Webhook]) -> Webhook:
-    return register(alice)
-
-
 def publish(account: Account) -> None:
     with transaction.atomic():
         events.publish(account.id, Event.Kind.ORDER_CONFIRMED, data={}, at=timezone.now())  # type: ignore[arg-type]

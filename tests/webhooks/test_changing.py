@@ -28,11 +28,6 @@ KIND = Event.Kind.ORDER_CONFIRMED
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def webhook(alice: Account, register: Callable[..., Webhook]) -> Webhook:
-    return register(alice)
-
-
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "BATCH", 3)

@@ -31,11 +31,6 @@ def run(command, *args, **options):
     return out.getvalue()
 
 
-@pytest.fixture
-def webhook(alice, register):
-    return register(alice)
-
-
 # --- deliveries ------------------------------------------------------------------------------------------------------
 
 

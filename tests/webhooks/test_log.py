@@ -11,11 +11,6 @@ from tests.harness.client import browser_of
 from webhooks.models import Attempt, Webhook
 
 
-@pytest.fixture
-def webhook(alice, register):
-    return register(alice)
-
-
 def path(webhook):
     return f"/api/v1/webhooks/{webhook.id}/deliveries"
 

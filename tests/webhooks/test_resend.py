@@ -16,11 +16,6 @@ from webhooks import registry
 from webhooks.models import Delivery, Event, Webhook
 
 
-@pytest.fixture
-def webhook(alice, register):
-    return register(alice)
-
-
 def path(delivery):
     return f"/api/v1/deliveries/{delivery.id}/resend"
 
