@@ -10,7 +10,7 @@ changes nothing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID, uuid5
 
@@ -177,6 +177,7 @@ def add_call_notes(orders: Sequence[Order], call: Call, plans: Mapping[UUID, Cal
 def _tell_of_call(orders: Sequence[Order], call: Call) -> None:
     calls = CallNote.objects.filter(order__in=orders, outcome__in=CALLS).order_by()
     counts = dict(calls.values_list("order_id").annotate(Count("id")))
+    due = {order.id: order.call_due_at for order in orders if order.call_state != CallState.REVIEW}
     events.publish_changes(
         [
             Told(
@@ -186,7 +187,7 @@ def _tell_of_call(orders: Sequence[Order], call: Call) -> None:
                     **asdict(_to_event_with_number(order, from_attributes=True)),
                     outcome=call.outcome,
                     attempt_count=counts[order.id],
-                    next_call_at=None if order.call_state == CallState.REVIEW else order.call_due_at,
+                    next_call_at=at.astimezone(UTC) if (at := due.get(order.id)) else None,
                 ),
                 order.now,
             )

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from orders import editing, lifecycle
@@ -55,7 +56,7 @@ def test_an_edit_is_told_and_what_changes_nothing_is_not(alice: Account) -> None
 def test_calls_are_told_with_what_comes_next(alice: Account) -> None:
     order, agent = make_order(alice, external_id="7"), AgentFactory()
     tomorrow = timezone.now() + timedelta(days=1)
-    again = CallPlan(CallState.RETRY, tomorrow, attempts=1)
+    again = CallPlan(CallState.RETRY, tomorrow.astimezone(days.ALGIERS), attempts=1)
     for outcome, plan in (
         (Outcome.NO_ANSWER, again),
         (Outcome.SKIPPED, again),
