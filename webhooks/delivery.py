@@ -89,7 +89,8 @@ _CLAIM = f"""{queue.HEADS}, busy AS (
     RETURNING delivery_id
 )
 SELECT d.id, e.id, w.url, e.kind, e.body, e.request_id, d.attempt_count, w.secret,
-    CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END, a.live_id IS NOT NULL AS is_test
+    CASE WHEN w.previous_secret_until > now() THEN w.previous_secret END, a.live_id IS NOT NULL AS is_test,
+    EXTRACT(EPOCH FROM clock_timestamp())::float AS now
 FROM webhooks_delivery d
 JOIN webhooks_webhook w ON w.id = d.webhook_id
 JOIN webhooks_event e ON e.id = d.event_id
@@ -121,6 +122,7 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
             cursor.execute(_CLAIM, {"token": token, "lease": LEASE, **limits})  # type: ignore[dict-item]
         # Only now: to ask for rows inside of it would wait for them before the commit is sent.
         rows = cursor.fetchall()
+    here = time.monotonic()
     return [
         Post(
             delivery_id=id_,
@@ -133,8 +135,9 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
             request_id=request_id,
             is_test=is_test,
             begin_by=begin_by,
+            offset=now - here,
         )
-        for id_, event_id, url, kind, body, request_id, attempt_count, newest, previous, is_test in rows
+        for id_, event_id, url, kind, body, request_id, attempt_count, newest, previous, is_test, now in rows
     ]
 
 

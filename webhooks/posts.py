@@ -1,6 +1,7 @@
 """An attempt as it goes out, and how it went. Knows neither an ORM nor an HTTP client."""
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -31,6 +32,8 @@ class Post:
     request_id: str = ""  # of the request that made the change, for the log
     # By time.monotonic: from then on its claim has to be looked at again before it begins (`webhooks.delivery`).
     begin_by: float = math.inf
+    # From time.monotonic to seconds since 1970, by the database's clock: receivers refuse what is dated by a wrong one.
+    offset: float = field(default_factory=lambda: time.time() - time.monotonic())
 
 
 @dataclass(slots=True)

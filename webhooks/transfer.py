@@ -68,7 +68,7 @@ class Transfer:
             curl.setopt(pycurl.RESOLVE, [addresses])
         curl.setopt(pycurl.TIMEOUT_MS, max(round((self.deadline - time.monotonic()) * 1000), 1))
         curl.setopt(pycurl.URL, post.url)
-        curl.setopt(pycurl.HTTPHEADER, headers(post, time.time()))
+        curl.setopt(pycurl.HTTPHEADER, headers(post, post.offset + time.monotonic()))
         # A body that libcurl cannot rewind: one that it has whole it sends up to six times, when one kept connection
         # after the other breaks off.
         curl.setopt(pycurl.READFUNCTION, BytesIO(post.body).read)

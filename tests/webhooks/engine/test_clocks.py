@@ -4,6 +4,7 @@ import glob
 import signal
 import subprocess
 import sys
+import time
 from datetime import timedelta
 
 import pytest
@@ -44,6 +45,8 @@ def test_a_worker_whose_clock_is_wrong_sends_what_is_due_and_nothing_else(receiv
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(PATIENCE) == 0
     assert {request.delivery for request in receiver.requests} == due
+    signed_at = [int(request.headers["webhook-timestamp"]) for request in receiver.requests]
+    assert max(abs(time.time() - at) for at in signed_at) < PATIENCE, "or receivers take them for replayed ones"
     assert not due & later
 
 
