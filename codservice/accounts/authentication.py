@@ -1,9 +1,10 @@
 """Bearer keys: from the header to the account (contract, section 2)."""
 
 import hmac
+import math
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -41,7 +42,8 @@ _believed: dict[bytes, tuple[Key, float]] = {}
 _FIND = """
 SELECT k.id, k.name, k.prefix, k.account_id, live.name, a.live_id IS NOT NULL AS is_test, k.scopes,
     COALESCE(a.rate_limit, live.rate_limit), k.expires_at, k.digest,
-    k.last_used_at IS NULL OR k.last_used_at < now() - interval '1 minute' AS is_used_anew
+    k.last_used_at IS NULL OR k.last_used_at < now() - interval '1 minute' AS is_used_anew,
+    EXTRACT(EPOCH FROM k.expires_at - now())::float AS seconds_left
 FROM accounts_apikey k
 JOIN accounts_account a ON a.id = k.account_id
 JOIN accounts_account live ON live.id = COALESCE(a.live_id, a.id)
@@ -66,15 +68,14 @@ def find_key(header: str) -> Key | None:
     key, until = _believed.get(digest, (None, 0.0))
     now = time.monotonic()
     if key is None or now >= until:
-        key = _look_up(digest)
-        if key is None:
+        found = _look_up(digest)
+        if found is None:
             _believed.pop(digest, None)
             return None
         if len(_believed) >= _MAX_BELIEVED:
             _believed.clear()
-        _believed[digest] = key, now + BELIEVED_FOR
-    if key.expires_at is not None and key.expires_at <= datetime.now(UTC):
-        return None
+        key, seconds_left = found
+        _believed[digest] = key, now + min(BELIEVED_FOR, seconds_left)
     return key
 
 
@@ -88,17 +89,19 @@ def forget_believed() -> None:
     _believed.clear()
 
 
-def _look_up(digest: bytes) -> Key | None:
+def _look_up(digest: bytes) -> tuple[Key, float] | None:
+    """The key, and in how many seconds it expires by the database's clock."""
     with connection.cursor() as cursor:
         cursor.execute(_FIND, [digest])
         row = cursor.fetchone()
         if row is None or not hmac.compare_digest(bytes(row[9]), digest):
             return None
-        id_, name, prefix, account_id, account_name, is_test, scopes, rate_limit, expires_at, _, is_used_anew = row
+        *found, is_used_anew, seconds_left = row
         if is_used_anew:
             with suppress(OperationalError):  # a database that takes no writes can still be read
-                cursor.execute(_NOTE, [id_])
-    return Key(
+                cursor.execute(_NOTE, [found[0]])
+    id_, name, prefix, account_id, account_name, is_test, scopes, rate_limit, expires_at, _ = found
+    key = Key(
         id=id_,
         name=name,
         prefix=prefix,
@@ -110,6 +113,7 @@ def _look_up(digest: bytes) -> Key | None:
         expires_at=expires_at,
         digest=digest,
     )
+    return key, math.inf if seconds_left is None else seconds_left
 
 
 class ApiKeyAuthentication(BaseAuthentication):

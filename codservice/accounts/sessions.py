@@ -5,18 +5,17 @@ A session is Django's row; beside it stands a `SignIn`, which says whose it is. 
 """
 
 import re
-import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.sessions.backends import db
-from django.contrib.sessions.backends.base import SessionBase
 from django.db import connection, transaction
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
+from django.utils.functional import cached_property
 from uuid_utils.compat import uuid7
 
 from codservice import ratelimit
@@ -34,11 +33,22 @@ View = Callable[..., HttpResponse]
 
 
 _KEY = re.compile("[0-9a-z]{32}")  # as Django makes them; a cookie may hold anything
-_LOAD = "SELECT session_data FROM django_session WHERE session_key = %s AND expire_date > %s"
+_LOAD = """
+SELECT session_data, EXTRACT(EPOCH FROM statement_timestamp())::bigint
+FROM django_session WHERE session_key = %s AND expire_date > statement_timestamp()
+"""
 
 
 class SessionStore(db.SessionStore):
     """Django's own; a session that gets a new key stays the same sign-in."""
+
+    @cached_property
+    def now(self) -> int:
+        """In seconds since 1970 when it was read, by the database's clock: web hosts' may differ by more than a session
+        may be idle."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT EXTRACT(EPOCH FROM statement_timestamp())::bigint")
+            return int(cursor.fetchone()[0])
 
     @property
     def loaded(self) -> dict[str, Any]:
@@ -50,11 +60,12 @@ class SessionStore(db.SessionStore):
         found = None
         if _KEY.fullmatch(self.session_key):
             with connection.cursor() as cursor:
-                cursor.execute(_LOAD, [self.session_key, timezone.now()])
+                cursor.execute(_LOAD, [self.session_key])
                 found = cursor.fetchone()
         if found is None:
             self._session_key = None
             return {}
+        self.now = found[1]
         return self.decode(found[0])
 
     def cycle_key(self) -> None:
@@ -72,21 +83,21 @@ def by_itself(view: View) -> View:
     return view
 
 
-def begin(session: SessionBase) -> None:
+def begin(session: SessionStore) -> None:
     """Staff have signed in. The session is written again and again from here on; it ends when it would have anyway."""
-    session[_SEEN_AT] = int(time.time())
+    session[_SEEN_AT] = session.now
     _end_in_time(session)
 
 
-def _end_in_time(session: SessionBase) -> None:
-    session.set_expiry(timedelta(seconds=settings.SESSION_COOKIE_AGE))
+def _end_in_time(session: SessionStore) -> None:
+    session.set_expiry(datetime.fromtimestamp(session.now + settings.SESSION_COOKIE_AGE, UTC))
 
 
-def is_idle(session: SessionBase, view: View) -> bool:
+def is_idle(session: SessionStore, view: View) -> bool:
     """Whether a session of staff has lain idle for too long. If not, and a person asks for `view`, they are there."""
     if _SEEN_AT not in session:
         begin(session)
-    idle = int(time.time()) - session[_SEEN_AT]
+    idle = session.now - session[_SEEN_AT]
     if _NOTED_EVERY <= idle <= settings.STAFF_IDLE_SECONDS and not hasattr(view, "is_asked_by_itself"):
         session[_SEEN_AT] += idle
     return idle > settings.STAFF_IDLE_SECONDS
@@ -112,12 +123,12 @@ _SYSTEMS = {
 
 def see(request: HttpRequest, user: "User") -> None:
     """Note where a merchant's person is signed in, at most every minute."""
-    session, now = request.session, int(time.time())
-    if session.session_key is None or now - session.get(_NOTED_AT, 0) < _NOTED_EVERY:
+    session = request.session
+    if session.session_key is None or session.now - session.get(_NOTED_AT, 0) < _NOTED_EVERY:
         return
     if _NOTED_AT not in session:
         _end_in_time(session)
-    session[_NOTED_AT] = now
+    session[_NOTED_AT] = session.now
     device, address = device_of(request.headers.get("User-Agent", "")), ratelimit.client_address(request)[:64]
     with connection.cursor() as cursor:
         cursor.execute(_NOTE, [uuid7(), user.pk, session.session_key, device, address])
@@ -138,7 +149,7 @@ def of_person(user: "User") -> "QuerySet[SignIn]":
 
     from codservice.accounts.models import SignIn
 
-    usable = Session.objects.filter(expire_date__gt=timezone.now())
+    usable = Session.objects.filter(expire_date__gt=Now())
     return SignIn.objects.filter(user=user, session_key__in=usable.values("session_key")).order_by("-seen_at", "-id")
 
 

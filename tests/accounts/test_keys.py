@@ -10,6 +10,7 @@ import redis
 from django.apps import apps
 from django.conf import settings
 from django.db import connection
+from django.db.models.functions import Now
 from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
@@ -221,16 +222,13 @@ def test_a_believed_key_costs_no_query(key, clock, django_assert_num_queries):
 
 
 def test_an_expired_key_is_refused_at_the_moment_it_expires(key, clock, monkeypatch):
-    expiry = datetime.now(UTC) + timedelta(seconds=20)
-    ApiKey.objects.update(expires_at=expiry)
+    monkeypatch.setattr(authentication, "BELIEVED_FOR", 60)
+    ApiKey.objects.update(expires_at=Now() + timedelta(seconds=20))
     assert ask(f"Bearer {key}").status_code == 200
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return expiry
-
-    monkeypatch.setattr(authentication, "datetime", Later)
+    ApiKey.objects.update(expires_at=Now() - timedelta(minutes=1))
+    clock.pass_(19)
+    assert ask(f"Bearer {key}").status_code == 200
+    clock.pass_(21)  # and the seconds that the test's transaction had been open for
     assert ask(f"Bearer {key}").status_code == 401, "even while it is believed"
 
 
