@@ -33,6 +33,7 @@ from codservice.accounts.tasks import have_mailed, send_invitation
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.form_fields import Form, MailField, Words
+from codservice.values import unturned
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +175,7 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed."""
     member = _member(request, id)
-    name = {"name": member.user.display_name}
+    name = {"name": unturned(member.user.display_name)}
     if request.method != "POST":
         return confirmation(
             request,
@@ -198,7 +199,8 @@ def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     """For a colleague who has lost their phone."""
     member = _member(request, id)
     team.forget_codes(member.account_id, id)
-    messages.success(request, _("%(name)s signs in by password alone now.") % {"name": member.user.display_name})
+    name = unturned(member.user.display_name)
+    messages.success(request, _("%(name)s signs in by password alone now.") % {"name": name})
     return redirect("colleague", id=id)
 
 

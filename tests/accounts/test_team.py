@@ -352,6 +352,21 @@ def test_a_removed_colleague_is_out_at_once_and_their_address_is_free(
     assert join(link()).status_code == 302
 
 
+def test_a_colleagues_name_turns_no_sentence_around(
+    alice: Account, holder: Client, member: Callable[..., User]
+) -> None:
+    """They choose it themselves, when they come in."""
+    page = f"/account/team/{member(name=chr(0x202E) + 'nadia').membership.id}"
+    said = [
+        holder.get(f"{page}/remove").context["title"],
+        re.search('aria-label="Change ([^"]+)"', holder.get(TEAM).content.decode())[1],
+        *(str(each) for each in holder.post(f"{page}/codes", follow=True).context["messages"]),
+        *(str(each) for each in holder.post(f"{page}/remove", follow=True).context["messages"]),
+    ]
+    assert len(said) == 4
+    assert not any("\u202e" in each for each in said)
+
+
 def test_an_address_that_nobody_can_sign_in_with_is_not_invited(alice: Account, holder: Client) -> None:
     long = f"{'a' * 60}@{'b' * 60}.{'c' * 25}.dz"
     answer = invite(holder, email=long + "x")
