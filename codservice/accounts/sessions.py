@@ -6,13 +6,15 @@ A session is Django's row; beside it stands a `SignIn`, which says whose it is. 
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.sessions.backends import db
-from django.db import connection, transaction
+from django.contrib.sessions.backends.base import UpdateError
+from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
@@ -67,6 +69,14 @@ class SessionStore(db.SessionStore):
             return {}
         self.now = found[1]
         return self.decode(found[0])
+
+    def save(self, must_create: bool = False) -> None:
+        """Where the database takes no writes, who is signed in can still read; nothing is noted of it."""
+        try:
+            super().save(must_create)
+        except UpdateError as error:
+            if not isinstance(error.__context__, OperationalError):
+                raise  # it has been ended meanwhile
 
     def cycle_key(self) -> None:
         from codservice.accounts.models import SignIn
@@ -130,7 +140,7 @@ def see(request: HttpRequest, user: "User") -> None:
         _end_in_time(session)
     session[_NOTED_AT] = session.now
     device, address = device_of(request.headers.get("User-Agent", "")), ratelimit.client_address(request)[:64]
-    with connection.cursor() as cursor:
+    with suppress(OperationalError), connection.cursor() as cursor:  # as in `SessionStore.save`
         cursor.execute(_NOTE, [uuid7(), user.pk, session.session_key, device, address])
 
 
