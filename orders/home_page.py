@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils import formats
@@ -20,7 +21,7 @@ from django.views.decorators.http import require_safe
 from codservice import days
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
-from codservice.files.tables import csv_pieces
+from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
 from inventory.models import Product
 from orders import daily, needs, pictures
@@ -271,7 +272,7 @@ def _waits(summary: Summary) -> dict[str, Any]:
 
 @account_page
 @require_safe
-def as_csv(request: HttpRequest, account: Account) -> HttpResponse:
+def as_csv(request: HttpRequest, account: Account) -> HttpResponseBase:
     """All rows of the page's tables as a file; a rate of few cases is empty, its counts stand beside it."""
     form = HomeForm(request.GET)
     if not form.is_valid():
@@ -280,8 +281,7 @@ def as_csv(request: HttpRequest, account: Account) -> HttpResponse:
     dimensions = set() if by == "day" else {Dimension(by)}
     summary = daily.read(account.id, first, last, today=days.today(), by=dimensions)
     header, *lines = _lines(by, summary, account)
-    disposition = {"Content-Disposition": f'attachment; filename="orders-{by}-{first}-{last}.csv"'}
-    return HttpResponse(csv_pieces(header, lines), content_type="text/csv; charset=utf-8", headers=disposition)
+    return table_answer(request, f"orders-{by}-{first}-{last}.csv", header, lines)
 
 
 def _lines(by: str, summary: Summary, account: Account) -> Iterator[list[Any]]:

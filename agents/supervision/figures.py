@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils import formats
 from django.utils.translation import gettext as _
@@ -24,7 +25,7 @@ from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures, Summa
 from agents.templatetags.console_tags import duration
 from codservice import days
 from codservice.accounts.models import Account, User
-from codservice.files.tables import csv_pieces
+from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
 from codservice.values import uuid_or_none
 from inventory.models import Product
@@ -143,7 +144,7 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 @for_supervisors
-def as_csv(request: HttpRequest) -> HttpResponse:
+def as_csv(request: HttpRequest) -> HttpResponseBase:
     """All rows of the page as a file: one line for each, the first for all together."""
     form = FiguresForm(request.GET)
     if not form.is_valid():
@@ -155,10 +156,8 @@ def as_csv(request: HttpRequest) -> HttpResponse:
     if summary.others:
         named.append((_("All others"), summary.others))
     header = [chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)]
-    lines = ([name, *(_cell(getattr(row, column)) for column in CSV_COLUMNS)] for name, row in named)
-    name = f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv"
-    disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return HttpResponse(csv_pieces(header, lines), content_type="text/csv; charset=utf-8", headers=disposition)
+    lines = [[name, *(_cell(getattr(row, column)) for column in CSV_COLUMNS)] for name, row in named]
+    return table_answer(request, f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv", header, lines)
 
 
 def _presets() -> list[tuple[str, date, date]]:

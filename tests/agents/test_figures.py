@@ -202,7 +202,7 @@ def test_what_is_behind_the_first_names_is_one_row_at_the_end(
     browser, query = browser_of(supervisor), {"first": "2026-03-02", "last": "2026-03-02"}
 
     def rows(by: str) -> list[tuple[str, str]]:
-        text = browser.get(f"{PAGE}csv/", query | {"by": by}).content.decode("utf-8-sig")
+        text = browser.get(f"{PAGE}csv/", query | {"by": by}).getvalue().decode("utf-8-sig")
         return [(row["calls"], row["first_call_minutes"], row[by]) for row in csv.DictReader(StringIO(text))][1:]
 
     shop = product.account.name
@@ -272,12 +272,19 @@ def test_the_file_is_safe_in_a_spreadsheet(order_at: Any, supervisor: User, brow
     query = {"first": "2026-03-02", "last": "2026-03-02", "by": "agent"}
     response = browser_of(supervisor).get(f"{PAGE}csv/", query)
     assert response.headers["Content-Disposition"] == 'attachment; filename="figures-agent-2026-03-02-2026-03-02.csv"'
-    rows = list(csv.reader(StringIO(response.content.decode("utf-8-sig"))))
+    rows = list(csv.reader(StringIO(response.getvalue().decode("utf-8-sig"))))
     assert rows[0][:4] == ["agent", "calls", "reached", "contact_rate"]
     assert [row[0] for row in rows[1:]] == ["all", '\'=HYPERLINK("http://evil.example")']
     cells = dict(zip(rows[0], rows[2], strict=True))
     assert (cells["calls"], cells["confirmed"], cells["confirmation_rate"]) == ("1", "1", "1.0")
     assert (cells["first_call_minutes"], cells["decision_minutes"], cells["kept_rate"]) == ("60.0", "90.0", "")
+
+
+def test_the_file_has_semicolons_in_french(supervisor: User, browser_of: Any) -> None:
+    browser = browser_of(supervisor)
+    browser.cookies["django_language"] = "fr"
+    text = browser.get(f"{PAGE}csv/", {"by": "agent"}).getvalue().decode("utf-8-sig")
+    assert text.startswith("agent;calls;")
 
 
 def test_scales_have_round_numbers() -> None:

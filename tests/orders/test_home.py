@@ -61,7 +61,7 @@ def file(browser: Client, by: str, query: str = "") -> list[dict[str, str]]:
     answer = browser.get(f"{FILE}?by={by}{query}")
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
-    return list(csv.DictReader(StringIO(answer.content.decode().removeprefix("\ufeff"))))
+    return list(csv.DictReader(StringIO(answer.getvalue().decode().removeprefix("\ufeff"))))
 
 
 def lived(account: Account, agent: User) -> None:
@@ -82,6 +82,11 @@ def date_back(by: timedelta) -> None:
     Order.objects.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
     StatusChange.objects.update(at=F("at") - by)
     CallNote.objects.update(created_at=F("created_at") - by)
+
+
+def test_the_file_has_semicolons_in_french(browser: Client) -> None:
+    browser.cookies["django_language"] = "fr"
+    assert browser.get(f"{FILE}?by=reason").getvalue().decode("utf-8-sig").startswith("reason;canceled_count;")
 
 
 def test_today_and_the_period_in_counts_and_dinars(browser: Client, alice: Account, agent: User) -> None:
