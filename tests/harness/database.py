@@ -63,9 +63,9 @@ def session() -> int:
 
 
 def end_sessions(*kept: int) -> int:
-    """End every other session of the database, as a restart of PostgreSQL does; how many there were."""
+    """End every other session of the database, as a restart of PostgreSQL does, and wait for that; how many."""
     return one(
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+        "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid() AND NOT pid = ANY(%s)",
         list(kept),
     )

@@ -80,10 +80,18 @@ def test_what_finds_no_room_in_time_is_left_to_others(full):
     assert gate.most == 10
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """Posts wait for room as long as it takes."""
+    monkeypatch.setattr(delivery, "BEGIN_WITHIN", 1000)
+
+
 @pytest.mark.django_db(transaction=True)
-def test_a_stop_leaves_what_waits_for_room_to_others(full, receiver):
+def test_a_stop_leaves_what_waits_for_room_to_others(patient, full, receiver):
     engine, draining, gate = full
+    assert Claim.objects.count() == 19
     engine.stop()
+    eventually(lambda: Claim.objects.count() == 10)
     gate.open_for = 100
     assert draining.result() == 20 == delivered()
     assert len(receiver.requests) == 20
