@@ -26,9 +26,9 @@ function import_order(object $order): array
         'timeout' => 10,
     ]];
     for ($attempt = 0; $attempt < ATTEMPTS; $attempt++) {
-        $http_response_header = [];
-        $body = @file_get_contents(getenv('URL') . '/api/v1/orders', false, stream_context_create($options));
-        $headers = implode("\n", $http_response_header);
+        $answer = @fopen(getenv('URL') . '/api/v1/orders', 'rb', false, stream_context_create($options));
+        $body = $answer ? stream_get_contents($answer) : false;
+        $headers = $answer ? implode("\n", stream_get_meta_data($answer)['wrapper_data']) : '';
         $status = preg_match('~^HTTP/\S+ (\d{3})~', $headers, $found) ? (int) $found[1] : 0;
         // Half of an answer is none.
         if ($status < 300 && (!is_string($body) || json_decode($body) === null)) {
