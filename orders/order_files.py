@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
@@ -22,7 +22,7 @@ from codservice.files.tables import Row, is_of_report
 from inventory.models import Product
 from inventory.product_files import sku_of
 from orders import importing, phones, serializers
-from orders.models import MAX_QUANTITY, DeliveryType
+from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderEdit
 from orders.serializers import SENT, SENT_OF_LINE
 
 Catalog = dict[str | UUID, Product]  # by SKU and by id
@@ -155,6 +155,9 @@ _NO_PHONE = (
 )
 _EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
 _BEHIND = "May be a line of the order above, whose number was mended: write it here too."
+_FEWER = (
+    "The order of this number is there already with fewer lines than the file has: correct it, or write another number."
+)
 _LEFT_OUT = "The order of this number is there already without this row: correct it, or write another number."
 _TOTAL = "Is a total of rows above, and no order."
 # What people write at the foot of a list, beside its sums.
@@ -173,12 +176,13 @@ class OrderRows(Intake):
 
     A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. In a
     report that is not certain, for rows that were between others are missing: there each has its order's number, and
-    one without is refused together with the order above, and so is one whose number may be the order's before it was
-    mended. An empty row ends them, and so does a total at the foot of a list, which is refused. What an order's first
-    row says of the customer holds for its other rows, and none may say otherwise. Orders whose number is in the account
-    already are left as they are; rows of a report that say no customer were never such an order, and are refused. A
-    total that is left out is the sum of the lines and the shipping fee. A SKU of the catalog is its product; of any
-    other product it is the name, where that is left out.
+    one without is refused together with the order above. So is, in any file, one whose number may be the order's before
+    it was mended. An empty row ends them, and so does a total at the foot of a list, which is refused. What an order's
+    first row says of the customer holds for its other rows, and none may say otherwise. Orders whose number is in the
+    account already are left as they are; rows that were never of such an order are refused: those of a report that say
+    no customer, and those of a number when they are more than its order has lines and nobody has changed these. A total
+    that is left out is the sum of the lines and the shipping fee. A SKU of the catalog is its product; of any other
+    product it is the name, where that is left out.
     """
 
     columns = COLUMNS
@@ -242,10 +246,19 @@ class OrderRows(Intake):
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )
+        line_counts = self._line_counts(
+            [
+                outcome.order_id
+                for (entry, _body), outcome in zip(sent, outcomes, strict=True)
+                if isinstance(outcome, importing.DuplicateExternalId) and len(entry) > 1
+            ]
+        )
         for (entry, body), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, importing.DuplicateExternalId):
                 if is_of_report(cells := entry[0].cells) and not any(map(cells.get, WHOSE[1:])):
                     refused.append((entry, {"external_id": [_LEFT_OUT]}))
+                elif len(entry) > line_counts.get(outcome.order_id, len(entry)):
+                    refused.append((entry, {"external_id": [_FEWER]}))
                 else:
                     counts["already_there"] += 1
             elif isinstance(outcome, Invalid):
@@ -257,6 +270,14 @@ class OrderRows(Intake):
     def row_of(self, path: str) -> tuple[int, str]:
         item = _ITEM_PATH.fullmatch(path)
         return (int(item[1]), item[2]) if item else (0, path)
+
+    def _line_counts(self, ids: Sequence[UUID | None]) -> dict[UUID | None, int]:
+        """With how many lines these orders were imported, where nobody has changed them; no statement for no order."""
+        if not ids:
+            return {}
+        orders = Order.objects.filter(account_id=self.account_id, id__in=ids)
+        changed = OrderEdit.objects.filter(order=OuterRef("id"), field__startswith="items.")
+        return dict(orders.filter(~Exists(changed)).annotate(lines=Count("items")).values_list("id", "lines"))
 
     def _catalog(self, entries: Sequence[Entry]) -> Catalog:
         """The account's products that rows name by their SKUs, or by id without a price; no statement for none."""
@@ -286,12 +307,10 @@ def _goes_on(cells: Mapping[str, str]) -> bool:
 
 
 def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
-    """Whether a row of a report may be of the order above, whose number was mended in its first row alone.
+    """Whether a row may be of the order above, whose number was mended in its first row alone.
 
     Its own cannot be used, and it says no other customer.
     """
-    if not is_of_report(cells):
-        return False
     can_be_used = serializers.external_id(cells) is not None and not _SHORTENED.fullmatch(cells["external_id"])
     return not can_be_used and all(_is_same(name, cells, first) for name in WHOSE[1:] if cells.get(name))
 

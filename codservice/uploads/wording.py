@@ -77,6 +77,11 @@ _SENTENCES: dict[str, Any] = {
     "The order of this number is there already without this row: correct it, or write another number.": _(
         "The order with this number is there already without this row: correct it, or write another number."
     ),
+    "The order of this number is there already with fewer lines than the file has: correct it, or write another "
+    "number.": _(
+        "The order with this number is there already with fewer lines than the file has: correct it, or write another "
+        "number."
+    ),
     "Is a total of rows above, and no order.": _("This looks like a total of the rows above, not an order."),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),

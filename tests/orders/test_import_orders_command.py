@@ -24,7 +24,7 @@ from django.db import connections, transaction
 from codservice.accounts.models import Account
 from codservice.files.tables import SafeWriter
 from orders.management.commands.import_orders import Command
-from orders.models import Order, OrderItem, StatusChange
+from orders.models import Order, OrderEdit, OrderItem, StatusChange
 from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE
 from tests.harness.database import environment, wait_for_lock
@@ -464,6 +464,39 @@ def test_an_order_whose_number_is_mended_in_its_first_row_alone_waits_for_the_ot
     assert run(report, alice)[0]["imported"] == 1
     assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Sac", "Sac"]
     assert products_of(Order.objects.get(external_id="A2")) == ["Robe"]
+
+
+@pytest.mark.parametrize("number", ["1,23457E+11", "x" * 65])
+@pytest.mark.parametrize("whose", [{"customer_name": "Amine", "customer_phone": "0550123456"}, {}])
+def test_nor_is_one_imported_short_when_it_is_mended_in_the_file_itself(
+    alice: Account, write: Any, number: str, whose: dict[str, str]
+) -> None:
+    below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"} | whose
+    left = below | {"external_id": number}
+
+    result, _ = run(write([row(total_amount=""), left, left]), alice)
+    assert (result["imported"], result["refused"]) == (0, 1)
+    assert set(result["errors"][0]["errors"]) == {"items.1.external_id", "items.2.external_id"}
+
+    assert run(write([row(total_amount=""), *[below | {"external_id": "A1"}] * 2]), alice)[0]["imported"] == 1
+    assert products_of(Order.objects.get()) == ["Robe", "Sac", "Sac"]
+
+
+def test_lines_that_an_order_was_imported_without_are_not_called_already_there(alice: Account, write: Any) -> None:
+    """Rows that lay apart are moved below each other, and the file is given again."""
+    rows = [row(), row(external_id="A2"), row(product_name="Sac")]
+    assert run(write(rows), alice)[0]["imported"] == 2
+
+    together = write([rows[0], rows[2], rows[1]])
+    for _ in range(2):
+        result, _ = run(together, alice)
+        assert (result["already_there"], [each["line"] for each in result["errors"]]) == (1, [2])
+        assert "with fewer lines" in result["errors"][0]["errors"]["external_id"][0]
+
+    order = Order.objects.get(external_id="A1")
+    edit = OrderEdit(order=order, account=alice, field="items.1", new="1 × Sac", at=order.created_at, actor="Nadia")
+    edit.save()
+    assert run(together, alice)[0]["already_there"] == 2, "somebody has decided on its lines"
 
 
 def test_a_row_that_an_order_was_imported_without_is_not_called_already_there(
