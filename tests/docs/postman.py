@@ -13,6 +13,8 @@ from typing import Any
 from tests.harness.description import generated
 from tests.harness.npm import installed, program
 
+# Hours before a request is sent: times in its body that would soon be too old if they were written down.
+HOURS_AGO = {"since": 4, "until": 1}
 TARGET = Path(__file__).resolve().parent.parent.parent / "docs/postman.json"
 PACKAGE = Path(__file__).with_name("description")
 
@@ -54,7 +56,20 @@ def _settle(item: dict[str, Any], described: dict[str, Any]) -> None:
     operation = described["paths"][path][request["method"].lower()]
     if "requestBody" in operation:
         (example,) = operation["requestBody"]["content"]["application/json"]["examples"].values()
-        request["body"]["raw"] = json.dumps(example["value"], ensure_ascii=False, indent=2)
+        body = example["value"]
+        if times := HOURS_AGO.keys() & body:
+            body = body | {name: f"{{{{{name}}}}}" for name in times}
+            item["event"] = [_setting(sorted(times))]
+        request["body"]["raw"] = json.dumps(body, ensure_ascii=False, indent=2)
+
+
+def _setting(times: list[str]) -> dict[str, Any]:
+    """What Postman runs before the request, so that it knows these times as variables."""
+    hour = 60 * 60 * 1000
+    lines = [
+        f'pm.variables.set("{name}", new Date(Date.now() - {HOURS_AGO[name] * hour}).toISOString());' for name in times
+    ]
+    return {"listen": "prerequest", "script": {"type": "text/javascript", "exec": lines}}
 
 
 if __name__ == "__main__":

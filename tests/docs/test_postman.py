@@ -1,12 +1,15 @@
 """The Postman collection is the one that the description gives, and Postman can import it."""
 
 import json
+import subprocess
+from datetime import datetime
 
 import jsonschema
 
 from tests.docs.postman import PACKAGE, TARGET, collection
 from tests.harness.description import generated
-from tests.harness.npm import installed
+from tests.harness.npm import installed, program
+from webhooks.serializers import read_recovery
 
 
 def test_the_collection_is_fresh() -> None:
@@ -29,3 +32,19 @@ def test_the_collection_has_every_operation() -> None:
     assert made == {
         (method.upper(), path) for path, operations in generated()["paths"].items() for method in operations
     }
+
+
+def test_a_recovery_can_be_sent_as_it_stands() -> None:
+    """However old the collection is: what Postman runs before the request says the times."""
+    folders = json.loads(TARGET.read_text(encoding="utf-8"))["item"]
+    (item,) = [item for folder in folders for item in folder["item"] if item["request"]["url"]["path"][-1] == "recover"]
+    body = json.loads(item["request"]["body"]["raw"])
+    lines = [line for event in item["event"] for line in event["script"]["exec"]]
+    pm = "const said = {}, pm = {variables: {set: (name, value) => { said[name] = value; }}};"
+    script = "\n".join([pm, *lines, "console.log(JSON.stringify(said));"])
+    done = subprocess.run([program("node"), "-e", script], capture_output=True, text=True, check=True)
+    said = {f"{{{{{name}}}}}": value for name, value in json.loads(done.stdout).items()}
+
+    since, until = read_recovery({name: said.get(value, value) for name, value in body.items()})
+
+    assert since < until < datetime.now(until.tzinfo)
