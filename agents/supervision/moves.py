@@ -1,5 +1,7 @@
 """Many orders moved at once to shipped, delivered or returned: named, looked over, then moved."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -22,6 +24,8 @@ from orders import shipments
 from orders.models import Order, Status
 
 MOST = 200  # orders by one click; the command update_shipments knows no bound
+# What people write between the numbers of a line, blanks only where nothing is left over: a number may have one.
+_SIGNS, _BLANKS = re.compile(r"[\t,;،؛]"), re.compile(r"\s+")
 TARGETS = [(status.value, status.label) for status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED)]
 
 
@@ -56,8 +60,7 @@ def page(request: HttpRequest) -> HttpResponse:
     to = Status(form.cleaned_data["to"])
     if "make" in request.POST:
         return _make(request, to)
-    names = [name.strip() for name in form.cleaned_data["named"].split("\n")]
-    names = [name for name in dict.fromkeys(names) if name]
+    names = _named(form.cleaned_data["named"])
     if not names:
         form.add_error("named", _("Name at least one order, or choose some in the list."))
     if len(names) > MOST:
@@ -89,6 +92,26 @@ def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse
         refused=[row for row in rows if row.refusal],
         missing=missing,
     )
+
+
+def _named(text: str) -> list[str]:
+    """The orders' names: one in a line, or several with commas, semicolons or blanks, where the line is none itself."""
+    names = _distinct(text.split("\n"))
+    for sign in (_SIGNS, _BLANKS):
+        longer = [name for name in names if sign.search(name)]
+        if not longer or len(names) > MOST:
+            continue
+        parts = {name: _distinct(sign.split(name)) for name in find(longer)[1]}
+        if sign is _BLANKS:
+            words = _distinct(word for each in parts.values() for word in each)
+            unknown = set(find(words)[1] if len(words) <= MOST else words)
+            parts = {name: words for name, words in parts.items() if unknown.isdisjoint(words)}
+        names = _distinct(part for name in names for part in parts.get(name, [name]))
+    return names
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    return [name for name in dict.fromkeys(map(str.strip, names)) if name]
 
 
 def find(names: list[str]) -> tuple[list[Order], list[str]]:

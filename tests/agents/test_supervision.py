@@ -287,6 +287,30 @@ def test_odd_moves_are_no_crash(seen: list[str], browser: Any) -> None:
     assert browser.post(MOVES, {"to": "shipped", "make": "1", "seen": seen}, follow=True).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        "CMD-0,CMD-1;CMD-2",
+        "CMD-0 CMD-1  CMD-2",
+        " CMD-0، CMD-1\tCMD-2,\r\n",
+        "CMD-0 CMD-1\r\nCMD-2, CMD-0",
+        "CMD-0; CMD-1 CMD-2",
+    ],
+)
+def test_several_numbers_may_stand_in_a_line(named: str, confirmed: list[Order], browser: Any) -> None:
+    context = preview(browser, "shipped", named=named).context
+    assert {row.order.external_id for row in context["movable"]} == {"CMD-0", "CMD-1", "CMD-2"}
+    assert context["missing"] == []
+
+
+def test_a_number_with_blanks_or_commas_is_taken_whole(alice: Account, agent: User, browser: Any) -> None:
+    for number in ("A 17", "17", "B,1", "1"):
+        lifecycle.confirm(make_order(alice, external_id=number).id, actor=Actor.of_staff(agent))
+    context = preview(browser, "shipped", named="A 17\nB,1\nC 17\nx, 1").context
+    assert [row.order.external_id for row in context["movable"]] == ["A 17", "B,1", "1"]
+    assert context["missing"] == ["C 17", "x"], "17 is no part of a number that nobody has"
+
+
 def test_moves_cost_the_same_for_one_and_many(alice: Account, agent: User, browser: Any) -> None:
     counts = []
     for number in (1, 20):
