@@ -6,7 +6,7 @@ from django.templatetags import i18n
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
-from codservice.values import unturned
+from codservice.bidi import unturned
 
 register = template.Library()
 register.tags |= i18n.register.tags

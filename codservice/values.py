@@ -33,7 +33,6 @@ _MOST_MARKS = 100
 _may_be_marks = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1}}}").search
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
-_TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 
 
@@ -57,11 +56,6 @@ def text(value: Any, *, max_length: int | None = None, free: bool = False, may_b
     if max_length is not None and len(value) > max_length:
         raise ValueError(f"Must have at most {max_length} characters.")
     return value
-
-
-def unturned(name: object) -> str:
-    """As a part of a sentence: without the marks by which a text turns the direction of what comes after it."""
-    return str(name).translate(_TURNING)
 
 
 def _has_too_many_marks(value: str) -> bool:

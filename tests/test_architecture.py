@@ -35,7 +35,7 @@ GROUND = (
         "wsgi",
         "postgresql",
     ),
-    ("mails", "metrics", "observability"),
+    ("bidi", "mails", "metrics", "observability"),
     ("logs", "secret_file"),
     ("data_folder", "wire"),
     ("errors", "values", "days"),

@@ -27,6 +27,7 @@ from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
+from codservice.bidi import unturned
 from codservice.errors import Invalid, Refused
 from codservice.form_fields import DayField, Form, SinceShown, Words
 from codservice.long_lists import NewestFirst
@@ -189,7 +190,8 @@ def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return confirmation(
             request,
             title=_("Delete this webhook?"),
-            text=_("%(url)s is no longer notified, and what is waiting for it is dropped.") % {"url": webhook.url},
+            text=_("%(url)s is no longer notified, and what is waiting for it is dropped.")
+            % {"url": unturned(webhook.url)},
             button=_("Delete the webhook"),
             back=reverse("account-webhook", args=[id]),
         )

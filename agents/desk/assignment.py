@@ -20,8 +20,8 @@ from codservice.accounts import security_log
 from codservice.accounts.models import Account, User
 from codservice.accounts.security_log import Action
 from codservice.accounts.staff import AGENTS
+from codservice.bidi import unturned
 from codservice.errors import Refused
-from codservice.values import unturned
 
 MOST_UNSERVED = 20  # merchants that are named
 COUNTED_TO = 1000  # orders of one of them
@@ -72,7 +72,7 @@ def check(agent: User, account_ids: Iterable[UUID], *, by: User) -> None:
 def warning(agent: User, account_ids: Iterable[UUID]) -> str:
     """A sentence that says which of these merchants the agent does not serve; empty when they serve all."""
     names = unserved(agent, account_ids)
-    said = {"name": unturned(agent.display_name), "merchants": unturned(", ".join(names))}
+    said = {"name": unturned(agent.display_name), "merchants": ", ".join(map(unturned, names))}
     return _("By the rules %(name)s does not serve %(merchants)s.") % said if names else ""
 
 

@@ -15,8 +15,8 @@ from uuid_utils.compat import uuid7
 from agents.desk import assignment, hours
 from agents.models import Claim, ClaimQuerySet
 from codservice.accounts.models import User
+from codservice.bidi import unturned
 from codservice.errors import Refused
-from codservice.values import unturned
 from orders.models import Order, Status
 
 LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity

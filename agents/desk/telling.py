@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from agents.desk import assignment
 from agents.models import Claim
 from codservice.accounts.models import User
+from codservice.bidi import unturned
 from codservice.errors import Refused
-from codservice.values import unturned
 from orders.models import Order, Status, StatusChange
 
 

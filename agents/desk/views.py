@@ -27,8 +27,8 @@ from agents.models import Claim
 from codservice import days, values
 from codservice.accounts.models import User
 from codservice.accounts.sessions import by_itself
+from codservice.bidi import unturned
 from codservice.errors import Invalid, Refused
-from codservice.values import unturned
 from orders import lifecycle, regions
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order, Status

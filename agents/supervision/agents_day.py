@@ -19,6 +19,7 @@ from agents.desk.planning import SILENT
 from agents.supervision import for_supervisors, needs
 from codservice import days
 from codservice.accounts.models import User
+from codservice.bidi import unturned
 from codservice.form_fields import DayField
 from codservice.long_lists import BoundedPaginator
 from orders.lifecycle import CALLS
@@ -116,7 +117,7 @@ def _page(request: HttpRequest, agent: User) -> HttpResponse:
     return show(
         request,
         "agents/supervision/agents_day.html",
-        title=_("The day of %(name)s") % {"name": agent.display_name},
+        title=_("The day of %(name)s") % {"name": unturned(agent.display_name)},
         person=agent,
         day=day,
         error=error,

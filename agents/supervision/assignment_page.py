@@ -18,6 +18,7 @@ from agents.models import Assignment, Language
 from agents.supervision import for_supervisors, minding
 from codservice import values
 from codservice.accounts.models import Account
+from codservice.bidi import unturned
 from codservice.form_fields import SinceShown
 
 MOST = 200  # merchants of one agent; whoever serves more serves all
@@ -60,7 +61,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
     form = AssignForm(request.POST if request.method == "POST" else None, rule=rule)
     if form.is_valid() and "search" not in request.POST:
         assignment.set_served(agent, **form.changes)
-        messages.success(request, _("The rules of %(name)s are saved.") % {"name": agent.display_name})
+        messages.success(request, _("The rules of %(name)s are saved.") % {"name": unturned(agent.display_name)})
         return redirect("admin:person", user_id)
     # As they were sent: of a choice that is refused the rest stays chosen, since none means all.
     sent = {id_ for text in request.POST.getlist("merchants") if (id_ := values.uuid_or_none(text))}
@@ -70,7 +71,7 @@ def page(request: HttpRequest, user_id: UUID) -> HttpResponse:
     return show(
         request,
         "agents/supervision/serves.html",
-        title=_("Whom %(name)s serves") % {"name": agent.display_name},
+        title=_("Whom %(name)s serves") % {"name": unturned(agent.display_name)},
         person=agent,
         form=form,
         typed=typed,

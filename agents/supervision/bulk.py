@@ -31,6 +31,7 @@ from agents.templatetags.console_tags import counted
 from codservice import values
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
+from codservice.bidi import unturned
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import Form
@@ -259,7 +260,7 @@ def _why_not(deed: str, row: Row) -> str:
 def _done(deed: str, count: int, data: dict[str, Any]) -> str:
     if deed == ASSIGN:
         text = ngettext("%(count)d order is assigned to %(name)s.", "%(count)d orders are assigned to %(name)s.", count)
-        return text % {"count": count, "name": data["to"].display_name}
+        return text % {"count": count, "name": unturned(data["to"].display_name)}
     if deed == REQUEUE:
         text = ngettext("%(count)d order is back in the queue.", "%(count)d orders are back in the queue.", count)
         return text % {"count": count}

@@ -21,6 +21,7 @@ from codservice import days
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, SUPERVISORS, make
+from codservice.bidi import unturned
 from codservice.form_fields import Form
 from orders.lifecycle import CALLS
 from orders.models import CallNote
@@ -87,7 +88,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
     """Whom the supervisor does not mind is not found, like somebody who does not exist."""
     person = get_object_or_404(minding.minded_by(request.user), pk=user_id)
     action = request.POST.get("action") if request.method == "POST" else None
-    name = {"name": person.display_name}
+    name = {"name": unturned(person.display_name)}
     match action:
         case "password":
             return _tell(request, person, minding.renew_password(person))
@@ -116,7 +117,7 @@ def _tell(request: HttpRequest, person: User, password: str, *, status: int = 20
     return show(
         request,
         "agents/supervision/password.html",
-        title=_("Password of %(name)s") % {"name": person.display_name},
+        title=_("Password of %(name)s") % {"name": unturned(person.display_name)},
         person=person,
         password=password,
         status=status,

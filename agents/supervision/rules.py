@@ -18,9 +18,9 @@ from agents.desk import scripts
 from agents.models import CallingRules
 from agents.supervision import for_supervisors
 from codservice.accounts.models import Account
+from codservice.bidi import unturned
 from codservice.form_fields import FreeText, RowSinceShown
 from codservice.long_lists import BoundedPaginator
-from codservice.values import unturned
 
 PER_PAGE = 50
 HOURS = {"opens_at", "closes_at"}

@@ -28,6 +28,7 @@ from codservice.accounts.operator_forms import (
 )
 from codservice.accounts.operator_lists import Choice, MerchantFilter, OperatorsList, ReadOnly
 from codservice.accounts.security_log import Action, Outcome
+from codservice.bidi import unturned
 
 MOST_ON_PAGE = 50  # keys and people of a merchant, people of a role: what a page shows of them
 NEWEST = 10  # entries of the log on a page
@@ -75,7 +76,7 @@ class AccountAdmin(ReadOnly):
             except ValidationError as error:
                 form.add_error(None, error)
             else:
-                made = {"title": _("Password of %(name)s") % {"name": account.name}, "password": password}
+                made = {"title": _("Password of %(name)s") % {"name": unturned(account.name)}, "password": password}
                 return self.answer(request, "operators/merchant_made.html", status=201, row=account, **made)
         status = 422 if form.errors else 200
         return self.answer(request, "operators/merchant_new.html", status=status, title=_("New merchant"), form=form)
@@ -99,10 +100,12 @@ class AccountAdmin(ReadOnly):
                 messages.success(request, _("The changes are saved."))
             case "deactivate":
                 merchants.deactivate(row.pk)
-                messages.success(request, _("%(name)s is deactivated: its keys do not work.") % {"name": row.name})
+                messages.success(
+                    request, _("%(name)s is deactivated: its keys do not work.") % {"name": unturned(row.name)}
+                )
             case "reactivate":
                 merchants.reactivate(row.pk)
-                messages.success(request, _("%(name)s is active again.") % {"name": row.name})
+                messages.success(request, _("%(name)s is active again.") % {"name": unturned(row.name)})
             case _other:
                 raise PermissionDenied
         return redirect("admin:accounts_account_change", row.pk)
@@ -165,7 +168,7 @@ class ApiKeyAdmin(ReadOnly):
         if request.POST.get("action") != "revoke":
             raise PermissionDenied
         row.revoke()
-        messages.success(request, _("“%(name)s” is revoked.") % {"name": row.name})
+        messages.success(request, _("“%(name)s” is revoked.") % {"name": unturned(row.name)})
         return redirect("admin:accounts_apikey_change", row.pk)
 
 

@@ -31,9 +31,9 @@ from codservice.accounts.forms import TooManyTries
 from codservice.accounts.models import Account, Invitation, Membership, User
 from codservice.accounts.tasks import have_mailed, send_invitation
 from codservice.accounts.team import Right
+from codservice.bidi import unturned
 from codservice.errors import Refused
 from codservice.form_fields import Form, MailField, Words
-from codservice.values import unturned
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> 
             messages.error(request, text)
             return
     text = _("An invitation is on its way to %(email)s.")
-    messages.success(request, text % {"email": email})
+    messages.success(request, text % {"email": unturned(email)})
 
 
 @account_page(look=Right.OWN, change=Right.OWN)

@@ -33,6 +33,7 @@ from codservice.accounts.forms import (
 )
 from codservice.accounts.models import Account, ApiKey, TooManyKeys, User
 from codservice.accounts.team import Right
+from codservice.bidi import unturned
 from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 
@@ -175,13 +176,15 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
     if request.method != "POST":
         return confirmation(
             request,
-            title=_("Revoke the key “%(name)s”?") % {"name": key.name},
+            title=_("Revoke the key “%(name)s”?") % {"name": unturned(key.name)},
             text=_("Whatever uses it is refused within a second, and it can never be used again."),
             button=_("Revoke the key"),
             back=reverse("api-keys"),
         )
     key.revoke()
-    messages.success(request, _("“%(name)s” is revoked. It stops working within a second.") % {"name": key.name})
+    messages.success(
+        request, _("“%(name)s” is revoked. It stops working within a second.") % {"name": unturned(key.name)}
+    )
     return redirect("api-keys")
 
 

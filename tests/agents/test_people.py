@@ -204,6 +204,33 @@ def test_operators_mind_supervisors_but_not_each_other(
     assert not supervisor.is_active
 
 
+@pytest.mark.parametrize(
+    ("language", "name", "said"),
+    [
+        ("ar", "Shop (Oran)!", "\u2068Shop (Oran)!\u2069"),
+        ("ar", "متجر 5", "متجر 5"),
+        ("en", "متجر 5", "\u2068متجر 5\u2069"),
+        ("en", "Shop\u202e!", "Shop!"),
+        ("ar", "Shop\u202e!", "\u2068Shop!\u2069"),
+    ],
+)
+def test_a_name_turns_no_sentence_of_the_other_direction(
+    language: str, name: str, said: str, agent: User, alice: Account, browser: Client, operator: User, browser_of: Any
+) -> None:
+    User.objects.filter(id=agent.id).update(first_name=name)
+    Account.objects.filter(id=alice.id).update(name=name)
+    named = {"headers": {"Accept-Language": language}}
+    pages = [f"{page_of(agent)}serves/", f"{page_of(agent)}day/", f"/console/rules/{alice.id}/"]
+    titles = [str(browser.get(page, **named).context["title"]) for page in pages]
+    titles += [str(browser.post(page_of(agent), {"action": "password"}, **named).context["title"])]
+    page = f"/console/accounts/account/{alice.id}/change/"
+    answer = browser_of(operator).post(page, {"action": "reactivate"}, follow=True, **named)
+    titles += [str(each) for each in answer.context["messages"]]
+    assert len(titles) == 5
+    assert [title for title in titles if said not in title] == []
+    assert not any(sign in "".join(titles).replace(said, "") for sign in "\u202e\u2068\u2069")
+
+
 def test_looking_changes_nothing(agent: User, browser: Client) -> None:
     before = (agent.password, agent.is_active)
     for action in [*ACTIONS, "x"]:

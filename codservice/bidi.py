@@ -1,0 +1,21 @@
+"""Names that others chose, within sentences of ours: which of both is read from the right does not matter."""
+
+import unicodedata
+
+from django.utils.translation import get_language_bidi
+
+_TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+_TO_THE_LEFT, _TO_THE_RIGHT = {"R", "AL"}, {"L"}
+_FIRST_STRONG_ISOLATE, _END = "\u2068", "\u2069"
+
+
+def unturned(name: object) -> str:
+    """As a part of a sentence in the language of just now: it turns nothing of what stands around it.
+
+    The marks by which a text turns the direction of what comes after it are taken out. A name that is written in the
+    other direction than the sentence is set apart: else a sign or number at its border would be shown at its other end.
+    """
+    text = str(name).translate(_TURNING)
+    other = _TO_THE_RIGHT if get_language_bidi() else _TO_THE_LEFT
+    is_turned = any(unicodedata.bidirectional(sign) in other for sign in text)
+    return f"{_FIRST_STRONG_ISOLATE}{text}{_END}" if is_turned else text
