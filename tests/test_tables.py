@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codservice.files import sheets
+from codservice.files.headings import Column
 from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, SafeWriter, Table, UnreadableTable
 from tests.harness.sheets import workbook, write_xlsx
 
@@ -169,6 +170,31 @@ def test_a_table_begins_below_titles(tmp_path: Path, above: str) -> None:
     first = above.count("\n") + 2
     assert table.names == ["a", "b"]
     assert [(row.line, row.cells) for row in table] == [(first, {"a": "1", "b": "2"}), (first + 1, {"a": "", "b": "3"})]
+
+
+@pytest.mark.parametrize(
+    ("rows", "header"),
+    [
+        ("Réf;;\nROB-1;5;2500\n", ["Réf", "", ""]),
+        (";SKU;\n\nROB-1;5;2500\n", ["", "SKU", ""]),
+        ("Produits;;\nSKU;;\nROB-1;5;2500\n", ["SKU", "", ""]),
+        ("SKU;;\nRéf;stock;prix\nROB-1;5;2500\n", ["Réf", "stock", "prix"]),
+        ("Produits;;\nROB-1;5;2500\n", ["ROB-1", "5", "2500"]),
+        ("SKU\nROB-1;5;2500\n", ["ROB-1", "5", "2500"]),
+        ("SKU;;\nNummer;Bestand;Preis\nROB-1;5;2500\n", ["Nummer", "Bestand", "Preis"]),
+    ],
+)
+def test_a_header_that_names_one_column_alone_is_no_title(tmp_path: Path, rows: str, header: list[str]) -> None:
+    (tmp_path / "t.csv").write_text(rows)
+    columns = (Column("sku", "SKU", ("réf",)), Column("stock_quantity", "Stock"))
+    assert Table(tmp_path / "t.csv", columns=columns, by_place=True).header == header
+
+
+@reads_sheet
+def test_nor_is_one_of_a_sheet(tmp_path: Path) -> None:
+    write_xlsx(tmp_path / "t.xlsx", [["sku"], ["ROB-1", "5"], ["ROB-2", "7"]])
+    table = Table(tmp_path / "t.xlsx", columns=(Column("sku", "SKU"),), by_place=True)
+    assert [line for line, *_ in table.records()] == [2, 3]
 
 
 @pytest.mark.parametrize("rows", ["", "x\n", "x\n" * MAX_TITLES + "x,y\n"])

@@ -67,7 +67,9 @@ class UnreadableTable(ValueError):
 class Table:
     """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over, above the header too.
 
-    The header is the first row with two cells, where only titles of one stand above it, or else the first row.
+    The header is the first row with two cells, where only titles of one stand above it, or else the first row. But a
+    title as wide as that row, which names one of `columns`, is the header itself where that row names none and has a
+    number: other columns then have no names.
 
     CSV is UTF-8, with commas, semicolons or tabs as the header has them, or a line `sep=;` above it says. Of an XLSX
     file the first sheet that is shown is read, and named by `sheet` where there are others. A number comes as people
@@ -96,7 +98,7 @@ class Table:
                 self._row_count, self._rows, self.sheet = sheets.read(file or path)
             except sheets.UnreadableSheet as error:
                 raise UnreadableTable(f"{self} {error}") from None
-        self._above = self._rows_above()
+        self._above = self._rows_above(columns)
         header = next(self._records(), (1, 1, []))[2]
         if not any(header):
             which = f" has an empty sheet in front, {self.sheet}" if self.sheet else " is empty"
@@ -151,17 +153,21 @@ class Table:
         """The lines in which each row begins and ends, and its cells, from the header on."""
         return islice(self._all_records(), self._above, None)
 
-    def _rows_above(self) -> int:
+    def _rows_above(self, columns: tuple[Column, ...]) -> int:
         """How many rows stand above the header."""
-        titles: list[int] = []
+        titles: dict[int, list[str]] = {}
         for above, (_, _, cells) in enumerate(islice(self._all_records(), MAX_ABOVE + 1)):
             filled = sum(map(bool, cells))
             if filled > 1:
-                return above
-            titles += [above] * filled
+                is_data = any(cell[:1].isdigit() for cell in cells) and not any(meant(cells, columns))
+                wide = [each for each, title in titles.items() if is_data and len(title) >= len(cells)]
+                named = [each for each in wide if any(meant(titles[each], columns))]
+                return named[0] if named else above
+            if filled:
+                titles[above] = cells
             if len(titles) > MAX_TITLES:
                 break
-        return titles[0] if titles else 0
+        return next(iter(titles), 0)
 
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
         if self._rows is not None:

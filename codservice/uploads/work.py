@@ -186,7 +186,7 @@ def _read(upload: Upload, claim: UUID) -> None:
         if _is_sent_again(upload):
             _end(upload, claim, Status.STOPPED, _SENT_AGAIN)
             return
-        table = Table(Path(upload.name), file=file, by_place=True)
+        table = Table(Path(upload.name), columns=KINDS[upload.kind].intake.columns, file=file, by_place=True)
         header, upload.sheet = table.header, table.sheet.replace("\0", "\ufffd")
         while len(header) > MAX_COLUMNS and not header[-1]:
             header.pop()
