@@ -41,8 +41,8 @@ MAX_DRAINED_BYTES = 32 << 20
 # small three quarters. No key has more than a quarter.
 MAX_HELD_BYTES = 64 << 20
 SMALL_BODY_BYTES = 16 << 10
-# granian refuses a head of 64 KiB itself, without a body; up to there the refusal is ours to word. An address with the
-# most SKUs that the inventory's filter takes has 33 KB.
+# granian refuses a head of 64 KiB, or of more than 100 headers, itself, without a body; up to there the refusal is ours
+# to word. An address with the most SKUs that the inventory's filter takes has 33 KB.
 MAX_TARGET_BYTES = 40 << 10
 MAX_HEADER_BYTES = 48 << 10
 # Answers of more than a slice are sent in slices, of which the server holds so many and about two more, as fast as they

@@ -228,6 +228,27 @@ def test_long_addresses_and_headers_are_refused_in_json(port):
         assert got["message"].endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("head", "statuses"),
+    [
+        ("nonsense", {400}),
+        (f"GET /{'a' * (128 << 10)} HTTP/1.1", {414, 431}),
+        (f"GET / HTTP/1.1\r\nX-Name: {'a' * (128 << 10)}", {431}),
+        ("GET / HTTP/1.1" + "\r\nX-Name: a" * 100, {431}),
+    ],
+)
+def test_what_the_server_itself_refuses_has_no_body(port, head, statuses):
+    """It has no option for it: when it has one, docs/errors.md may promise more."""
+    with connect(port) as connection:
+        connection.sendall(f"{head}\r\nHost: localhost\r\n\r\n".encode())
+        received = b""
+        while data := connection.recv(65536):
+            received += data
+    said, _, body = received.partition(b"\r\n\r\n")
+    assert int(said.split()[1]) in statuses
+    assert body == b""
+
+
 @pytest.mark.parametrize("mode", ["live", "test"])
 def test_what_is_refused_here_names_the_mode_of_a_test_key_too(port, mode):
     with connect(port) as connection:
