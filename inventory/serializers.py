@@ -13,6 +13,7 @@ from codservice import values
 from codservice.api.fields import Amount, Boolean, CanonicalUUID, Integer, Link, Strict, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
+from codservice.files.intake import FAILED, has_failed
 from codservice.wire import Id, Moment
 from inventory.catalog import Done, Draft, Saved
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT
@@ -178,6 +179,8 @@ def read_product(row: Mapping[str, str], *, is_known: bool) -> Draft:
     for name, read in _READ_COLUMN.items():
         text = row.get(name, "")
         try:
+            if has_failed(text):
+                raise ValueError(FAILED)
             if text or name == "sku":
                 columns[name] = read(text)
             elif name in ("name", "price") and not is_known:

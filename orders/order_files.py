@@ -17,7 +17,7 @@ from django.utils.translation import pgettext_lazy
 from codservice import values
 from codservice.errors import Invalid
 from codservice.files.headings import Column, key
-from codservice.files.intake import Entry, Errors, Intake, Taken
+from codservice.files.intake import FAILED, Entry, Errors, Intake, Taken, has_failed
 from codservice.files.tables import Row, is_of_report
 from inventory.models import Product
 from inventory.product_files import sku_of
@@ -128,6 +128,7 @@ COLUMNS = (
     )),
 )  # fmt: skip
 
+_NAMES = [column.name for column in COLUMNS]
 # How people write where a parcel goes.
 _DELIVERIES = {
     key(word): kind.value
@@ -325,6 +326,13 @@ def _doubts(entry: Entry) -> Errors:
     first = entry[0].cells
     if _is_total(first):
         return {"": [_TOTAL]}
+    if failed := [
+        f"items.{index}.{name}"
+        for index, row in enumerate(entry)
+        for name in _NAMES
+        if has_failed(row.cells.get(name, ""))
+    ]:
+        return {path: [FAILED] for path in failed}
     if _SHORTENED.fullmatch(first.get("external_id", "")):
         return {"external_id": [_NO_NUMBER]}
     if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in entry[1:]):

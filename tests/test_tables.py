@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from codservice.files import sheets
 from codservice.files.headings import Column
 from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, SafeWriter, Table, UnreadableTable
-from tests.harness.sheets import workbook, write_xlsx
+from tests.harness.sheets import Failed, workbook, write_xlsx
 
 # Whoever reads a spreadsheet starts a process that does.
 reads_sheet = pytest.mark.process
@@ -106,6 +106,17 @@ def test_a_number_of_a_spreadsheet_is_what_people_see_there(tmp_path: Path) -> N
     (row,) = Table(tmp_path / "t.xlsx")
 
     assert list(row.cells.values()) == list(seen.values())
+
+
+@reads_sheet
+def test_the_error_of_a_formula_is_what_people_see_there(tmp_path: Path) -> None:
+    failed = [Failed("#REF!"), 'c t="e">', Failed("#N/A")]
+    write_xlsx(tmp_path / "t.xlsx", [["a", "b", "c"], *[failed] * 10_000])  # more than is looked at in one piece
+
+    rows = list(Table(tmp_path / "t.xlsx"))
+
+    assert len(rows) == 10_000
+    assert all([*row.cells.values()] == failed for row in rows)
 
 
 def test_what_stands_right_of_the_last_column_is_surplus(tmp_path: Path) -> None:

@@ -50,6 +50,19 @@ class Intake:
         return 0, path
 
 
+# What spreadsheets, in English and in French, show in place of a value, which then is nobody's.
+_ERRORS = {
+    "#N/A", "#N/D", "#REF!", "#DIV/0!", "#VALUE!", "#VALEUR!", "#NAME?", "#NOM?", "#NUM!", "#NOMBRE!", "#NULL!",
+    "#NUL!", "#SPILL!", "#PROPAGATION!", "#CALC!", "#ERROR!", *(f"Err:{number}" for number in range(501, 541)),
+}  # fmt: skip
+FAILED = "Is an error of the spreadsheet's formula: correct it, or write the value."
+
+
+def has_failed(cell: str) -> bool:
+    """Whether a cell has the error of a formula in place of a value; some write it with a blank before its sign."""
+    return cell.startswith(("#", "Err:")) and "".join(cell.split()) in _ERRORS
+
+
 SURPLUS = "The row has more cells than the first line has columns. Put a text with commas in quotes."
 
 

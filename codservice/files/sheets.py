@@ -5,11 +5,14 @@ read finds every such trick in four formats. So whoever reads it has bounds that
 as a program.
 """
 
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
+from collections.abc import Iterator
 from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
@@ -32,6 +35,8 @@ MAX_ROW = 1 << 20  # bytes
 MAX_NAME = 100  # characters of a sheet's that are shown; Excel gives it 31
 _SHOWN = (python_calamine.SheetTypeEnum.WorkSheet, python_calamine.SheetVisibleEnum.Visible)
 _REFUSED = 3  # exit status: why stands on stderr, where else the sheet is named
+_PIECE = 1 << 20
+_FAILED = re.compile(rb"(<(?:\w+:)?c\s[^<>]*?\bt=[\"'])e(?=[\"'])")  # a cell of an XLSX sheet whose formula failed
 
 
 class UnreadableSheet(ValueError):
@@ -64,6 +69,7 @@ def _write_rows(file: IO[bytes]) -> None:
             size = sum(part.file_size for part in parts.infolist())
         if size > MAX_UNZIPPED:
             raise UnreadableSheet(f"unpacks to {size >> 20} MiB, at most {MAX_UNZIPPED >> 20} are read.")
+        file = _with_errors(file)
     file.seek(0)
     book = python_calamine.CalamineWorkbook.from_filelike(file)
     shown = [each.name for each in book.sheets_metadata if (each.typ, each.visible) == _SHOWN]
@@ -79,6 +85,35 @@ def _write_rows(file: IO[bytes]) -> None:
     sys.stdout.buffer.flush()
     if len(shown) > 1:
         sys.stderr.buffer.write(shown[0][:MAX_NAME].encode())
+
+
+def _with_errors(file: IO[bytes]) -> IO[bytes]:
+    """The same XLSX file, in which what stands for a formula that failed, such as `#N/A`, is a text.
+
+    Of an error calamine makes an empty cell, which in files means something else: that it was left out.
+    """
+    with zipfile.ZipFile(file) as parts:
+        names = {name for name in parts.namelist() if name.startswith("xl/worksheets/")}
+        if not any(_FAILED.search(piece) for name in names for piece in _pieces(parts, name)):
+            return file
+        told = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
+        with zipfile.ZipFile(told, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as copy:
+            for name in parts.namelist():
+                with copy.open(name, "w") as written:
+                    for piece in _pieces(parts, name):
+                        written.write(_FAILED.sub(rb"\1str", piece) if name in names else piece)
+        return told
+
+
+def _pieces(parts: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    """A part of a file, each of whose pieces ends where a tag begins."""
+    rest = b""
+    with parts.open(name) as part:
+        while read := part.read(_PIECE):
+            piece, tag, rest = (rest + read).rpartition(b"<")
+            yield piece
+            rest = tag + rest
+    yield rest
 
 
 def _text(cell: object) -> str:
@@ -101,7 +136,7 @@ def main() -> int:
         _write_rows(sys.stdin.buffer)
     except UnreadableSheet as error:
         said = str(error)
-    except (python_calamine.CalamineError, zipfile.BadZipFile, OSError) as error:
+    except (python_calamine.CalamineError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
         said = f"is no spreadsheet that we can read: {error}."
     else:
         return 0

@@ -93,6 +93,9 @@ _SENTENCES: dict[str, Any] = {
     "The row has more cells than the first line has columns. Put a text with commas in quotes.": _(
         "The row has more cells than the first line has columns. Put a text with commas in quotes."
     ),
+    "Is an error of the spreadsheet's formula: correct it, or write the value.": _(
+        "This is an error of the spreadsheet's formula: correct it, or write the value."
+    ),
     "We could not go on with this file. What is counted here is in.": _(
         "We could not continue with this file. What is counted here was imported."
     ),

@@ -53,7 +53,13 @@ def text_of(data: bytes) -> str:
         return "".join(file.read(name).decode() for name in file.namelist())
 
 
+class Failed(str):
+    """The error that stands in a cell in place of what its formula makes."""
+
+
 def _cell(value: str | float | bool) -> str:
+    if isinstance(value, Failed):
+        return f'<c t="e"><f>NA()</f><v>{value}</v></c>'
     if isinstance(value, bool):
         return f'<c t="b"><v>{int(value)}</v></c>'
     if isinstance(value, str):

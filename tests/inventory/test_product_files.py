@@ -25,6 +25,7 @@ from tests.factories import ProductFactory
 from tests.harness.client import browser_of
 from tests.harness.database import database_url
 from tests.harness.processes import CHECKOUT
+from tests.harness.sheets import Failed, workbook
 from tests.inventory.stock import kinds_told
 from tests.uploads import files
 from tests.uploads.files import chosen, csv_of, downloaded, read_csv, take_in, xlsx_of
@@ -76,6 +77,15 @@ def test_a_file_makes_and_changes_products(browser: Client, alice: Account, char
     page = browser.get(f"/account/uploads/{upload.id}").content.decode()
     assert "<dt>New</dt>" in page
     assert 'href="/account/products"' in page
+
+
+@pytest.mark.process
+def test_a_formula_that_has_failed_is_no_empty_cell(browser: Client, alice: Account) -> None:
+    ProductFactory(account=alice, sku="SAC", stock_quantity=3)
+    rows = [["SKU", "Nom", "Stock"], ["SAC", "Sac à main", Failed("#N/A")]]
+    upload = take_in(browser, send(browser, workbook({"1": rows}), "products.xlsx"))
+    assert upload.counts == {"refused": 1}
+    assert [column for column, _said in RefusedRow.objects.get().faults] == ["stock_quantity"]
 
 
 def test_a_list_of_stock_is_a_file_too(browser: Client, alice: Account) -> None:

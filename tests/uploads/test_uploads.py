@@ -27,7 +27,7 @@ from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChang
 from orders.order_files import COLUMNS, OrderRows
 from tests.factories import ProductFactory, UserFactory, make_order
 from tests.harness.client import browser_of
-from tests.harness.sheets import workbook
+from tests.harness.sheets import Failed, workbook
 from tests.uploads.files import (
     HEADER,
     PAGE,
@@ -405,6 +405,29 @@ def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, k
     assert [order.items.count() for order in Order.objects.order_by("external_id")] == [2, 1]
     assert RefusedRow.objects.earliest("line").faults == [["", ["Is a total of rows above, and no order."]]]
     assert "This looks like a total of the rows above" in browser.get(f"/account/uploads/{upload.id}").content.decode()
+
+
+@pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
+def test_a_formula_that_has_failed_is_nothing_that_was_left_out(browser: Client, kind: str) -> None:
+    header = (*HEADER, "Frais de livraison", "Total")
+    rows = [
+        [*row("A1"), "400", Failed("#REF!")],
+        [*row("A2"), Failed("#N/A"), ""],
+        [*row("A3"), "", ""],
+        [*row("A3", product=Failed("#VALEUR !")), "", ""],
+        [*row("A4"), "", ""],
+    ]
+    data = csv_of(rows, header) if kind == "csv" else workbook({"1": [[*header], *rows]})
+    upload = take_in(browser, send(browser, data, f"orders.{kind}"))
+    assert upload.counts == {"imported": 1, "refused": 3}
+    assert [order.external_id for order in Order.objects.all()] == ["A4"]
+    assert [[column for column, _said in each.faults] for each in RefusedRow.objects.order_by("line")] == [
+        ["total_amount"], ["shipping_fee"], [""], ["product_name"],
+    ]  # fmt: skip
+    browser.cookies["django_language"] = "fr"
+    refused = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"), ";")
+    assert refused[1][1].startswith("Total: C’est une erreur de la formule")
+    assert refused[1][-1] == "#REF!"
 
 
 def test_reasons_are_in_the_persons_language(browser: Client) -> None:
