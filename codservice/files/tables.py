@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from decimal import Decimal
 from io import StringIO, TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -274,17 +275,24 @@ def escaped(cell: str) -> str:
 
 
 class SafeWriter:
-    """Writes rows as CSV (RFC 4180) that runs no formula where it is opened."""
+    """Writes rows as CSV (RFC 4180) that runs no formula where it is opened.
+
+    A spreadsheet that expects semicolons does so for the comma in its numbers: `4500.50` would be a text there.
+    """
 
     def __init__(self, file: TextIO, delimiter: str = ",") -> None:
         self._write = csv.writer(file, delimiter=delimiter).writerow
+        self._point = "," if delimiter == ";" else "."
 
     def write(self, cells: Iterable[Any]) -> None:
         """None is an empty cell."""
-        texts = [cell if cell is None or type(cell) is str else str(cell) for cell in cells]
+        texts = [cell if cell is None or type(cell) is str else self._text(cell) for cell in cells]
         self._write(
             [_escape("'", text) if text and _has_sign(text) and not _begins_plainly(text) else text for text in texts]
         )
+
+    def _text(self, cell: Any) -> str:
+        return str(cell).replace(".", self._point) if isinstance(cell, Decimal | float) else str(cell)
 
 
 def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimiter: str = ",") -> Iterator[bytes]:

@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from decimal import Decimal
 from io import BytesIO, StringIO
 
 import pytest
@@ -115,11 +116,13 @@ def test_of_an_order_no_more_is_held_than_a_cell_takes(browser: Client, alice: A
     assert (len(text), text[:8]) == (workbooks.MAX_CELL, "1 × Robe")
 
 
-def test_a_french_spreadsheet_finds_semicolons_and_french_headings(browser: Client, alice: Account) -> None:
-    make_order(alice, external_id="N1")
+def test_a_french_spreadsheet_finds_semicolons_french_headings_and_numbers(browser: Client, alice: Account) -> None:
+    make_order(alice, external_id="N1", customer_address="rue 1.5", total_amount=Decimal("4500.50"))
     browser.cookies["django_language"] = "fr"
     header, row = table(browser, "csv", delimiter=";")
-    assert dict(zip(header, row, strict=True))["Numéro de commande"] == "N1"
+    said = dict(zip(header, row, strict=True))
+    assert (said["Numéro de commande"], said["Adresse"]) == ("N1", "rue 1.5")
+    assert said["À payer à la livraison"] == "4500,50", "a number there has a comma"
 
 
 def test_it_costs_one_statement_a_batch_and_no_transaction(

@@ -28,7 +28,12 @@ Runs in constant memory beside the service: each order is written as it is at th
         parser.add_argument("--status", default="", help=f"one or several, comma separated, of {known}")
         parser.add_argument("--from", dest="since", metavar="TIME", help="made at or after this time or date")
         parser.add_argument("--to", dest="until", metavar="TIME", help="made before this time, or up to this date")
-        parser.add_argument("--delimiter", choices=[",", ";"], default=",", help="; is what a French Excel expects")
+        parser.add_argument(
+            "--delimiter",
+            choices=[",", ";"],
+            default=",",
+            help="; is what a French Excel expects, and then numbers have commas",
+        )
         parser.add_argument("--json", action="store_true", help="print an object per line instead of CSV")
 
     def handle(self, *, delimiter: str, **options: Any) -> None:
