@@ -16,7 +16,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from codservice import values
 from codservice.accounts import security_log
@@ -246,10 +246,12 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 @account_page(look=Right.WRITE)
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Unless it has changed since the page was opened."""
+    """Unless it has changed since the page was opened. By GET the product's page."""
     shown = get_object_or_404(Product, id=id, account=account)
+    if request.method != "POST":
+        return redirect("account-product", id=id)
     form = StockForm(request.POST, product=shown)
     if not form.is_valid():
         return _page(request, shown, stock_form=form)

@@ -97,6 +97,14 @@ def test_a_stock_that_changed_meanwhile_is_told(browser: Client, robe: Product, 
     assert browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "many"}).status_code == 422
 
 
+def test_a_stock_on_a_page_of_another_mode_is_not_set_and_says_so(browser: Client, robe: Product) -> None:
+    page = browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "5", "mode": "test"}, follow=True)
+    assert (page.status_code, page.request["PATH_INFO"]) == (200, f"{PAGE}/{robe.id}")
+    assert "Another page has switched test mode on or off" in page.content.decode()
+    robe.refresh_from_db()
+    assert robe.stock_quantity == 3
+
+
 def test_the_list_is_searched_as_the_apis(browser: Client, robe: Product, alice: Account) -> None:
     ProductFactory(account=alice, sku="FOU-01", name="Foulard", is_active=False, stock_quantity=100)
 
