@@ -112,10 +112,12 @@ def erase(request: HttpRequest, account: Account) -> HttpResponse:
 
 def _question(request: HttpRequest, phone: str, found: customer_data.Erased) -> HttpResponse:
     text = ngettext(
-        "%(count)d order loses name, phones, address and every text about the customer, in all copies that we keep. "
-        "What was ordered and what it cost stays in your figures. This cannot be undone.",
-        "%(count)d orders lose name, phones, address and every text about the customer, in all copies that we keep. "
-        "What was ordered and what it cost stays in your figures. This cannot be undone.",
+        "%(count)d order loses name, phones, address and every text about the customer, in all copies that we keep, "
+        "also the names of products that are not in your list of products. Amounts and quantities stay in your "
+        "figures. This cannot be undone.",
+        "%(count)d orders lose name, phones, address and every text about the customer, in all copies that we keep, "
+        "also the names of products that are not in your list of products. Amounts and quantities stay in your "
+        "figures. This cannot be undone.",
         sum(found),
     )
     return confirmation(

@@ -229,6 +229,7 @@ def test_a_customer_is_erased_after_a_question_and_a_record_is_shown(browser: Cl
     order = order_of(alice)
     question = browser.get(f"{PAGE}/erase", {"phone": PHONE}).content.decode()
     assert "1 order loses name" in question
+    assert "also the names of products that are not in your list of products" in question
     order.refresh_from_db()
     assert order.customer_name == "Nadia Cherif"
 
