@@ -135,11 +135,20 @@ _MARKS = re.compile("[\u200e\u200f]+")
 _SPACE = "[ \u00a0\u2009\u202f]"
 _CURRENCY = re.compile(r"(da|dzd|د\.?\s?ج)\.?$", re.IGNORECASE)
 _GROUPED = re.compile(rf"[0-9]{{1,3}}({_SPACE}[0-9]{{3}})+([.,][0-9]*)?", re.ASCII)
+# With no more zeros than a spreadsheet shows of a fraction: of `1.000` nobody knows which it is.
+_WHOLE = re.compile(rf"([0-9]{{1,3}}(?:{_SPACE}[0-9]{{3}})+|[0-9]+)(?:[.,]0{{1,2}})?", re.ASCII)
 
 
 def plain_number(text: str) -> str:
     """A number as people type it, in Arabic too, in ASCII's digits."""
     return text.translate(_KEYBOARDS)
+
+
+def plain_integer(text: str) -> str:
+    """A whole number as spreadsheets show it, such as `1 200` or `5,00`, in digits alone; any other text as it is."""
+    text = _MARKS.sub("", plain_number(text)).strip()
+    found = _WHOLE.fullmatch(text)
+    return re.sub(_SPACE, "", found[1]) if found else text
 
 
 def plain_amount(text: str) -> str:

@@ -197,7 +197,7 @@ def _read_amount(text: str) -> Decimal:
 
 
 def _read_quantity(text: str) -> int:
-    return values.digits(values.plain_number(text), 0, MAX_QUANTITY)
+    return values.digits(values.plain_integer(text), 0, MAX_QUANTITY)
 
 
 def _read_is_active(text: str) -> bool:

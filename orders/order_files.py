@@ -395,7 +395,7 @@ def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
 def _item(cells: dict[str, str], catalog: Catalog) -> dict[str, Any]:
     item: dict[str, Any] = {name: cells[name] for name in SENT_OF_LINE if cells.get(name)}
     _write_amounts_plainly(item)
-    if _INTEGER.fullmatch(quantity := values.plain_number(item.get("quantity", ""))):
+    if _INTEGER.fullmatch(quantity := values.plain_integer(item.get("quantity", ""))):
         item["quantity"] = int(quantity)
     if "attributes" in item:
         with contextlib.suppress(ValueError, RecursionError):  # a text is refused with the field's own sentence

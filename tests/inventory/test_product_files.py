@@ -79,6 +79,13 @@ def test_a_file_makes_and_changes_products(browser: Client, alice: Account, char
     assert 'href="/account/products"' in page
 
 
+def test_a_stock_may_stand_as_a_spreadsheet_shows_it(browser: Client, alice: Account) -> None:
+    ProductFactory(account=alice, sku="SAC", name="Sac", price=Decimal(10), stock_quantity=3)
+    upload = take_in(browser, send(browser, csv_of([("SAC", "1\u202f200,00")], ("SKU", "Stock"))))
+    assert upload.counts == {"updated": 1, "refused": 0}
+    assert products(alice) == [("SAC", "Sac", "10.00", 1200, True)]
+
+
 @pytest.mark.process
 def test_a_formula_that_has_failed_is_no_empty_cell(browser: Client, alice: Account) -> None:
     ProductFactory(account=alice, sku="SAC", stock_quantity=3)

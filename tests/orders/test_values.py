@@ -459,3 +459,18 @@ def test_an_amount_is_understood_as_people_write_it_and_two_are_none(written: st
         assert values.amount(values.plain_amount(written)) == Decimal(meant or "NaN")
     except ValueError:
         assert meant is None
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    {
+        "12": 12, "1 200": 1200, "1\u00a0200": 1200, "1\u202f234\u202f567": 1234567, "٢": 2, "١٬٢٠٠": 1200,
+        "\u200f5": 5, "5,00": 5, "5.0": 5, "1 200,00": 1200, "1.000": None, "1,000": None, "5,50": None, "12 5": None,
+        "1 2500": None, "": None, "-1": None, "5 kg": None,
+    }.items(),
+)  # fmt: skip
+def test_a_whole_number_is_understood_as_spreadsheets_show_it(written: str, meant: int | None) -> None:
+    try:
+        assert values.digits(values.plain_integer(written), 0, 10**9) == meant
+    except ValueError:
+        assert meant is None
