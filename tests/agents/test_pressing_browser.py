@@ -162,6 +162,26 @@ def test_the_desk_stays_out_of_reach_too(visit: Visits, alice: Account, agent: U
     person.wrongs.clear()
 
 
+def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, agent: User) -> None:
+    """By Escape, or the browser's own button, while the service is slow; after half a minute in which no page came."""
+    customers(alice, 1)
+    page = visit().sign_in("samira")
+    page.clock.install()
+    call_next(page)
+    settled(page)
+    page.get_by_label("Note").fill("Livrer le matin")
+    page.get_by_label("Note").blur()
+    page.route("**/outcome/", lambda route: route.abort("aborted"), times=1)
+    with page.expect_event("requestfailed"):
+        page.keyboard.press("1")
+    page.clock.fast_forward(30_000)
+    settled(page)
+    expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
+    page.keyboard.press("1")
+    told(page, "is confirmed")
+    assert CallNote.objects.get().note == "Livrer le matin"
+
+
 # --- Two keys ----------------------------------------------------------------------------------------------------
 
 

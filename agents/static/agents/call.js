@@ -35,7 +35,7 @@
     next.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
-  // On a wide screen there is a column for it; on others it is folded until it is wanted.
+  // On a wide screen there is a column for it; on others it is folded.
   if (matchMedia("(min-width: 1500px)").matches) document.querySelectorAll("details.script").forEach((script) => { script.open = true; });
 
   document.querySelectorAll("[data-copy]").forEach((button) => {

@@ -61,7 +61,7 @@ const pressing = (() => {
   }
 
   function leads(link) {
-    return link && link.origin === location.origin && link.target !== "_blank";
+    return link.origin === location.origin && link.target !== "_blank";
   }
 
   document.addEventListener("click", (event) => {
@@ -87,6 +87,7 @@ const pressing = (() => {
       isChecked = true;
       form.requestSubmit(submitter);
       isChecked = false;
+      setTimeout(set, 30_000, "sent", false); // stopped, or without an answer
     } else {
       set("sent", false);
     }

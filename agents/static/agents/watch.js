@@ -11,7 +11,7 @@
   let leaseEnds = Date.now() + said.lease * 1000;
   let lastKept = Date.now();
 
-  // --- What the agent is told, and which buttons still hold ---
+  // --- What the agent is told ---
 
   function chosen() {
     return new FormData(form).get("order");
