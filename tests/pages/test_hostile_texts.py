@@ -115,6 +115,10 @@ ASKED = {
 }
 
 
+# What pages take over of themselves again and again, and nobody looks at alone.
+PARTS = {"account-upload-progress", "quick-start-progress", "admin:desk_now"}
+
+
 def pages_of(client: Client, person: str) -> Iterator[tuple[str, str, HttpResponse]]:
     """(name, path, answer) of each page that somebody can look at."""
     for address in PAGES:
@@ -160,6 +164,29 @@ def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit],
                 shown |= signs_of_page
                 visited.add((path, signs_of_page))
     assert {signs[sign] for sign in signs.keys() - shown} == NEVER_SHOWN
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, settings: Any) -> None:
+    """However long it is: on a phone and on a desk all else stays in sight."""
+    settings.PAGE_RATE_LIMIT = 1_000_000
+    world = make_world()
+    signs = inscribe("x" * 2_000)
+    visited, too_wide = set(), []
+    for person in PEOPLE[1:]:
+        client = world.client(person)
+        page = visit_as(visit(), client)
+        for name, path, answer in pages_of(client, person):
+            shown = (name, frozenset(sign for sign in signs if sign in answer.content.decode()))
+            if shown in visited or name in PARTS or name.endswith("_history"):  # which only names who works here
+                continue
+            visited.add(shown)
+            page.goto(path)
+            for width in (360, 1366):
+                page.set_viewport_size({"width": width, "height": 740})
+                if (found := page.evaluate("document.documentElement.scrollWidth")) > width:
+                    too_wide.append((path, width, found))
+    assert too_wide == []
 
 
 def visit_as(person: Visit, client: Client) -> Any:
