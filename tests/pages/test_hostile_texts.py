@@ -195,6 +195,19 @@ def visit_as(person: Visit, client: Client) -> Any:
     return person.page
 
 
+def test_no_name_turns_a_heading_around(world: World) -> None:
+    """Marks of direction of others stay within what they have written: a title has no room for `bdi`."""
+    inscribe("\u202ex")
+    turned = []
+    for person in PEOPLE:
+        for name, path, answer in pages_of(world.client(person), person):
+            headings = re.findall(r"<title>.*?</title>|<h1.*?</h1>", answer.content.decode(), re.DOTALL)
+            ours = [re.sub(r"<bdi.*?</bdi>", "", heading) for heading in headings]
+            if "\u202e" in "".join(ours) and not name.endswith("_history"):  # Django's own
+                turned.append(path)
+    assert turned == []
+
+
 # --- Texts that are typed --------------------------------------------------------------------------------------------
 
 
