@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from django.utils import timezone
+from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -180,6 +181,22 @@ def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, age
     page.keyboard.press("1")
     told(page, "is confirmed")
     assert CallNote.objects.get().note == "Livrer le matin"
+
+
+def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Account, agent: User) -> None:
+    """Not every browser gives a button that is clicked the focus."""
+    (order,) = customers(alice, 1)
+    Order.objects.filter(id=order.id).update(call_state="callback", callback_agent=agent, call_due_at=timezone.now())
+    page = visit().sign_in("samira")
+    page.goto(DESK)
+    looks: list[Route] = []
+    page.route("**/now/", lambda route: looks.append(route))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    eventually(lambda: page.wait_for_timeout(10) or looks)
+    page.route("**/healthz", lambda route: (page.wait_for_timeout(500), route.continue_()))
+    page.get_by_role("button", name="Call now").evaluate("button => button.click()")
+    looks[0].continue_()
+    calls(page, "Customer 0")
 
 
 # --- Two keys ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@
   async function look() {
     if (document.hidden || pressing.isSent()) return;
     const answer = await fetch(lists.dataset.now, { redirect: "manual", cache: "no-store" }).catch(() => null);
-    if (answer?.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    if (!answer?.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!pressing.isSent()) show(page); // else it may hold what is being sent
   }
 
   setInterval(look, lists.dataset.lookedEvery * 1000);
