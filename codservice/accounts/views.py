@@ -36,7 +36,6 @@ from codservice.accounts.team import Right
 from codservice.bidi import unturned
 from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
-from codservice.values import unturned
 
 logger = logging.getLogger(__name__)
 
