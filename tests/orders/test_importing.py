@@ -12,6 +12,7 @@ from codservice.errors import Invalid
 from orders import importing
 from orders.models import Order, OrderItem
 from tests.factories import ProductFactory, make_order, order_body, order_line
+from tests.harness.database import one
 
 pytestmark = pytest.mark.django_db
 ROBOT = Actor.of_command("test")
@@ -72,3 +73,21 @@ def test_importing_no_bodies_costs_no_statement(alice):
     with CaptureQueriesContext(connection) as statements:
         assert importing.import_orders(alice.id, [], actor=ROBOT) == []
     assert len(statements) == 0
+
+
+def test_of_orders_that_are_there_only_those_that_are_named_are_read(alice):
+    """Also before PostgreSQL has counted the table, as it is when a new service takes in its first file."""
+    make_order(alice, external_id="0")
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")  # as the sixth thousand of a file has it
+        cursor.execute(
+            "INSERT INTO orders_order SELECT (jsonb_populate_record(o, jsonb_build_object("
+            "'id', gen_random_uuid(), 'external_id', n))).* FROM orders_order o, generate_series(1, 10000) n"
+        )
+    read = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'orders_order'"
+    before, many = one(read), [body(external_id=str(number)) for number in range(1000)]
+
+    outcomes = importing.import_orders(alice.id, many, actor=ROBOT, skip_known=True)
+
+    assert {type(outcome) for outcome in outcomes} == {importing.DuplicateExternalId}
+    assert one(read) - before <= len(many)
