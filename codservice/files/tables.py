@@ -282,7 +282,7 @@ class SafeWriter:
 
     def __init__(self, file: TextIO, delimiter: str = ",") -> None:
         self._write = csv.writer(file, delimiter=delimiter).writerow
-        self._point = "," if delimiter == ";" else "."
+        self._text = _with_comma if delimiter == ";" else str
 
     def write(self, cells: Iterable[Any]) -> None:
         """None is an empty cell."""
@@ -291,8 +291,9 @@ class SafeWriter:
             [_escape("'", text) if text and _has_sign(text) and not _begins_plainly(text) else text for text in texts]
         )
 
-    def _text(self, cell: Any) -> str:
-        return str(cell).replace(".", self._point) if isinstance(cell, Decimal | float) else str(cell)
+
+def _with_comma(cell: Any) -> str:
+    return str(cell).replace(".", ",") if isinstance(cell, Decimal | float) else str(cell)
 
 
 def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[Any]], *, delimiter: str = ",") -> Iterator[bytes]:
