@@ -104,13 +104,15 @@ def unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors:
     }
 
 
-# Each by its index, which `OFFSET 0` sees to: of a table that PostgreSQL has not counted yet it expects so little that
-# it would read all orders of the account for each thousand of a file, and compare each of them with the thousand.
+# Each by its index, which alone has the order that is asked for: of a table that PostgreSQL has not counted yet it expects
+# so little that it would read all orders of the account for each thousand of a file, and compare each with the thousand.
 _WITH_EXTERNAL_IDS = """
-SELECT wanted.external_id, found.id
+SELECT wanted.external_id, next.id
 FROM unnest(%s::text[]) AS wanted (external_id) CROSS JOIN LATERAL (
-    SELECT id FROM orders_order WHERE account_id = %s AND external_id = wanted.external_id OFFSET 0
-) AS found
+    SELECT id, external_id FROM orders_order WHERE account_id = %s AND external_id >= wanted.external_id
+    ORDER BY external_id LIMIT 1
+) AS next
+WHERE next.external_id = wanted.external_id
 """
 
 

@@ -75,11 +75,15 @@ def test_importing_no_bodies_costs_no_statement(alice):
     assert len(statements) == 0
 
 
-def test_of_orders_that_are_there_only_those_that_are_named_are_read(alice):
+@pytest.mark.parametrize("believed", ["relpages = 0, reltuples = -1", "relpages = 1000, reltuples = 0"])
+@pytest.mark.parametrize("plan", ["force_generic_plan", "force_custom_plan"])
+def test_of_orders_that_are_there_only_those_that_are_named_are_read(alice, believed, plan):
     """Also before PostgreSQL has counted the table, as it is when a new service takes in its first file."""
     make_order(alice, external_id="0")
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")  # as the sixth thousand of a file has it
+        cursor.execute(f"SET LOCAL plan_cache_mode = {plan}")
+        cursor.execute(f"UPDATE pg_class SET {believed} WHERE oid = 'orders_order'::regclass")
+        cursor.execute("DELETE FROM pg_statistic WHERE starelid = 'orders_order'::regclass")
         cursor.execute(
             "INSERT INTO orders_order SELECT (jsonb_populate_record(o, jsonb_build_object("
             "'id', gen_random_uuid(), 'external_id', n))).* FROM orders_order o, generate_series(1, 10000) n"
