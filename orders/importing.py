@@ -104,8 +104,8 @@ def unknown_products(order: Row, catalog: dict[UUID | None, Product]) -> Errors:
     }
 
 
-# Each by its index, which alone has the order that is asked for: of a table that PostgreSQL has not counted yet it expects
-# so little that it would read all orders of the account for each thousand of a file, and compare each with the thousand.
+# Each by its index, which alone has the order that is asked for: of a table that PostgreSQL has not counted yet it
+# expects so little that it would read all orders of the account for each of them.
 _WITH_EXTERNAL_IDS = """
 SELECT wanted.external_id, next.id
 FROM unnest(%s::text[]) AS wanted (external_id) CROSS JOIN LATERAL (
