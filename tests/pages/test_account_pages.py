@@ -235,6 +235,28 @@ def test_pages_fit_a_phone_and_a_finger(
 
 
 @pytest.mark.parametrize("locale", ["en", "fr", "ar"])
+def test_no_list_runs_out_of_its_card(
+    locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
+) -> None:
+    """On a desk and a tablet, with believable rows: all columns are seen at once."""
+    factories.make_order(
+        alice,
+        external_id="DEMO-1-147",
+        customer_name="Abdelkader Benabderrahmane",
+        customer_wilaya="Bordj Bou Arréridj",
+        customer_commune="El Hamadia",
+        total_amount=124_700,
+    )
+    overflows = "() => [...document.querySelectorAll('.scroll:has(.rows)')].map(e => e.scrollWidth - e.clientWidth)"
+    page = visit(locale=locale).sign_in(alice.holder.email, "/account/login")
+    for path in paths:
+        page.goto(path)
+        for width in (1280, 1024, 820):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert set(page.evaluate(overflows)) <= {0}, (path, width)
+
+
+@pytest.mark.parametrize("locale", ["en", "fr", "ar"])
 def test_on_a_phone_no_text_of_a_list_lies_on_another(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
 ) -> None:
