@@ -48,7 +48,7 @@ WIDTH = 720
 MOST_LYING = 20
 _STANDING_HEIGHT, _SCALE_WIDTH, _TOP, _BOTTOM = 240, 56, 18, 28
 _MOST_NAMES = 10  # under a scale of days; more would run into each other
-_MOST_SHORTS = 16  # on bars of days
+_DIGIT = 8  # as wide as one is drawn
 _ROW, _NAME_WIDTH, _VALUE_WIDTH = 30, 200, 170
 
 
@@ -58,12 +58,13 @@ def standing(points: Sequence[Point], unit: str = "") -> Chart:
     step = (WIDTH - _SCALE_WIDTH) / max(len(points), 1)
     inner = _STANDING_HEIGHT - _TOP - _BOTTOM
     every = math.ceil(len(points) / _MOST_NAMES) or 1
+    has_room = all(len(point.short) * _DIGIT <= step for point in points)
     bars = []
     for number, point in enumerate(points):
         height, x = inner * (point.value or 0) / top, _SCALE_WIDTH + number * step
         y, middle = _TOP + inner - height, x + step / 2
         bar = (round(number, 1) for number in (x + step * 0.15, y, step * 0.7, height, middle))
-        bars.append(Bar(*bar, point, number % every == 0, has_room=len(points) <= _MOST_SHORTS))
+        bars.append(Bar(*bar, point, number % every == 0, has_room=has_room))
     scale = [Line(round(_TOP + inner * (1 - part), 1), f"{top * part:g}{unit}") for part in (0, 0.5, 1)]
     return Chart(WIDTH, _STANDING_HEIGHT, bars, scale)
 

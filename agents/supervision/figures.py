@@ -326,11 +326,10 @@ def _with_counts(row: Figures, column: Column) -> str:
 
 
 def _short(row: Figures, column: Column) -> str:
-    """What fits on a day's bar: how many it were, or of a percentage how many of them."""
-    if column.kind in ("percent", "count"):
-        count = getattr(row, column.part or column.name)
-        return _number(count) if getattr(row, column.whole or column.name) else ""
-    return ""
+    """What stands on a day's bar: how many it were, or of a percentage how many of how many."""
+    if column.kind not in ("percent", "count") or not (whole := getattr(row, column.whole or column.name)):
+        return ""
+    return f"{_number(getattr(row, column.part))}/{_number(whole)}" if column.part else _number(whole)
 
 
 def _value(row: Figures, column: Column) -> float | None:

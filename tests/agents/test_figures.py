@@ -295,6 +295,17 @@ def test_scales_have_round_numbers() -> None:
     assert charts.lying([]).bars == []
 
 
+def test_a_bar_of_a_rate_says_of_how_many_while_all_have_room(
+    order_at: Any, agent: User, supervisor: User, browser_of: Any
+) -> None:
+    for kind in ("confirmed", "confirmed", "canceled"):
+        change(order_at(at(8)), agent, at(9), kind)
+    page = browser_of(supervisor).get(PAGE, {"first": "2026-03-02", "last": "2026-03-02"}).content.decode()
+    assert ">2/3</text>" in page
+    crowded = charts.standing([charts.Point("", 50, "", "100/200")] * 31)
+    assert not any(bar.has_room for bar in crowded.bars)
+
+
 # --- What stands beside the table, and where it leads --------------------------------------------------------------
 
 
