@@ -6,7 +6,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pycurl
@@ -34,7 +34,8 @@ class CurlLoop:
 
     A connection that libcurl does not come back from is cut off, and its attempt fails: OpenSSL reads a handshake's
     messages (session tickets, in TLS 1.3) until none is there, so that a receiver which sends nothing else would hold
-    all the others up, their deadlines too.
+    all the others up, their deadlines too. A connection that is kept for the next post is cut off as soon as it sends
+    something: libcurl would look into it then, and use it no more anyway.
     """
 
     def __init__(self, *, connections: int) -> None:
@@ -48,54 +49,66 @@ class CurlLoop:
         self._bell.setblocking(False)
         self._ear.setblocking(False)
         self._selector.register(self._ear, selectors.EVENT_READ)
-        self._worked_on: tuple[int, int] | None = None  # the socket that libcurl sees to now, and the thread
+        self._in_use: dict[int, int] = {}  # sockets, with their inodes
+        self._kept: dict[int, int] = {}  # likewise; libcurl does not say when it closes one, whose number others get
+        self._at_work: tuple[int | None, int] | None = None  # the socket that libcurl sees to now, and the thread
         self._cutting = threading.Lock()
         self._closed = threading.Event()
-        threading.Thread(target=self._cut_off, name="curl-watch", daemon=True).start()
-        self.add, self.remove = self._multi.add_handle, self._multi.remove_handle
+        threading.Thread(target=self._watch_work, name="curl-watch", daemon=True).start()
+        self.add = self._multi.add_handle
 
     def turn(self, until: float) -> bool:
         """Let libcurl do what is to be done; waits for it no longer than `until`. Whether it was woken up."""
-        now = time.monotonic()
         if self._timer is not None:
-            if self._timer <= now:
-                self._timer = None
-                self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-                until = now  # what it has ended must not wait for others
-            else:
-                until = min(until, self._timer)
+            until = min(until, self._timer)
         is_woken = False
-        for key, mask in self._selector.select(max(until - now, 0)):
+        for key, mask in self._selector.select(max(until - time.monotonic(), 0)):
             if key.fileobj is self._ear:
                 is_woken = True
                 self._ear.recv(4096)
+            elif (inode := self._kept.pop(key.fd, None)) is not None:
+                self._selector.unregister(key.fd)
+                _cut_off(key.fd, inode)
             else:
-                self._see_to(key.fd, _CURL_EVENTS[mask])
+                self._work(key.fd, self._multi.socket_action, key.fd, _CURL_EVENTS[mask])
+        # After the sockets: those of them that are cut off are found closed by what begins now.
+        if self._timer is not None and self._timer <= time.monotonic():
+            self._timer = None
+            self._work(None, self._multi.socket_action, pycurl.SOCKET_TIMEOUT, 0)
         return is_woken
 
-    def _see_to(self, fd: int, events: int) -> None:
-        self._worked_on = fd, threading.get_ident()
+    def remove(self, curl: Any) -> None:
+        self._work(None, self._multi.remove_handle, curl)
+
+    def _work(self, fd: int | None, call: Callable[..., Any], *args: Any) -> None:
+        """Have libcurl see to one socket, or to any that it wants."""
+        self._at_work = fd, threading.get_ident()
         try:
-            self._multi.socket_action(fd, events)
+            call(*args)
         finally:
             with self._cutting:  # not amid a cut: the descriptor may be another connection's by then
-                self._worked_on = None
+                self._at_work = None
 
-    def _cut_off(self) -> None:
+    def _watch_work(self) -> None:
         """Runs in a thread of its own. The processor's time counts, so that no pause of the machine does."""
-        watched, since = None, 0.0
+        watched, since, cuts = None, 0.0, 0
         while not self._closed.wait(LOOK_AFTER):
             with self._cutting:
-                if self._worked_on is None:
+                if self._at_work is None:
                     watched = None
                     continue
-                fd, thread = self._worked_on
+                fd, thread = self._at_work
                 worked = time.clock_gettime(time.pthread_getcpuclockid(thread))
-                if self._worked_on is not watched:
-                    watched, since = self._worked_on, worked
+                if self._at_work is not watched:
+                    watched, since, cuts = self._at_work, worked, 0
                 elif worked - since > AT_A_STRETCH:
-                    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
-                        connection.shutdown(socket.SHUT_RDWR)
+                    # The one it sees to, or those it looks into before it begins; if that does not help, any.
+                    of_all = {**self._kept, **self._in_use}
+                    suspects = of_all if cuts else self._kept.copy() if fd is None else [fd]
+                    for each in suspects:
+                        if each in of_all:
+                            _cut_off(each, of_all[each])
+                    cuts += 1
 
     def ended(self) -> Iterator[tuple[Any, int]]:
         """Handles that have ended, each with libcurl's error, 0 when there was none."""
@@ -113,21 +126,32 @@ class CurlLoop:
             self._bell.send(b"!")
 
     def close(self) -> None:
+        self._work(None, self._multi.close)
         self._closed.set()
-        self._multi.close()
         self._selector.close()
         self._bell.close()
         self._ear.close()
 
     def _watch(self, what: int, fd: int, multi: Any, data: Any) -> None:
-        """libcurl's wish to be told of a socket's events, or no longer."""
+        """libcurl's wish to be told of a socket's events, or no longer: it keeps the connection then, or closes it."""
         if what == pycurl.POLL_REMOVE:
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(fd)
-        elif fd in self._selector.get_map():
+            if (inode := self._in_use.pop(fd, None)) is not None:
+                self._selector.modify(fd, selectors.EVENT_READ)
+                self._kept[fd] = inode
+        elif fd in self._in_use:
             self._selector.modify(fd, _SELECTOR_EVENTS[what])
         else:
+            if self._kept.pop(fd, None) is not None:
+                self._selector.unregister(fd)  # a closed one with the same number, too
             self._selector.register(fd, _SELECTOR_EVENTS[what])
+            self._in_use[fd] = os.fstat(fd).st_ino
 
     def _set_timer(self, milliseconds: int) -> None:
         self._timer = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
+
+
+def _cut_off(fd: int, inode: int) -> None:
+    """End the connection, where the descriptor is still its own; whoever reads from it finds its end."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as connection:
+        if os.fstat(connection.fileno()).st_ino == inode:
+            connection.shutdown(socket.SHUT_RDWR)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.background import eventually
 from tests.harness.receivers import Connection, Receiver, answer
 from tests.webhooks.engine.posting import post_all
 
@@ -193,3 +194,31 @@ def test_a_receiver_that_sends_session_tickets_without_end_does_not_hold_up_the_
     assert flood.sent > 10
     assert outcomes[flood.url].failure == "bad_answer"
     assert [outcomes[good.url(path)].failure for path in ("/0", "/1")] == ["", ""]
+
+
+@pytest.mark.parametrize("peace", [0, 0.3])
+def test_nor_does_one_that_floods_a_connection_that_is_kept_for_its_next_post(tmp_path, peace):
+    from uuid import uuid4
+
+    from webhooks.sender import Post, Sender
+
+    authority = Authority(tmp_path)
+    with TicketFlood(authority, seconds=20, answers=peace) as flood, Receiver(default=answer(after=0.5)) as good:
+        sender = Sender(width=10, allow_private=True, ca_file=str(authority.file))
+
+        def post(*urls):
+            for url in urls:
+                sender.start(Post(uuid4(), url, "order.confirmed", b"{}", ["whsec_AAAA"], 1))
+            outcomes = {}
+            while not sender.is_idle:
+                outcomes |= {outcome.post.url: outcome.failure for outcome in sender.finished(1)}
+            return outcomes
+
+        assert post(flood.url) == {flood.url: ""}
+        eventually(lambda: flood.sent > 0)
+        assert post(good.url("/0"), flood.url, good.url("/1")) == {
+            good.url("/0"): "",
+            flood.url: "unreachable",  # it listens no more
+            good.url("/1"): "",
+        }
+        sender.close()

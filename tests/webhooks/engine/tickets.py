@@ -1,7 +1,8 @@
-"""A TLS 1.3 receiver that sends session tickets without end once the handshake is done."""
+"""A TLS 1.3 receiver that sends session tickets without end: after the handshake, or after its first answer."""
 
 import hashlib
 import hmac
+import itertools
 import socket
 import ssl
 import struct
@@ -16,7 +17,7 @@ from .certificates import Authority
 RECORD = 16384  # bytes, the most that one may hold
 TICKET = struct.pack("!IIBHBH", 7200, 1, 0, 1, ord("t"), 0)  # RFC 8446, 4.6.1
 MESSAGE = b"\x04" + len(TICKET).to_bytes(3, "big") + TICKET
-APPLICATION_DATA, HANDSHAKE = b"\x17\x03\x03", b"\x16"
+APPLICATION_DATA, HANDSHAKE, DATA = b"\x17\x03\x03", b"\x16", b"\x17"
 
 
 def _expand(secret: bytes, label: bytes, length: int) -> bytes:
@@ -26,10 +27,13 @@ def _expand(secret: bytes, label: bytes, length: int) -> bytes:
 
 
 class TicketFlood:
-    """Listens while the block runs; its first client is flooded for `seconds`, or until it goes."""
+    """Listens until its first client has come, which is flooded for `seconds`, or until it goes.
 
-    def __init__(self, authority: Authority, seconds: float) -> None:
-        self._seconds = seconds
+    With `answers` it is before that answered and keeps its connection for `answers` seconds in peace.
+    """
+
+    def __init__(self, authority: Authority, seconds: float, answers: float | None = None) -> None:
+        self._seconds, self._answers = seconds, answers
         self._keys: Path = authority.folder / "keys"
         self._context = authority.context("127.0.0.1")
         self._context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -50,18 +54,26 @@ class TicketFlood:
 
     def _serve(self) -> None:
         raw, _ = self._listener.accept()
+        self._listener.close()
         with raw.dup() as below, self._context.wrap_socket(raw, server_side=True) as tls:
             assert tls.cipher()[0] == "TLS_AES_256_GCM_SHA384"
             tls.recv(1)  # the handshake is over, and the keys are written down
             secret = self._traffic_secret()
             cipher, nonce = AESGCM(_expand(secret, b"key", 32)), int.from_bytes(_expand(secret, b"iv", 12))
-            body = MESSAGE * (RECORD // len(MESSAGE)) + HANDSHAKE
-            head = APPLICATION_DATA + struct.pack("!H", len(body) + 16)
+            numbers = itertools.count()
+
+            def record(body: bytes) -> bytes:
+                head = APPLICATION_DATA + struct.pack("!H", len(body) + 16)
+                return head + cipher.encrypt((nonce ^ next(numbers)).to_bytes(12), body, head)
+
             below.settimeout(1)
+            if self._answers is not None:
+                below.sendall(record(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" + DATA))
+                time.sleep(self._answers)
             until = time.monotonic() + self._seconds
             try:
                 while time.monotonic() < until:
-                    below.sendall(head + cipher.encrypt((nonce ^ self.sent).to_bytes(12), body, head))
+                    below.sendall(record(MESSAGE * (RECORD // len(MESSAGE)) + HANDSHAKE))
                     self.sent += 1
             except OSError:
                 pass  # the client has gone, or takes nothing more
