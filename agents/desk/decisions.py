@@ -185,8 +185,10 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
         orders = [order for order in orders if order.id not in since]
         called = claims.callers(order.phone_e164 for order in orders)
         free = [order for order in orders if order.phone_e164 not in called]
-        numbers = {phone: number for number, phone in enumerate(dict.fromkeys(order.phone_e164 for order in free))}
-        plans = {order.id: planning.assigned(order, to, numbers[order.phone_e164]) for order in free}
+        customers = defaultdict[str, list[Order]](list)
+        for order in free:
+            customers[order.phone_e164].append(order)
+        plans = planning.assigned(customers.values(), to, hours.by_account([order.id for order in free]))
         note = _("Assigned to %(name)s.") % {"name": to.display_name}
         lifecycle.add_call_notes(free, Call(supervisor, Outcome.HANDED_OVER, note), plans)
     return len(free), len(orders) - len(free)
@@ -273,7 +275,8 @@ def _renew_or_refuse(claim_id: UUID, agent: User) -> str:
 
 def _plans(orders: Sequence[Order], call: Call, to: User | None) -> dict[UUID, CallPlan]:
     rules = CallingRules.objects.in_bulk({order.account_id for order in orders})
-    windows = hours.by_account([order.id for order in orders]) if call.outcome in SILENT else {}
+    is_ours_to_time = call.outcome in SILENT or to is not None
+    windows = hours.by_account([order.id for order in orders]) if is_ours_to_time else {}
     silent = CallNote.objects.filter(order__in=orders, outcome__in=SILENT).order_by("created_at")
     tried = defaultdict(list)
     for order_id, at in silent.values_list("order_id", "created_at"):

@@ -1,9 +1,12 @@
 """When a customer is called again: pure functions of the call, the merchant's rules and the calls so far."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time, timedelta
+from itertools import chain, count
+from math import ceil
+from uuid import UUID
 
-from agents.desk.hours import Window
+from agents.desk.hours import Window, in_common
 from agents.models import CallingRules
 from codservice import days
 from codservice.accounts.models import User
@@ -33,6 +36,7 @@ def after(
     when its merchant's customers may be called.
 
     After the last try it waits for a supervisor, as does one with a wrong number or one that is handed over to nobody.
+    To a colleague it is handed for when hours begin: before, nobody would be served it, and then it would be late.
     A promise that lies ahead is kept, whatever order of the customer the call was about.
     """
     attempts, now = order.call_attempts, order.now
@@ -45,7 +49,7 @@ def after(
                 CallState.CALLBACK, call.callback_at, attempts=0, agent_id=call.agent.id if call.agent else None
             )
         case Outcome.HANDED_OVER if to is not None:
-            return CallPlan(CallState.CALLBACK, now, attempts=attempts, agent_id=to.id)
+            return CallPlan(CallState.CALLBACK, _opening(now, windows), attempts=attempts, agent_id=to.id)
         case Outcome.WRONG_NUMBER | Outcome.HANDED_OVER:
             return CallPlan(CallState.REVIEW, now, attempts=attempts)
         case Outcome.SKIPPED:
@@ -59,14 +63,35 @@ def after(
     return CallPlan(CallState.RETRY, next_try(now, rules, [*tried, now], windows), attempts=attempts)
 
 
-def assigned(order: Order, to: User, number: int) -> CallPlan:
-    """What a locked order waits for whose customer is the `number`-th of those who are given to an agent at once.
+def assigned(
+    customers: Iterable[Sequence[Order]], to: User, windows: Mapping[UUID, Sequence[Window]]
+) -> dict[UUID, CallPlan]:
+    """What locked orders wait for whose customers are given to an agent at once; `windows` are their merchants'.
 
-    One after the other falls due, so that none is a colleague's before the agent can have come to them, and all of a
-    customer's orders at once: one call is about them. What is planned for later stays so.
+    One after the other falls due while they may be called, so that none is a colleague's before the agent can have come
+    to them, and all of a customer's orders at once: one call is about them. What is planned for later stays so.
     """
-    due_at = max(order.call_due_at, order.now + number * PACE)
-    return CallPlan(CallState.CALLBACK, due_at, attempts=order.call_attempts, agent_id=to.id)
+    plans, taken = dict[UUID, CallPlan](), set[int]()
+    for orders in customers:
+        now = orders[0].now
+        theirs = in_common([*windows.get(account_id, ())] for account_id in {order.account_id for order in orders})
+        open_turns = (range(max(0, _turn(opens, now)), _turn(closes, now)) for opens, closes in theirs)
+        turn = next(turn for turn in chain(*open_turns, count()) if turn not in taken)
+        taken.add(turn)
+        for order in orders:
+            due_at = max(order.call_due_at, now + turn * PACE)
+            plans[order.id] = CallPlan(CallState.CALLBACK, due_at, attempts=order.call_attempts, agent_id=to.id)
+    return plans
+
+
+def _turn(at: datetime, now: datetime) -> int:
+    """The number of the first turn that is not before `at`; one comes every PACE, from now on."""
+    return ceil((at - now) / PACE)
+
+
+def _opening(now: datetime, windows: Sequence[Window]) -> datetime:
+    """When the customer may be called next: now, within the merchant's hours; where there are none, now too."""
+    return next((max(window.opens_at, now) for window in windows if window.closes_at > now), now)
 
 
 def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], windows: Sequence[Window]) -> datetime:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,15 +11,16 @@ from django.test import Client
 from django.utils import timezone
 
 from agents import public_holidays
-from agents.desk import claims, hours, overview
+from agents.desk import claims, decisions, hours, overview, planning
 from agents.models import CallingPeriod, CallingRules, PublicHoliday
 from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
+from orders.lifecycle import Call
 from orders.models import CallNote, CallState, Order
 from tests.agents.public_holidays import YEARS, table
 from tests.agents.screens import DESK, next_order, take
-from tests.factories import make_order
+from tests.factories import make_order, make_orders
 
 CLOSED = "calling hours: only call a customer who has called you."
 ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
@@ -172,6 +174,59 @@ def test_the_years_ahead_have_their_public_holidays() -> None:
 def test_public_holidays_are_those_that_the_package_knows() -> None:
     assert public_holidays.DAYS.read_text() == table(), "run `make holidays`"
     assert days.today().year + public_holidays.YEARS_AHEAD in YEARS
+
+
+# --- What is given to somebody -----------------------------------------------------------------------------------
+
+
+def test_what_is_assigned_outside_of_calling_hours_is_no_colleagues_when_they_begin(
+    alice: Account, charlie: Account, agent: User, supervisor: User
+) -> None:
+    """On Friday for Saturday: by the clock alone the agent would be late with all of them by then."""
+    closed(alice)
+    rules(charlie)
+    theirs = [make_order(alice, phone=f"055000000{n}") for n in range(3)]
+    later, other = make_order(alice, phone="0550000008"), make_order(charlie, phone="0550000009")
+    in_two_days = days.start_of(days.today() + timedelta(days=2))
+    Order.objects.filter(id=later.id).update(call_due_at=in_two_days)
+    ids = [order.id for order in (*theirs, later, other)]
+    assert decisions.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor) == (5, 0)
+    *due, due_later, due_now = Order.objects.order_by("id").values_list("call_due_at", flat=True)
+    opens_at = days.start_of(days.today() + timedelta(days=1))
+    assert opens_at <= due[0] < opens_at + planning.PACE
+    assert [at - due[0] for at in due] == [n * planning.PACE for n in range(3)]
+    assert due_later == in_two_days
+    assert abs(due_now - timezone.now()) < timedelta(minutes=1), "where hours are open now, the turn is not lost"
+
+
+def test_what_does_not_fit_into_todays_hours_is_assigned_for_the_next_day(
+    alice: Account, agent: User, supervisor: User
+) -> None:
+    make_orders(alice, [{"phone": f"05500000{n:02}"} for n in range(12)])
+    now = timezone.localtime(timezone=ALGIERS)
+    closes_at = now + timedelta(minutes=9)
+    if now.time() < time(0, 20) or closes_at.date() != now.date():  # no window that ends soon, inside the day
+        return
+    rules(alice, opens_at=time(0, 10), closes_at=closes_at.time())
+    ids = list(Order.objects.values_list("id", flat=True))
+    decisions.assign(ids, to=agent, seen_at=timezone.now(), supervisor=supervisor)
+    due = list(Order.objects.order_by("call_due_at").values_list("call_due_at", flat=True))
+    opens_again = days.at(days.today() + timedelta(days=1), time(0, 10))
+    assert all(at < closes_at for at in due[:5])
+    assert all(at >= opens_again for at in due[5:])
+    assert all(later - earlier >= planning.PACE for earlier, later in pairwise(due))
+
+
+def test_who_is_handed_over_outside_of_calling_hours_falls_due_when_they_begin(
+    alice: Account, agent: User, colleague: User
+) -> None:
+    closed(alice)
+    order = make_order(alice)
+    call = Call(agent, CallNote.Outcome.HANDED_OVER, "Parle kabyle")
+    decisions.note_call(claims.take(order.id, agent=agent), call, seen={order.id: 1}, to=colleague)
+    order.refresh_from_db()
+    assert (order.call_state, order.callback_agent) == (CallState.CALLBACK, colleague)
+    assert order.call_due_at == days.start_of(days.today() + timedelta(days=1))
 
 
 # --- What can be promised ----------------------------------------------------------------------------------------
