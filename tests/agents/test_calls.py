@@ -99,6 +99,14 @@ def test_the_desk_shows_promises_and_who_holds_whom(
     assert "0550" not in text
 
 
+def test_a_promise_of_another_day_is_shown_with_its_day(alice: Account, agent: User, browser: Client) -> None:
+    """Which would else be read as one that is still to come today."""
+    yesterday = days.at(days.today() - timedelta(days=1), time(23, 50))
+    order = waits(make_order(alice), CallState.CALLBACK, -1, agent)
+    Order.objects.filter(id=order.id).update(call_due_at=yesterday)
+    assert re.search(rf">{yesterday.day} \S+, 23:50</time>", browser.get(DESK).content.decode())
+
+
 def test_who_leaves_no_sign_is_no_longer_listed(order: Order, colleague: User, browser: Client) -> None:
     claims.take(order.id, agent=colleague)
     Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
