@@ -5,6 +5,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 
 import phonenumbers
+from phonenumbers import ValidationResult
 
 MAX_LENGTH = 40  # characters; no way of writing a number needs more
 # The forms that every client should send; many more are understood.
@@ -30,7 +31,9 @@ _NUMBERS = [
     re.compile(rf"{prefix}(?:[1-4](?:{_GAP}\d){{7}}|[5-9](?:{_GAP}\d){{8}})(?!\d){_GAP}").match
     for prefix in (r"(?!(?<=\+)213)", _TRUNK, _COUNTRY)
 ]
-_FRESH = re.compile(rf"(?:\A{_GAP}|[^\W\d_]{_GAP}|\d{{8}}[ +])(?=\d)")  # ends where no part of a number stands before
+_PIECE = re.compile(rf"(\d{{1,17}})(?!\d){_GAP}").match
+# Ends where no part of a number stands before.
+_FRESH = re.compile(rf"(?:\A{_GAP}|[^\W\d_]{_GAP}|\d{{8}}[ +]|\+)(?=\d)")
 
 
 class NotAPhone(ValueError):
@@ -66,10 +69,13 @@ def finder(phone: str) -> Callable[[str], bool]:
 
     `0521556677` does not name `021556677`: its digits begin and end where those of a number do. Where they begin
     without `0` or `213`, as a spreadsheet leaves them, no part of a number may stand before them: the text begins
-    there, or a word stands there, eight digits or more in one piece, or whole numbers of Algeria, however written.
+    there, or a word stands there, eight digits or more in one piece, or whole numbers, of whatever country and however
+    written. A mobile number's nine in one piece are no part of another, whatever stands there.
     """
-    number = _GAP.join(phone.removeprefix("+213")) + r"(?!\d)"
-    search = re.compile(rf"(?<!\d)(?:{_COUNTRY}|{_TRUNK}){number}").search
+    digits = phone.removeprefix("+213")
+    number = _GAP.join(digits) + r"(?!\d)"
+    in_one_piece = rf"|{digits}(?!\d)" if len(digits) == 9 else ""
+    search = re.compile(rf"(?<!\d)(?:(?:{_COUNTRY}|{_TRUNK}){number}{in_one_piece})").search
     match = re.compile(number).match
 
     def is_in(text: str) -> bool:
@@ -88,9 +94,33 @@ def _starts(text: str) -> Iterator[int]:
     while waiting:
         start = waiting.pop()
         yield start
-        ends = {number.end() for read in _NUMBERS if (number := read(text, start))} - known
+        ends = {number.end() for read in _NUMBERS if (number := read(text, start))}
+        ends = {*ends, *_ends_abroad(text, start)} - known
         known |= ends
         waiting += ends
+
+
+def _ends_abroad(text: str, start: int) -> Iterator[int]:
+    """Where a number of another country may end that begins here behind a `+`, or with `00`."""
+    if text[start - 1 : start] != "+" and not text.startswith("00", start):
+        return
+    digits = ""
+    while len(digits) < 17 and (piece := _PIECE(text, start)):
+        digits, start = digits + piece[1], piece.end()
+        if len(digits) > 6 and _is_abroad(digits.removeprefix("00")):
+            yield start
+        if text[start - 1] == "+":  # another number's
+            return
+
+
+def _is_abroad(digits: str) -> bool:
+    """Whether they are a whole number of another country, by its length."""
+    try:
+        number = phonenumbers.parse(f"+{digits}")
+    except phonenumbers.NumberParseException:
+        return False
+    how_long = phonenumbers.is_possible_number_with_reason(number)
+    return number.country_code != 213 and how_long == ValidationResult.IS_POSSIBLE
 
 
 def argument(text: str) -> str:

@@ -117,6 +117,38 @@ def test_a_number_without_its_zero_is_found_behind_whole_numbers(before: str) ->
             assert not phones.finder("+213661223345")(text), text
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "+33 6 12 34 56 78",
+        "+33.6.12.34.56.78",
+        "(+33) 6 12 34 56 78",
+        "+33 (0)6 12 34 56 78",
+        "0033 6 12 34 56 78",
+        "00 33 612 345 678",
+        "+1 650 253 0000",
+        "+216 55 012 345",
+        "+44 20 7946 0958",
+        "0550 12 34 56 / +33 6 12 34 56 78",
+        "+33 6 12 34 56 78 / +34 612 34 56 78",
+        "Appt 4, +33 6 12 34 56 78",
+    ],
+)
+def test_a_number_without_its_zero_is_found_behind_numbers_of_other_countries(before: str) -> None:
+    for between, number in product(BETWEEN, ["661223344", "661 22 33 44", "66 12 23 344"]):
+        for digits in SCRIPTS:
+            text = f"{before}{between}{number}".translate(str.maketrans("0123456789", digits))
+            assert phones.finder("+213661223344")(text), text
+            assert not phones.finder("+213661223345")(text), text
+
+
+@pytest.mark.parametrize("before", ["2", "Bloc 4,", "30100 /", "06 12", "+33 6 12 34"])
+def test_a_mobile_number_in_one_piece_is_found_behind_whatever_stands_there(before: str) -> None:
+    assert phones.finder("+213661223344")(f"{before} 661223344")
+    assert not phones.finder("+213661223344")(f"{before} 1661223344")
+    assert not phones.finder("+213661223344")(f"{before} 6612233445")
+
+
 @given(st.lists(st.tuples(full | bare, among), max_size=4), bare, among, full)
 def test_a_number_is_found_among_others_however_all_of_them_are_written(before, number, between, after):
     text = "".join(map("".join, before)) + number + between + after
@@ -153,7 +185,7 @@ def test_a_landline_is_not_found_in_the_end_of_a_number_nor_across_two(text: str
 @pytest.mark.parametrize(
     "piece",
     ["0", "1", "0 ", "1 ", "5 ", "2 1 3 ", "213 ", "550123456 ", "0550 12 34 56 / ", "x1", "x", " ", "٠٥ ",
-     "2135 5566 ", "12345678 "],
+     "2135 5566 ", "12345678 ", "+33 6 ", "+1"],
 )  # fmt: skip
 def test_a_hostile_text_is_searched_in_a_time_that_grows_like_its_length(piece: str) -> None:
     is_named = phones.finder("+21355556666")
