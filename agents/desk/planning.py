@@ -37,7 +37,8 @@ def after(
 
     After the last try it waits for a supervisor, as does one with a wrong number or one that is handed over to nobody.
     To a colleague it is handed for when hours begin: before, nobody would be served it, and then it would be late.
-    A promise that lies ahead is kept, whatever order of the customer the call was about.
+    A promise that lies ahead is kept, and what waits for a supervisor is not given back by silence, whatever order of
+    the customer the call was about.
     """
     attempts, now = order.call_attempts, order.now
     state, due_at = CallState(order.call_state), order.call_due_at
@@ -58,7 +59,7 @@ def after(
     attempts += 1
     if is_promised:
         return CallPlan(state, due_at, attempts=attempts, agent_id=order.callback_agent_id)
-    if attempts >= rules.most_attempts:
+    if state == CallState.REVIEW or attempts >= rules.most_attempts:
         return CallPlan(CallState.REVIEW, now, attempts=attempts)
     return CallPlan(CallState.RETRY, next_try(now, rules, [*tried, now], windows), attempts=attempts)
 

@@ -286,6 +286,18 @@ def test_hand_over_to_a_colleague_or_a_supervisor(alice: Account, agent: User, c
     assert order.call_state == CallState.REVIEW
 
 
+@pytest.mark.parametrize("outcome", planning.SILENT)
+def test_what_waits_for_a_supervisor_stays_theirs_when_a_call_about_another_order_is_not_answered(
+    outcome: Any, alice: Account, agent: User
+) -> None:
+    first = make_order(alice)
+    note(claims.next_customer(agent), Outcome.HANDED_OVER, first, note="Menace", agent=agent)
+    second = make_order(alice)
+    note(claims.next_customer(agent), outcome, first, second, agent=agent)
+    states = Order.objects.order_by("id").values_list("call_state", "call_attempts")
+    assert list(states) == [(CallState.REVIEW, 1), (CallState.RETRY, 1)]
+
+
 def test_a_skipped_customer_comes_back_after_the_others(alice: Account, agent: User) -> None:
     first, second = make_order(alice, phone="0550000001"), make_order(alice, phone="0550000002")
     note(claims.next_customer(agent), Outcome.SKIPPED, first, note="Bruit", agent=agent)
