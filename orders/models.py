@@ -394,6 +394,9 @@ class CallNote(models.Model):
         SKIPPED = "skipped", _("Skipped")
         NOTE = "note", _("Note only")
 
+    SILENT = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF)
+    UNDECIDED = (*SILENT, Outcome.SKIPPED)  # why a supervisor is to decide holds as before
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(
         Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False

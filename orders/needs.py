@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 
 from codservice import days
 from codservice.accounts.models import Account
+from orders.models import CallNote
 from webhooks.models import Webhook
 
 SHOWN = 5  # of each kind
@@ -95,7 +96,7 @@ def failing_webhooks(account: Account, today: date) -> Need | None:
     return Need(title % {"count": len(rows)}, lines)
 
 
-# Along `call_note_wrong_number`. What was corrected, called or put back into the queue since is not asked for again.
+# Along `call_note_wrong_number`. What was corrected, put back into the queue or answered since is not asked for again.
 _WRONG = """
 SELECT id, customer_name, phone_e164, count(*) OVER () FROM (
     SELECT DISTINCT ON (o.id) o.id, o.customer_name, o.phone_e164, n.created_at
@@ -104,7 +105,10 @@ SELECT id, customer_name, phone_e164, count(*) OVER () FROM (
         AND o.account_id = %(account)s AND o.status = 'pending_confirmation' AND NOT EXISTS (
             SELECT FROM orders_orderedit e
             WHERE e.order_id = o.id AND e.at > n.created_at AND e.field LIKE 'customer_phone%%'
-        ) AND NOT EXISTS (SELECT FROM orders_callnote s WHERE s.order_id = o.id AND s.created_at > n.created_at)
+        ) AND NOT EXISTS (
+            SELECT FROM orders_callnote s
+            WHERE s.order_id = o.id AND s.created_at > n.created_at AND s.outcome <> ALL(%(undecided)s)
+        )
     ORDER BY o.id DESC, n.created_at DESC LIMIT %(most)s
 ) AS wrong ORDER BY created_at DESC LIMIT %(shown)s
 """
@@ -112,7 +116,8 @@ SELECT id, customer_name, phone_e164, count(*) OVER () FROM (
 
 def wrong_numbers(account: Account, today: date) -> Need | None:
     """Pending orders that nobody can call, because the number is not the customer's."""
-    rows = _ask(_WRONG, account.id, since=today - timedelta(days=CALLED_DAYS), most=MOST)
+    since, undecided = today - timedelta(days=CALLED_DAYS), [outcome.value for outcome in CallNote.UNDECIDED]
+    rows = _ask(_WRONG, account.id, since=since, undecided=undecided, most=MOST)
     if not rows:
         return None
     title = ngettext(

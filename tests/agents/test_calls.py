@@ -216,9 +216,14 @@ def test_a_wrong_number_waits_for_review(order: Order, screen: Screen) -> None:
     assert order.call_state == "review"
 
 
-def test_a_wrong_number_that_its_merchant_corrects_is_called_again(order: Order, screen: Screen) -> None:
+@pytest.mark.parametrize("since", [None, "no_answer", "skipped:line"])
+def test_a_wrong_number_that_its_merchant_corrects_is_called_again(
+    since: str | None, order: Order, screen: Screen
+) -> None:
     shop = Actor(Role.MERCHANT, "shop")
     screen.press("wrong_number")
+    if since:
+        take(screen.browser, order).press(since)
     amending.amend(order.account_id, order.id, {"notes": "Try once more"}, actor=shop)
     order.refresh_from_db()
     assert order.call_state == "review", "nobody has a number to call"

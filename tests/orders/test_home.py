@@ -201,7 +201,8 @@ def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Clien
     order = make_order(alice, customer_name="Nadia")
     make_order(alice, customer_name="Karim")
     assert "Needs your attention" not in page(browser)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+    for outcome in (CallNote.Outcome.WRONG_NUMBER, CallNote.Outcome.NO_ANSWER):
+        lifecycle.add_call_note(order.id, agent=agent, outcome=outcome)
     shown = page(browser)
     assert "1 order has a wrong phone number" in shown
     assert f'<a href="/account/orders/{order.id}/correct"><bdi>Nadia</bdi></a>' in shown
