@@ -34,10 +34,10 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
         deliveries = deliveries.filter(event__kind__in=commands.read_words(options["event"], "event", EVENTS))
     if options["webhook"]:
         deliveries = deliveries.filter(webhook_id=options["webhook"])
-    if options["account"]:
+    if options["account"] is not None:
         deliveries = deliveries.filter(webhook__account_id=find_account(options["account"]).id)
-    if options["since"]:
+    if options["since"] is not None:
         deliveries = deliveries.filter(created_at__gte=commands.read_moment(options["since"], "from"))
-    if options["until"]:
+    if options["until"] is not None:
         deliveries = deliveries.filter(created_at__lt=commands.read_moment(options["until"], "to", ends=True))
     return deliveries

@@ -93,13 +93,15 @@ def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, del
 
 @pytest.mark.parametrize(
     "args",
-    [("--status", "lost"), ("--event", "order.eaten"), ("--account", "nobody@example.com"), ("--from", "yesterday")],
-)
+    [("--status", "lost"), ("--event", "order.eaten"), ("--account", "nobody@example.com"), ("--from", "yesterday"),
+     ("--account", ""), ("--from", ""), ("--to", "")],
+)  # fmt: skip
 def test_filters_that_cannot_be_used_are_refused(db, args):
+    """One that is left empty, as of a script's variable, is none that was left out."""
     with pytest.raises(CommandError):
         run("deliveries", *args)
     with pytest.raises(CommandError):
-        run("resend_deliveries", *args)
+        run("resend_deliveries", "--all", *args)
 
 
 # --- resend_deliveries -----------------------------------------------------------------------------------------------

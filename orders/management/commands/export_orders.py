@@ -40,9 +40,9 @@ Runs in constant memory beside the service: each order is written as it is at th
         orders = Order.objects.filter(account_id=find_account(options["account"]).id)
         if options["status"]:
             orders = orders.filter(status__in=commands.read_words(options["status"], "status", Status.values))
-        if options["since"]:
+        if options["since"] is not None:
             orders = orders.filter(created_at__gte=commands.read_moment(options["since"], "from"))
-        if options["until"]:
+        if options["until"] is not None:
             orders = orders.filter(created_at__lt=commands.read_moment(options["until"], "to", ends=True))
         if reconfigure := getattr(self.stdout, "reconfigure", None):  # whatever the terminal's own encoding is
             reconfigure(encoding="utf-8", newline="")
