@@ -5,6 +5,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 ALGIERS = ZoneInfo("Africa/Algiers")
+# Those that people choose: at the ends of the calendar days cannot be reckoned with, and no zone knows them.
+YEARS = range(2000, 3000)
 # Python would read a date into a Unix timestamp: 1773100800 as the 8th of October 1773.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 

@@ -94,13 +94,13 @@ class MailField(forms.EmailField):
 
 
 class DayField(forms.DateField):
-    """A day of our time. At the ends of the calendar days cannot be reckoned with, and no zone knows them."""
+    """A day of our time (`days.YEARS`)."""
 
     widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 
     def validate(self, value: date | None) -> None:
         super().validate(value)
-        if value is not None and not 2000 <= value.year <= 2999:
+        if value is not None and value.year not in days.YEARS:
             raise forms.ValidationError(_("Choose a day from 2000 to 2999."))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from codservice import commands, values
+from codservice import commands, days, values
 from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.models import SCOPES, ApiKey, TooManyKeys
 
@@ -37,6 +37,8 @@ class Command(commands.Command):
         expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
         if expires_at is not None and expires_at <= timezone.now():
             raise CommandError(f"--expires: {expires} is over already.")
+        if expires_at is not None and expires_at.year not in days.YEARS:
+            raise CommandError(f"--expires: {expires} is too late: choose a day until {days.YEARS[-1]}, or none.")
         found = find_account(account)
         with self.shown_or_undone():
             try:
