@@ -8,11 +8,10 @@ from django.db.models import OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import JSONObject
 
 from codservice.accounts.models import Account
-from orders.lifecycle import CALLS
 from orders.models import CallNote, Order, OrderCount
 
 Outcome = CallNote.Outcome
-TOLD = [*CALLS, Outcome.HANDED_OVER.value]  # skipping and remarks say nothing of the customer
+TOLD = [*CallNote.CALLS, Outcome.HANDED_OVER.value]  # skipping and remarks say nothing of the customer
 
 
 def counts(accounts: QuerySet[Account]) -> dict[str, int]:

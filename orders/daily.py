@@ -21,8 +21,7 @@ from django.db import connection
 
 from codservice import days
 from orders.cancel_reasons import counted_as
-from orders.lifecycle import CALLS
-from orders.models import DayFigure
+from orders.models import CallNote, DayFigure
 
 Dimension = DayFigure.Dimension
 # Minutes from an order's import to its first call. What took less than the first has the key 0, what took as long as
@@ -307,5 +306,5 @@ def _add(row: Figures, other: Figures) -> None:
 def parameters(account_id: UUID, values: dict[str, Any], dimensions: set[Dimension]) -> dict[str, Any]:
     """What a statement is executed with that has `from_rows` in it, besides its own `values`."""
     if Dimension.WAIT in dimensions:
-        values |= {"waits": list(WAITS), "calls": CALLS}
+        values |= {"waits": list(WAITS), "calls": CallNote.CALLS}
     return values | {"account": account_id, "most_keys": MOST_KEYS}

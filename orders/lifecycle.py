@@ -33,17 +33,6 @@ from webhooks import events
 from webhooks.events import Told
 from webhooks.models import Event
 
-# Outcomes of calls that reached for the customer: what is counted as a call everywhere. The others are remarks, or hand
-# the order to a colleague.
-CALLS = [
-    CallNote.Outcome.ANSWERED.value,
-    CallNote.Outcome.NO_ANSWER.value,
-    CallNote.Outcome.BUSY.value,
-    CallNote.Outcome.SWITCHED_OFF.value,
-    CallNote.Outcome.WRONG_NUMBER.value,
-    CallNote.Outcome.CALLBACK.value,
-]
-
 
 class NotCancellable(Refused):
     """The order has left the warehouse; there is nothing to cancel any more."""
@@ -95,7 +84,7 @@ class OrderEventWithNumber(OrderEvent):
 class CallEvent(OrderEventWithNumber):
     """The `data` of `order.call_attempted`."""
 
-    outcome: Annotated[str, Meta(extra_json_schema={"enum": CALLS})]
+    outcome: Annotated[str, Meta(extra_json_schema={"enum": CallNote.CALLS})]
     attempt_count: Annotated[int, Meta(ge=1, description="Calls about this order so far that decided nothing.")]
     next_call_at: Annotated[Moment | None, Meta(description="Null when a supervisor looks at it first.")]
 
@@ -169,13 +158,13 @@ def add_call_notes(orders: Sequence[Order], call: Call, plans: Mapping[UUID, Cal
     Order.objects.bulk_update(planned, written)
     notes = _note(orders, call)
     waiting = [order for order in orders if order.status == Status.PENDING]
-    if waiting and call.outcome in CALLS:
+    if waiting and call.outcome in CallNote.CALLS:
         _tell_of_call(waiting, call)
     return notes
 
 
 def _tell_of_call(orders: Sequence[Order], call: Call) -> None:
-    calls = CallNote.objects.filter(order__in=orders, outcome__in=CALLS).order_by()
+    calls = CallNote.objects.filter(order__in=orders, outcome__in=CallNote.CALLS).order_by()
     counts = dict(calls.values_list("order_id").annotate(Count("id")))
     due = {order.id: order.call_due_at for order in orders if order.call_state != CallState.REVIEW}
     events.publish_changes(

@@ -396,6 +396,16 @@ class CallNote(models.Model):
 
     SILENT = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF)
     UNDECIDED = (*SILENT, Outcome.SKIPPED)  # why a supervisor is to decide holds as before
+    # Outcomes of calls that reached for the customer: what is counted as a call everywhere. The others are remarks, or
+    # hand the order to a colleague.
+    CALLS = [
+        Outcome.ANSWERED.value,
+        Outcome.NO_ANSWER.value,
+        Outcome.BUSY.value,
+        Outcome.SWITCHED_OFF.value,
+        Outcome.WRONG_NUMBER.value,
+        Outcome.CALLBACK.value,
+    ]
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(

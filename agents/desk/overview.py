@@ -15,8 +15,7 @@ from agents.desk.forms import FARTHEST_CALLBACK
 from agents.models import Claim
 from codservice import days
 from codservice.accounts.models import User
-from orders import lifecycle
-from orders.models import CallState, Order, Status
+from orders.models import CallNote, CallState, Order, Status
 
 COUNTED_TO = 1000  # the counters go no further: a table is never counted as a whole
 MOST_CLAIMS = 30
@@ -105,7 +104,7 @@ WHERE s.at >= %(start)s AND s.from_status = 'pending_confirmation' AND s.to_stat
 
 def today(agent: User) -> Today:
     """By one statement, over the notes and moves of the day."""
-    values = {"agent": agent.id, "start": days.start_of(days.today()), "calls": lifecycle.CALLS}
+    values = {"agent": agent.id, "start": days.start_of(days.today()), "calls": CallNote.CALLS}
     with connection.cursor() as cursor:
         cursor.execute(_TODAY, values)
         return Today(*cursor.fetchone())

@@ -22,7 +22,6 @@ from codservice.accounts.models import User
 from codservice.bidi import unturned
 from codservice.form_fields import DayField
 from codservice.long_lists import BoundedPaginator
-from orders.lifecycle import CALLS
 from orders.models import CallNote, CallState, Status, StatusChange
 
 PER_PAGE = 100
@@ -75,7 +74,7 @@ def summary(agent: User, day: date) -> Day:
     """By one statement."""
     values = {
         "agent": agent.pk, "start": days.start_of(day), "end": days.end_of(day),
-        "calls": CALLS, "silent": [outcome.value for outcome in SILENT],
+        "calls": CallNote.CALLS, "silent": [outcome.value for outcome in SILENT],
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(_DAY, values)

@@ -23,7 +23,6 @@ from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, SUPERVISORS, make
 from codservice.bidi import unturned
 from codservice.form_fields import Form
-from orders.lifecycle import CALLS
 from orders.models import CallNote
 
 MOST = 500  # people on the page
@@ -55,11 +54,9 @@ def page(request: HttpRequest) -> HttpResponse:
     people = list(minded.order_by("-is_active", "first_name", "username")[:MOST])
     held = {claim.agent_id: claim for claim in Claim.objects.unexpired().order_by("-claimed_at")}
     # Along call_note_by_time.
-    calls = dict(
-        CallNote.objects.filter(created_at__gte=days.start_of(days.today()), outcome__in=CALLS, agent__in=people)
-        .values_list("agent")
-        .annotate(Count("id"))
-    )
+    today = days.start_of(days.today())
+    noted = CallNote.objects.filter(created_at__gte=today, outcome__in=CallNote.CALLS, agent__in=people)
+    calls = dict(noted.values_list("agent").annotate(Count("id")))
     rows = [(person, held.get(person.id), calls.get(person.id, 0)) for person in people]
     return show(request, "agents/supervision/people.html", title=_("Agents"), rows=rows, nobodys=assignment.nobodys())
 

@@ -20,7 +20,6 @@ from agents.models import CallFigure
 from codservice import days
 from orders import day_sums
 from orders.cancel_reasons import counted_as
-from orders.lifecycle import CALLS
 from orders.models import CallNote
 
 Dimension = CallFigure.Dimension
@@ -133,7 +132,7 @@ _FACTS = {
 
 # What a statement is executed with that has `from_rows` in it.
 VALUES = {
-    "calls": CALLS,
+    "calls": CallNote.CALLS,
     "reached": [outcome.value for outcome in REACHED],
     "punctual": PUNCTUAL,
 }

@@ -59,7 +59,7 @@ def plainly(account: Account, dimension: str, first: date, last: date, moves: st
 def plain_waits(account: Account, first: date, last: date) -> dict[str, int]:
     waits: dict[str, int] = {}
     for order in Order.objects.filter(account=account):
-        calls = order.call_notes.filter(outcome__in=lifecycle.CALLS).order_by("created_at", "id")
+        calls = order.call_notes.filter(outcome__in=CallNote.CALLS).order_by("created_at", "id")
         if (call := calls.first()) and first <= call.created_at.astimezone(days.ALGIERS).date() <= last:
             minutes = (call.created_at - order.created_at) / timedelta(minutes=1)
             key = str(sum(minutes >= bound for bound in daily.WAITS))

@@ -179,7 +179,7 @@ def test_a_call_decides_nothing(status, outcome):
         order.id,
         order.account_id,
     )
-    is_told = status == "pending_confirmation" and outcome in lifecycle.CALLS
+    is_told = status == "pending_confirmation" and outcome in CallNote.CALLS
     *same, told = state(order)
     assert (*same, told[: len(before[2])]) == before
     assert [event["kind"] for event in told[len(before[2]) :]] == ["order.call_attempted"] * is_told
