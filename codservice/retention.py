@@ -12,6 +12,7 @@ logger = logging.getLogger(__name__)
 
 # Between two batches it rests for so many times as long as the last one took, so that requests hardly notice.
 REST = 3.0
+BATCH = 1000  # rows that a statement deletes
 
 
 class Sweep(Protocol):
@@ -60,3 +61,24 @@ def sweep(older_than: timedelta, *, dry_run: bool = False, rest: float = REST) -
             time.sleep(taken * rest)
     if failed:
         raise SweepsFailed("; ".join(f"the sweep of {name} failed: {error}" for name, error in failed.items()))
+
+
+def delete_old(
+    table: str, name: str, kept: timedelta, *, at: str, key: str = "id", dry_run: bool
+) -> Iterator[dict[str, int]]:
+    """A sweep of rows by their time `at`, along which there is an index: those of `kept` ago go, counted as `name`."""
+    old = f"FROM {table} WHERE {at} < now() - %s"
+    with connection.cursor() as cursor:
+        if dry_run:
+            cursor.execute(f"SELECT count(*) {old}", [kept])
+            yield {name: cursor.fetchone()[0]}
+            return
+        deleted = BATCH
+        while deleted == BATCH:
+            cursor.execute(
+                f"DELETE FROM {table} WHERE {key} = ANY(ARRAY("  # noqa: S608  (our own tables)
+                f"SELECT {key} {old} ORDER BY {at} LIMIT %s FOR UPDATE SKIP LOCKED))",
+                [kept, BATCH],
+            )
+            deleted = cursor.rowcount
+            yield {name: deleted}

@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice import logs, ratelimit
+from codservice.retention import delete_old
 
 if TYPE_CHECKING:  # they write this log themselves
     from codservice.accounts.models import User
@@ -33,7 +34,6 @@ KEPT = timedelta(days=365)
 # Refused tries to sign in are counted by person, address and hour, so that a flood of them fills nothing; the addresses
 # that come after so many are counted together, as an empty one.
 MOST_ADDRESSES = 100
-_BATCH = 1000  # entries that a statement deletes
 
 
 class Action(models.TextChoices):
@@ -274,17 +274,4 @@ def _note_role(
 
 def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Delete entries that are older than KEPT. A sweep of `codservice.retention`, whose `before` is not asked."""
-    with connection.cursor() as cursor:
-        if dry_run:
-            cursor.execute("SELECT count(*) FROM accounts_securityentry WHERE created_at < now() - %s", [KEPT])
-            yield {"security_entries": cursor.fetchone()[0]}
-            return
-        deleted = _BATCH
-        while deleted == _BATCH:
-            cursor.execute(
-                "DELETE FROM accounts_securityentry WHERE id = ANY(ARRAY(SELECT id FROM accounts_securityentry"
-                " WHERE created_at < now() - %s ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED))",
-                [KEPT, _BATCH],
-            )
-            deleted = cursor.rowcount
-            yield {"security_entries": deleted}
+    return delete_old("accounts_securityentry", "security_entries", KEPT, at="created_at", dry_run=dry_run)

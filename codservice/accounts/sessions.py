@@ -7,7 +7,7 @@ A session is Django's row; beside it stands a `SignIn`, which says whose it is. 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from django.utils.functional import cached_property
 from uuid_utils.compat import uuid7
 
 from codservice import ratelimit
+from codservice.retention import delete_old
 
 if TYPE_CHECKING:  # this module is loaded before the models are
     from django.db.models import QuerySet
@@ -178,25 +179,15 @@ def end(user: "User", *, only: UUID | None = None, but: str | None = None) -> in
 
 # --- Forgetting ------------------------------------------------------------------------------------------------------
 
-_BATCH = 1000  # sessions that a statement deletes
-
 
 def forget_expired(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Delete those that nobody can use any more. A sweep of `codservice.retention`, whose `before` is not asked."""
+    yield from delete_old(
+        "django_session", "sessions", timedelta(), at="expire_date", key="session_key", dry_run=dry_run
+    )
+    if dry_run:
+        return
     with connection.cursor() as cursor:
-        if dry_run:
-            cursor.execute("SELECT count(*) FROM django_session WHERE expire_date < now()")
-            yield {"sessions": cursor.fetchone()[0]}
-            return
-        deleted = _BATCH
-        while deleted == _BATCH:
-            cursor.execute(
-                "DELETE FROM django_session WHERE session_key = ANY(ARRAY(SELECT session_key FROM django_session"
-                " WHERE expire_date < now() ORDER BY expire_date LIMIT %s FOR UPDATE SKIP LOCKED))",
-                [_BATCH],
-            )
-            deleted = cursor.rowcount
-            yield {"sessions": deleted}
         # What is left of sessions that ended in whatever way; one that is just changing its key is younger.
         cursor.execute(
             "DELETE FROM accounts_signin s WHERE created_at < now() - interval '1 day'"
