@@ -6,7 +6,6 @@ What opens a door is not in it: keys and signing secrets are kept as digests or 
 left out; of people only PEOPLE is given, and of who works here nothing.
 """
 
-import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from django.db.models import BinaryField, Model, Q, QuerySet
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
 from codservice.accounts.security_log import By
 from codservice.files.tables import csv_pieces
+from codservice.files.workbooks import Sink
 from codservice.long_lists import is_beyond
 
 PAGE = 1000  # rows that are in memory at once, at most
@@ -65,7 +65,8 @@ def columns(table: Table) -> list[str]:
 def stream(account: Account) -> Iterator[bytes]:
     """The ZIP file in pieces."""
     accounts = {"": account, "test/": Account.objects.filter(live=account).first()}
-    with (sink := _Sink()), zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+    sink = Sink()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[call-overload]
         for folder, each in accounts.items():
             for name, table in TABLES.items() if each else ():
                 about = zipfile.ZipInfo(f"{folder}{name}.csv", datetime.now(UTC).timetuple()[:6])
@@ -73,27 +74,9 @@ def stream(account: Account) -> Iterator[bytes]:
                 with archive.open(about, "w", force_zip64=True) as file:
                     for piece in csv_pieces(columns(table), _lines(each, table)):
                         file.write(piece)
-                        yield sink.taken()
+                        yield sink.take()
         archive.close()
-        yield sink.taken()
-
-
-class _Sink(io.RawIOBase):
-    """Where the ZIP is written to, and taken from piece by piece."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, piece: Any) -> int:
-        self._pieces.append(bytes(piece))
-        return len(piece)
-
-    def taken(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
+        yield sink.take()
 
 
 def _lines(account: Account, table: Table) -> Iterator[list[Any]]:

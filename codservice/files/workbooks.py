@@ -29,7 +29,7 @@ _SHEET_TYPE = CONTENT_TYPE.removesuffix("sheet") + "worksheet+xml"
 _BOOK_TYPE = CONTENT_TYPE + ".main+xml"
 
 
-class _Sink:
+class Sink:
     """A file that cannot be sought, whose contents are taken away."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ def pieces(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[byt
 
     None is an empty cell, int and Decimal are numbers, all else is text, cut off where a spreadsheet would refuse it.
     """
-    sink, sheets, rest = _Sink(), 0, iter(rows)
+    sink, sheets, rest = Sink(), 0, iter(rows)
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as book:  # type: ignore[call-overload]
         is_over = False
         while not is_over:
