@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from codservice import values
-from codservice.api.fields import Amount, Boolean, CanonicalUUID, Integer, Link, Strict, Text, read_body
+from codservice.api.fields import Amount, Bodies, Boolean, CanonicalUUID, Integer, Link, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
 from codservice.files.intake import FAILED, has_failed
@@ -109,28 +109,17 @@ def _refusal(wrong: dict[str, str], quantity: str) -> Refusal:
     return Refusal(Reason.INVALID_QUANTITY if wrong.keys() == {quantity} else Reason.INVALID_ENTRY, wrong)
 
 
-class Entries(Strict, serializers.ListField):
-    """1 to MAX_UPDATES entries, each read by itself; they are counted before any is looked at."""
-
-    default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(min_length=1, max_length=MAX_UPDATES, **kwargs)
-
+class Entries(Bodies):
     def clean(self, data: Any) -> list[Any]:
-        if type(data) is not list:
-            raise ValueError("Must be a list.")
-        if not 1 <= len(data) <= MAX_UPDATES:
-            raise ValueError(f"Must have 1 to {MAX_UPDATES} entries.")
-        return [self.child.read(entry) for entry in data]
+        return [self.child.read(entry) for entry in super().clean(data)]
 
 
 class StockUpdates(serializers.Serializer):
-    updates = Entries(child=StockUpdate())
+    updates = Entries(child=StockUpdate(), max_length=MAX_UPDATES)
 
 
 class ProductDrafts(serializers.Serializer):
-    products = Entries(child=ProductDraft())
+    products = Entries(child=ProductDraft(), max_length=MAX_UPDATES)
 
 
 # One instance serves all requests: it keeps no state, and DRF copies the fields of each new one.

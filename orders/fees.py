@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from codservice import wire
 from codservice.accounts.models import Account
-from codservice.api.fields import Amount, Strict, read_body
+from codservice.api.fields import Amount, Bodies, read_body
 from orders import regions
 from orders.bodies import WilayaCode
 from orders.models import ShippingFee
@@ -45,20 +45,11 @@ class ShippingFeeEntry(Body):
         return fee, errors
 
 
-class Fees(Strict, serializers.ListField):
-    default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(child=ShippingFeeEntry(), min_length=1, max_length=MAX_FEES, **kwargs)
-
+class Fees(Bodies):
     def clean(self, data: Any) -> list[Fee]:
-        if type(data) is not list:
-            raise ValueError("Must be a list.")
-        if not 1 <= len(data) <= MAX_FEES:
-            raise ValueError(f"Must have 1 to {MAX_FEES} entries.")
         fees, wrong = [], []
         first: dict[str, int] = {}  # where each wilaya stands first
-        for number, entry in enumerate(data):
+        for number, entry in enumerate(super().clean(data)):
             fee, errors = self.child.read(entry)
             if "wilaya_code" in fee and (earlier := first.setdefault(fee["wilaya_code"], number)) != number:
                 errors["wilaya"] = [f"Is the wilaya of fees.{earlier} already."]
@@ -70,7 +61,7 @@ class Fees(Strict, serializers.ListField):
 
 
 class ShippingFees(serializers.Serializer):
-    fees = Fees()
+    fees = Fees(child=ShippingFeeEntry(), max_length=MAX_FEES)
 
 
 _FEES = ShippingFees()

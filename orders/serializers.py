@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from codservice.api.error_answers import flatten
-from codservice.api.fields import Amount, CanonicalUUID, Integer, Strict, StringMap, Text, read_body
+from codservice.api.fields import Amount, Bodies, CanonicalUUID, Integer, Strict, StringMap, Text, read_body
 from codservice.errors import Invalid
 from orders import phones, regions
 from orders.models import (
@@ -233,24 +233,8 @@ class OrderChanges(OrderImport):
         return fields
 
 
-class Orders(Strict, serializers.ListField):
-    """1 to MAX_ORDERS bodies, which are counted before any is looked at; each is read by itself."""
-
-    default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(child=OrderImport(), min_length=1, max_length=MAX_ORDERS, **kwargs)
-
-    def clean(self, data: Any) -> list[Any]:
-        if type(data) is not list:
-            raise ValueError("Must be a list.")
-        if not 1 <= len(data) <= MAX_ORDERS:
-            raise ValueError(f"Must have 1 to {MAX_ORDERS} orders.")
-        return data
-
-
 class OrderBatch(serializers.Serializer):
-    orders = Orders()
+    orders = Bodies(child=OrderImport(), max_length=MAX_ORDERS, called="orders")
 
 
 _PHONES = (("customer_phone", "phone_e164"), ("customer_phone_2", "phone_2_e164"))

@@ -109,6 +109,23 @@ class CanonicalUUID(Strict, serializers.UUIDField):
         return values.uuid(data)
 
 
+class Bodies(Strict, serializers.ListField):
+    """1 to `max_length` bodies, which are counted before any is looked at; each is read by itself."""
+
+    default_error_messages = dict.fromkeys(("required", "null"), "Must be a list.")
+
+    def __init__(self, *, called: str = "entries", **kwargs: Any) -> None:
+        self.called = called
+        super().__init__(min_length=1, **kwargs)
+
+    def clean(self, data: Any) -> list[Any]:
+        if type(data) is not list:
+            raise ValueError("Must be a list.")
+        if not 1 <= len(data) <= self.max_length:
+            raise ValueError(f"Must have 1 to {self.max_length} {self.called}.")
+        return data
+
+
 class StringMap(serializers.DictField):
     """A JSON object of strings: at most `max_entries` keys of 1 to `max_key` characters, values up to `max_value`."""
 
