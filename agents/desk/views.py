@@ -70,10 +70,6 @@ def _desk(agent: User) -> dict[str, Any]:
     }
 
 
-def next_customer(request: HttpRequest) -> HttpResponse:
-    return _to_next(request)
-
-
 def take(request: HttpRequest, order_id: UUID) -> HttpResponse:
     try:
         claim_id = claims.take(order_id, agent=request.user)
@@ -84,7 +80,7 @@ def take(request: HttpRequest, order_id: UUID) -> HttpResponse:
     return redirect("admin:call", claim_id)
 
 
-def _to_next(request: HttpRequest, decided_in: UUID | None = None, order_id: UUID | None = None) -> HttpResponse:
+def next_customer(request: HttpRequest, decided_in: UUID | None = None, order_id: UUID | None = None) -> HttpResponse:
     """To the next customer; to this order of theirs as long as that is the one of the claim `decided_in`."""
     claim_id = claims.next_customer(request.user, decided_in)
     if claim_id == decided_in and order_id:
@@ -182,7 +178,7 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     messages.success(request, _what_was_done(form, order), extra_tags=f"done-{draft}")
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
         telling.of_rules(request, form.cleaned_data["to"], form.seen_versions)
-    return redirect("admin:desk") if form.cleaned_data["pause"] else _to_next(request, claim_id, form.next_order)
+    return redirect("admin:desk") if form.cleaned_data["pause"] else next_customer(request, claim_id, form.next_order)
 
 
 def _sent(request: HttpRequest) -> QueryDict:
@@ -306,7 +302,8 @@ def _gone(
     orders that the page had, whose phone number may be another one by now.
     """
     seen = form.seen_versions if form else {}
-    had = Order.live.filter(id__in=seen or _asked_for(request)).select_related("account").order_by("id")
+    asked = seen or [values.uuid_or_none(request.GET.get("order"))]
+    had = Order.live.filter(id__in=asked).select_related("account").order_by("id")
     mine = Claim.objects.filter(id=claim_id, agent=request.user)
     pending = Order.live.filter(status=Status.PENDING, phone_e164__in=mine.values("phone_e164"))
     again = pending.order_by("id").values_list("id", flat=True).first()
@@ -327,13 +324,6 @@ def _gone(
         "links": [] if again else [_link(order) for order in had],
     }
     return show(request, "agents/call_gone.html", status=status, **context)
-
-
-def _asked_for(request: HttpRequest) -> list[UUID]:
-    try:
-        return [values.uuid(request.GET.get("order"))]
-    except ValueError:
-        return []
 
 
 def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Customer) -> str:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from agents.console import show
 from agents.models import CallingPeriod, PublicHoliday
 from agents.supervision import for_supervisors
-from codservice import days
+from codservice import days, values
 from codservice.accounts.models import Account
 from codservice.form_fields import Form
 
@@ -62,7 +62,7 @@ class CallingPeriodForm(Form, forms.ModelForm):
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
     if "end" in request.POST:
-        ended = CallingPeriod.objects.filter(id=_id(request.POST["end"])).delete()[0]
+        ended = CallingPeriod.objects.filter(id=values.uuid_or_none(request.POST["end"])).delete()[0]
         messages.success(request, _("Ended: the usual hours apply again.") if ended else _("This had ended already."))
         return redirect("admin:periods")
     form = CallingPeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
@@ -80,10 +80,3 @@ def page(request: HttpRequest) -> HttpResponse:
         holidays=PublicHoliday.objects.filter(day__gte=days.today()).order_by("day")[:20],
         status=422 if form.errors else 200,
     )
-
-
-def _id(text: str) -> Any:
-    try:
-        return CallingPeriod._meta.pk.to_python(text)
-    except forms.ValidationError:
-        return None
