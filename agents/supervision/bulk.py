@@ -43,7 +43,6 @@ MOST = 2000  # orders by one press; a request has a minute
 MOST_ASSIGNED = 200  # a day's work of one agent
 STEP = 500  # orders that one transaction changes
 CANCEL, ASSIGN, REQUEUE, EXPORT = "cancel", "assign", "requeue", "export"
-_CHANGED = lifecycle.Changed
 
 
 class Row(NamedTuple):
@@ -206,7 +205,7 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
     able = []
     for row in rows:
         if row.updated_at > seen_at:
-            left[_CHANGED().message] += 1
+            left[lifecycle.Changed().message] += 1
         elif not can(deed, row.status, row.call_state):
             left[_why_not(deed, row)] += 1
         else:
@@ -243,7 +242,7 @@ def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data:
         else:
             done = decisions.requeue(ids, supervisor=supervisor, seen_at=seen_at)
         gone = len(ids) - done - called
-        said = {"": done, _("Somebody is calling this customer."): called, _CHANGED().message: gone}
+        said = {"": done, _("Somebody is calling this customer."): called, lifecycle.Changed().message: gone}
         return chain.from_iterable([why] * count for why, count in said.items())
     to = Status(deed)
     moved = [shipments.Shipment(to, order_id=row.id, seen_version=row.version) for row in rows]

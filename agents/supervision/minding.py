@@ -1,4 +1,4 @@
-"""The call center's people, as supervisors mind them: who may mind whom, and every change of an agent's account.
+"""The call center's people, as supervisors mind them: who may mind whom, and passwords given anew.
 
 Supervisors mind agents; operators mind supervisors too. Nobody minds operators here, merchants, or anyone who has been
 given more than the two groups give. So no way leads from here to more than a supervisor may do already.
@@ -7,7 +7,7 @@ given more than the two groups give. So no way leads from here to more than a su
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 
-from codservice.accounts import one_time_codes, security_log, staff
+from codservice.accounts import security_log, staff
 from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
 
@@ -29,11 +29,6 @@ def renew_password(user: User) -> str:
     return password
 
 
-def deactivate(user: User) -> None:
-    """The person's next click is refused, and their customers are free."""
-    user.deactivate()
-
-
 def reactivate(user: User) -> str:
     """The person may sign in again, with a one-time password."""
     with transaction.atomic():
@@ -41,8 +36,3 @@ def reactivate(user: User) -> str:
         user.save(update_fields=["is_active"])
         security_log.note_person(Action.REACTIVATED, user)
         return renew_password(user)
-
-
-def forget_codes(user: User) -> None:
-    """For somebody who has lost the app that makes their one-time codes."""
-    one_time_codes.forget(user)

@@ -92,11 +92,11 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         case "reactivate":
             return _tell(request, person, minding.reactivate(person))
         case "deactivate":
-            minding.deactivate(person)
+            person.deactivate()
             messages.success(request, _("%(name)s is signed out and cannot sign in any more.") % name)
             return redirect("admin:person", user_id)
         case "codes":
-            minding.forget_codes(person)
+            one_time_codes.forget(person)
             messages.success(request, _("%(name)s signs in by password alone now.") % name)
             return redirect("admin:person", user_id)
     return show(

@@ -14,7 +14,6 @@ from django.db.models import F
 from django.test import Client
 from django_otp.oath import totp
 
-from agents.supervision import minding
 from codservice import logs
 from codservice.accounts import one_time_codes, security_log, staff
 from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
@@ -283,7 +282,7 @@ def test_codes_that_a_person_turns_on(agent: User) -> None:
 def test_what_is_rolled_back_was_not_done_and_is_not_logged(agent: User, lines: Callable) -> None:
     SecurityEntry.objects.all().delete()
     with transaction.atomic():
-        minding.deactivate(agent)
+        agent.deactivate()
         transaction.set_rollback(True)
     assert entries() == []
     assert lines() == []
