@@ -25,6 +25,7 @@ from codservice.accounts.account_page import account_page
 from codservice.accounts.forms import CODE_WIDGET, LOGIN_RATE, TooManyTries
 from codservice.accounts.models import Account, User
 from codservice.accounts.team import Right
+from codservice.accounts.views import locked_or
 from codservice.form_fields import Form
 
 
@@ -82,18 +83,15 @@ class CodesPage:
         device = None if is_on else one_time_codes.offered(user)
         if form is None:
             form = (PasswordForm if is_on else TurnOnForm)(request=request)
-        wait = form.wait
         response = self.render(
             request,
             is_on=is_on,
             form=form,
             picture=device and segno.make(device.config_url, error="m").svg_data_uri(scale=5, light="#fff"),
             secret=device and _secret(device),
-            status=429 if wait else 422 if form.errors else 200,
+            status=422 if form.errors else 200,
         )
-        if wait:
-            response.headers["Retry-After"] = str(wait)
-        return response
+        return locked_or(response, form.wait)
 
     @sensitive_variables()
     def _turn_on(self, request: HttpRequest) -> HttpResponse:

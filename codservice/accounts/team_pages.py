@@ -25,7 +25,7 @@ from django.views.generic import FormView
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice import ratelimit
-from codservice.accounts import known_browsers, merchants, team
+from codservice.accounts import known_browsers, merchants, one_time_codes, team
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.forms import TooManyTries
 from codservice.accounts.models import Account, Invitation, Membership, User
@@ -165,7 +165,7 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             messages.success(request, _("The role applies from their next click on."))
             return redirect("team")
         status = 422
-    has_codes = TOTPDevice.objects.filter(user=member.user, confirmed=True).exists()
+    has_codes = one_time_codes.are_on(member.user)
     context = {"member": member, "form": form, "has_codes": has_codes}
     return render(request, "accounts/colleague.html", context, status=status)
 

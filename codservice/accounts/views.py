@@ -64,7 +64,7 @@ class Login(auth_views.LoginView):
 
 
 def locked_or(response: HttpResponse, wait: int) -> HttpResponse:
-    """The login page as it is, or with 429 while there were too many tries."""
+    """The page as it is, or with 429 while there were too many tries."""
     if wait:
         response.status_code = 429
         response.headers["Retry-After"] = str(wait)

@@ -21,6 +21,7 @@ from codservice.wire import dump_json
 logger = logging.getLogger(__name__)
 
 MESSAGES = {
+    "bad_request": "The request cannot be read.",
     "unauthenticated": "Send a valid API key: Authorization: Bearer <API_KEY>.",
     "https_required": "Use https. The key was sent for others to read and was not accepted: revoke it, make a new one.",
     "insufficient_scope": "This API key lacks the scope that this call needs.",
@@ -137,9 +138,7 @@ def _page_or_json(code: str, status: int, page, request: HttpRequest, *args, **k
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    if request.path.startswith("/api/"):
-        return error_response(HTTPStatus.BAD_REQUEST, "bad_request", "The request cannot be read.")
-    return defaults.bad_request(request, exception)
+    return _page_or_json("bad_request", HTTPStatus.BAD_REQUEST, defaults.bad_request, request, exception)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
