@@ -12,7 +12,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -166,14 +166,11 @@ def _deliveries(order: Order, times: list[datetime]) -> dict[tuple[datetime, str
     deliveries = Delivery.objects.filter(
         webhook__account_id=order.account_id, created_at__in=times, event__body__contains=str(order.id)
     )
-    for delivery in _without_secrets(deliveries).order_by("id"):
+    deliveries = deliveries.select_related("event", "webhook").defer("webhook__secret", "webhook__previous_secret")
+    for delivery in deliveries.order_by("id"):
         if json.loads(delivery.event.body).get("data", {}).get("id") == str(order.id):
             found[delivery.created_at, delivery.event.kind].append(delivery)
     return found
-
-
-def _without_secrets(deliveries: QuerySet[Delivery]) -> QuerySet[Delivery]:
-    return deliveries.select_related("event", "webhook").defer("webhook__secret", "webhook__previous_secret")
 
 
 def _may_cancel(order: Order) -> bool:

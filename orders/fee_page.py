@@ -8,7 +8,6 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
-from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
@@ -19,6 +18,7 @@ from codservice.accounts.security_log import Action
 from codservice.form_fields import AmountField, SinceShown, written_amount
 from orders import fees, regions
 from orders.models import DeliveryType
+from orders.templatetags.orders import wilaya
 
 
 class FeesForm(SinceShown):
@@ -33,8 +33,7 @@ class FeesForm(SinceShown):
             if (amount := getattr(fee, kind)) is not None
         }
         super().__init__(data, initial=initial)
-        named = "name_ar" if (get_language() or "").startswith("ar") else "name"
-        self.wilayas = [(wilaya.code, getattr(wilaya, named)) for wilaya in regions.WILAYAS]
+        self.wilayas = [(place.code, wilaya(place.code)) for place in regions.WILAYAS]
         for code, name in self.wilayas:
             for kind, label in DeliveryType.choices:
                 field = AmountField(label=f"{code} {name}: {label}", max_length=20, required=False)

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 from django import forms
-from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
@@ -15,6 +15,7 @@ from codservice.form_fields import AmountField, Form, FreeText, LongSelect, Quan
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
+from orders.templatetags.orders import wilaya
 
 LINES, MORE_LINES = 3, 3
 LEFT_TO_RIGHT = {"customer_phone", "customer_phone_2", "shipping_fee", "total_amount", "external_id"}
@@ -96,8 +97,7 @@ class OrderForm(Form):
         written = written or {"id": uuid7()}
         super().__init__(data, initial=written)
         self.account = account
-        named = "name_ar" if (get_language() or "").startswith("ar") else "name"
-        wilayas = [(w.code, f"{w.code} {getattr(w, named)}") for w in regions.WILAYAS]
+        wilayas = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
         cast(forms.ChoiceField, self.fields["customer_wilaya"]).choices = [("", gettext("Choose a wilaya")), *wilayas]
         for name, field in self.fields.items():
             field.widget.attrs |= {"autocomplete": "off", "dir": "ltr" if name in LEFT_TO_RIGHT else "auto"}

@@ -206,7 +206,4 @@ def _by_id(rows: QuerySet[Any], text: str, *names: str) -> QuerySet[Any]:
     wanted = _read_id(text)
     if wanted is None:
         return rows.none()
-    matches = Q()
-    for name in names:
-        matches |= Q(**{name: wanted})
-    return rows.filter(matches)
+    return rows.filter(Q(**dict.fromkeys(names, wanted), _connector=Q.OR))
