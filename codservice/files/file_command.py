@@ -16,8 +16,7 @@ from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
 
 from codservice.commands import Command
-from codservice.files.headings import Column
-from codservice.files.intake import Entry, Errors, Taken, batches, blame, see, whole_ones
+from codservice.files.intake import Entry, Errors, Intake, batches, blame, see, whole_ones
 from codservice.files.tables import Row, Table, UnreadableTable, draft_of, refused_rows
 
 MOST_SHOWN = 1000  # refusals; a report has them all
@@ -31,12 +30,10 @@ class FileCommand(Command):
 
     What is refused is said with its line, and with `--report` written to a file that can be mended and given to the
     command again; exit status 1 then. After Ctrl-C or a crash the same command goes on: what is in is known again.
-    A subclass says what a batch does (`take`) and how it is counted.
+    A subclass says by which intake.
     """
 
-    columns: tuple[Column, ...] = ()  # whose other headings are known
     required: Sequence[str] = ()  # columns
-    counted: Sequence[str] = ()  # what `take` counts
     named_by: Sequence[str] = ()  # columns by which people know an entry
     batch = 1000  # rows
 
@@ -48,18 +45,12 @@ class FileCommand(Command):
         parser.add_argument("--report", type=Path, metavar="FILE", help="write the refused rows there, to be mended")
         parser.add_argument("--json", action="store_true", help="print the counts and what was refused as JSON")
 
-    def begin(self, options: dict[str, Any]) -> None:
-        """Read the other options; CommandError."""
+    def begin(self, options: dict[str, Any]) -> Intake:
+        """Read the other options: what takes the file in; CommandError."""
+        raise NotImplementedError
 
     def hold(self) -> None:
         """With `--atomic`: lock what the whole file may need, in the transaction that is to hold it."""
-
-    def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
-        return ([row] for row in rows)
-
-    def take(self, entries: Sequence[Entry]) -> Taken:
-        """Take a batch in, in one transaction; called again after one that others' locks have undone."""
-        raise NotImplementedError
 
     def note(self, batch: Sequence[Entry], refused: Sequence[Entry]) -> None:
         """A batch that is done: taken in, but for those of it that were refused."""
@@ -68,21 +59,17 @@ class FileCommand(Command):
         """How to go on after an interruption, when it is not by running the same command again."""
         return ""
 
-    def row_of(self, path: str) -> tuple[int, str]:
-        """Which of an entry's rows, and which column of it, an error's path leads to."""
-        return 0, path
-
     def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
         raise NotImplementedError
 
     def handle(self, *, file: Path, dry_run: bool, report: Path | None, **options: Any) -> None:
-        self.begin(options)
-        self.counts: Counter[str] = Counter(dict.fromkeys((*self.counted, "refused"), 0))
+        self.intake = self.begin(options)
+        self.counts: Counter[str] = Counter(dict.fromkeys((*self.intake.counted, "refused"), 0))
         self.shown: list[tuple[Entry, Errors]] = []
         if report is not None:
             _refuse_report(report, file)
         try:
-            table = Table(file, self.required, self.columns, file=_kept(file))
+            table = Table(file, self.required, self.intake.columns, file=_kept(file))
         except FileNotFoundError:
             raise CommandError(f"There is no file {file}.") from None
         except OSError as error:
@@ -128,7 +115,7 @@ class FileCommand(Command):
                 with transaction.atomic() if atomic else nullcontext():
                     if atomic:
                         self.hold()
-                    for batch in batches(self.entries(rows), self.batch):
+                    for batch in batches(self.intake.entries(rows), self.batch):
                         self.take_batch(batch, add, dry_run=dry_run, patient=not atomic)
                     if atomic and self.counts["refused"]:
                         raise _Undo
@@ -137,7 +124,7 @@ class FileCommand(Command):
                 self.forget_counts()
 
     def forget_counts(self) -> None:
-        for name in self.counted:
+        for name in self.intake.counted:
             self.counts[name] = 0
 
     def take_batch(
@@ -147,7 +134,7 @@ class FileCommand(Command):
         for wait in (*(_RETRY_AFTER if patient else ()), None):
             try:
                 with _undone() if dry_run else nullcontext():
-                    taken = self.take(whole)
+                    taken = self.intake.take(whole)
                 break
             except OperationalError as error:
                 if wait is None or getattr(error.__cause__, "sqlstate", None) not in _CONTENTION:
@@ -168,7 +155,7 @@ class FileCommand(Command):
         """What is wrong, in words, by line."""
         return {
             line: [f"{column}: {' '.join(sentences)}" if column else " ".join(sentences) for column, sentences in wrong]
-            for line, wrong in blame(entry, errors, self).items()
+            for line, wrong in blame(entry, errors, self.intake).items()
         }
 
     def tell(self, *, dry_run: bool, as_json: bool) -> None:

@@ -42,7 +42,7 @@ class Intake:
         """An entry that was taken by an earlier run over the same file."""
 
     def take(self, entries: Sequence[Entry]) -> Taken:
-        """Take a batch in, in the caller's transaction; called again after one that was undone."""
+        """Take a batch in, in the caller's transaction or one of its own; called again after one that was undone."""
         raise NotImplementedError
 
     def row_of(self, path: str) -> tuple[int, str]:
@@ -72,7 +72,7 @@ def whole_ones(batch: Sequence[Entry]) -> tuple[list[Entry], list[tuple[Entry, E
     return whole, [(entry, {"": [SURPLUS]}) for entry in batch if any(row.surplus for row in entry)]
 
 
-def blame(entry: Entry, errors: Errors, intake: Any) -> dict[int, Blame]:
+def blame(entry: Entry, errors: Errors, intake: Intake) -> dict[int, Blame]:
     """What is wrong in which of the entry's rows, by line."""
     found: dict[int, Blame] = {}
     for path, sentences in errors.items():

@@ -25,6 +25,7 @@ from codservice.accounts.models import Account
 from codservice.files.tables import SafeWriter
 from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderEdit, OrderItem, StatusChange
+from orders.order_files import OrderRows
 from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE
 from tests.harness.database import environment, wait_for_lock
@@ -681,15 +682,15 @@ def test_interrupted_it_says_which_orders_without_a_number_are_in(
     alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(Command, "batch", 2)
-    path, whole, batches = write([row(external_id="")] * 5), Command.take, []
+    path, whole, batches = write([row(external_id="")] * 5), OrderRows.take, []
 
-    def stopped(self: Command, entries: Any) -> Any:
+    def stopped(self: OrderRows, entries: Any) -> Any:
         batches.append(entries)
         if len(batches) == 3:
             raise KeyboardInterrupt
         return whole(self, entries)
 
-    monkeypatch.setattr(Command, "take", stopped)
+    monkeypatch.setattr(OrderRows, "take", stopped)
     _, problem = interrupted(path, alice, *options)
     if options:
         assert "Run the same command again" in problem
@@ -704,19 +705,19 @@ def test_what_is_to_be_cut_off_are_whole_rows_and_no_heading(
     alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Command, "batch", 2)
-    path, whole = write([row(external_id="", customer_address="rue 1\nAlger\n")] * 5), Command.take
+    path, whole = write([row(external_id="", customer_address="rue 1\nAlger\n")] * 5), OrderRows.take
     path.write_text(f"sep=,\n{path.read_text()}")
 
-    def stopped(self: Command, entries: Any) -> Any:
+    def stopped(self: OrderRows, entries: Any) -> Any:
         if Order.objects.count() == 4:
             raise KeyboardInterrupt
         return whole(self, entries)
 
-    monkeypatch.setattr(Command, "take", stopped)
+    monkeypatch.setattr(OrderRows, "take", stopped)
     _, problem = interrupted(path, alice)
     assert "All up to line 14 is done, and 4 orders there have no external_id: cut lines 3 to 14" in problem
 
-    monkeypatch.setattr(Command, "take", whole)
+    monkeypatch.setattr(OrderRows, "take", whole)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2] + lines[14:]))
     assert run(path, alice)[0]["imported"] == 1

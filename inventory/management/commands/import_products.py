@@ -1,11 +1,9 @@
 from argparse import ArgumentParser
-from collections.abc import Sequence
 from typing import Any
 
 from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.actor import Actor
 from codservice.files.file_command import FileCommand
-from codservice.files.intake import Entry, Taken
 from inventory import catalog
 from inventory.product_files import ProductRows
 
@@ -27,9 +25,7 @@ rows are kept, with --atomic only when there is no bad one. Exit status 1 when a
         "import_products products.csv --account yasmine@example.dz --report refused.csv\n"
         "import_products products.xlsx --account yasmine@example.dz --atomic --json"
     )
-    columns = ProductRows.columns
     required = _REQUIRED  # a heading that nobody knows would else leave all names or prices as they are
-    counted = tuple(ProductRows.counted)
     named_by = ("sku",)
     batch = ProductRows.batch
 
@@ -42,15 +38,11 @@ rows are kept, with --atomic only when there is no bad one. Exit status 1 when a
             help="import all or, if one row is bad, nothing; API calls that set stock wait meanwhile, or get a 503",
         )
 
-    def begin(self, options: dict[str, Any]) -> None:
-        account = find_account(options["account"])
-        self.products = ProductRows(account.id, actor=Actor.of_command("import_products"))
+    def begin(self, options: dict[str, Any]) -> ProductRows:
+        return ProductRows(find_account(options["account"]).id, actor=Actor.of_command("import_products"))
 
     def hold(self) -> None:
-        catalog.lock_all(self.products.account_id)
-
-    def take(self, entries: Sequence[Entry]) -> Taken:
-        return self.products.take(entries)
+        catalog.lock_all(self.intake.account_id)
 
     def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
         done = "{created} made, {updated} changed, {unchanged} as they were, {refused} bad".format(**counts)

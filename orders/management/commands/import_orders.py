@@ -1,12 +1,11 @@
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.actor import Actor
 from codservice.files.file_command import FileCommand
-from codservice.files.intake import Entry, Taken
-from codservice.files.tables import Row
+from codservice.files.intake import Entry
 from orders.order_files import OrderRows
 from orders.serializers import SENT, SENT_OF_LINE
 
@@ -28,8 +27,6 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
         "import_orders orders.xlsx --account yasmine@example.dz --atomic --json\n"
         "import_orders - --account yasmine@example.dz < orders.csv"
     )
-    columns = OrderRows.columns
-    counted = tuple(OrderRows.counted)
     named_by = ("external_id",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -37,15 +34,9 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
         add_account_argument(parser)
         parser.add_argument("--atomic", action="store_true", help="import all or, if one order is refused, nothing")
 
-    def begin(self, options: dict[str, Any]) -> None:
-        self.orders = OrderRows(find_account(options["account"]).id, actor=Actor.of_command("import_orders"))
+    def begin(self, options: dict[str, Any]) -> OrderRows:
         self.unnamed = self.first = self.done = 0
-
-    def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
-        return self.orders.entries(rows)
-
-    def take(self, entries: Sequence[Entry]) -> Taken:
-        return self.orders.take(entries)
+        return OrderRows(find_account(options["account"]).id, actor=Actor.of_command("import_orders"))
 
     def note(self, batch: Sequence[Entry], refused: Sequence[Entry]) -> None:
         self.unnamed += sum(map(_is_unnamed, batch)) - sum(map(_is_unnamed, refused))
@@ -64,9 +55,6 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
             f"{self.first} to {self.done} off the file, but for those that were refused, before you run this again, or "
             f"they come twice."
         )
-
-    def row_of(self, path: str) -> tuple[int, str]:
-        return self.orders.row_of(path)
 
     def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
         again = f" {self.unnamed} have no external_id: another run imports them again." if self.unnamed else ""

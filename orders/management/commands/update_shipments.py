@@ -1,15 +1,48 @@
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from codservice.accounts.account_argument import add_account_argument, find_account
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.files.file_command import FileCommand
-from codservice.files.intake import Entry, Errors, Taken
+from codservice.files.intake import Entry, Errors, Intake, Taken
 from orders import shipments
 from orders.shipments import COLUMNS, WORDS
+
+
+class ShipmentRows(Intake):
+    """A row is an order, and where a courier says that it is; without an account one of any."""
+
+    account_id: UUID | None
+    counted: Mapping[str, Any] = {"moved": "Moved", "already": "Were there already"}
+
+    def take(self, entries: Sequence[Entry]) -> Taken:
+        read: list[tuple[Entry, shipments.Shipment]] = []
+        refused: list[tuple[Entry, Errors]] = []
+        for entry in entries:
+            (row,) = entry
+            try:
+                read.append((entry, shipments.read_shipment(row.cells, in_account=self.account_id is not None)))
+            except Invalid as error:
+                refused.append((entry, error.errors))
+        outcomes = shipments.record(
+            [shipment for _, shipment in read],
+            actor=self.actor,
+            account_id=self.account_id,
+        )
+        counts: Counter[str] = Counter()
+        for (entry, shipment), outcome in zip(read, outcomes, strict=True):
+            if isinstance(outcome, bool):
+                counts["moved" if outcome else "already"] += 1
+            elif isinstance(outcome, shipments.UnknownOrder):
+                name = "external_id" if shipment.order_id is None else "order_id"
+                refused.append((entry, {name: [outcome.message]}))
+            else:
+                refused.append((entry, {"status": [outcome.message]}))
+        return Taken(counts, refused)
 
 
 class Command(FileCommand):
@@ -26,7 +59,6 @@ with its line, and with --report its row is written to a file. Exit status 1 whe
         "update_shipments shipments.csv --json"
     )
     required = ("status",)
-    counted = ("moved", "already")
     named_by = ("order_id", "external_id")
     batch = 500  # orders that are locked at once, for some tenths of a second
 
@@ -34,33 +66,9 @@ with its line, and with --report its row is written to a file. Exit status 1 whe
         super().add_arguments(parser)
         add_account_argument(parser, required=False)
 
-    def begin(self, options: dict[str, Any]) -> None:
-        self.account_id = find_account(options["account"]).id if options["account"] else None
-
-    def take(self, entries: Sequence[Entry]) -> Taken:
-        read: list[tuple[Entry, shipments.Shipment]] = []
-        refused: list[tuple[Entry, Errors]] = []
-        for entry in entries:
-            (row,) = entry
-            try:
-                read.append((entry, shipments.read_shipment(row.cells, in_account=self.account_id is not None)))
-            except Invalid as error:
-                refused.append((entry, error.errors))
-        outcomes = shipments.record(
-            [shipment for _, shipment in read],
-            actor=Actor.of_command("update_shipments"),
-            account_id=self.account_id,
-        )
-        counts: Counter[str] = Counter()
-        for (entry, shipment), outcome in zip(read, outcomes, strict=True):
-            if isinstance(outcome, bool):
-                counts["moved" if outcome else "already"] += 1
-            elif isinstance(outcome, shipments.UnknownOrder):
-                name = "external_id" if shipment.order_id is None else "order_id"
-                refused.append((entry, {name: [outcome.message]}))
-            else:
-                refused.append((entry, {"status": [outcome.message]}))
-        return Taken(counts, refused)
+    def begin(self, options: dict[str, Any]) -> ShipmentRows:
+        account_id = find_account(options["account"]).id if options["account"] else None
+        return ShipmentRows(account_id, actor=Actor.of_command("update_shipments"))
 
     def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
         done = "{moved} orders moved, {already} were there already, {refused} refused".format(**counts)
