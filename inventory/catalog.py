@@ -125,7 +125,7 @@ def save(
         Account.objects.select_for_update(no_key=True).only("id").get(id=account_id)
         # Once, but for products that somebody else makes between our look and our insert: they are there then.
         while waiting:
-            known = {product.sku: product for product in stock.lock(_Known, account_id, skus=[*waiting])}
+            known = _lock(account_id, [*waiting])
             check(known)
             changes = []
             for sku, draft in waiting.items():
@@ -162,6 +162,21 @@ class _Known(NamedTuple):
     is_active: bool
     image_url: str
     script: str
+
+
+# A row that was changed while we waited for its lock comes as it is now (READ COMMITTED), and ids do not change: the
+# order of the locks is the order of the ids. An array, so that any number of names is the same prepared statement.
+_LOCK = f"""
+SELECT {", ".join(_Known._fields)} FROM inventory_product
+WHERE account_id = %s AND sku = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE
+"""  # noqa: S608  (our own columns)
+
+
+def _lock(account_id: UUID, skus: list[str]) -> dict[str, _Known]:
+    """The account's products that have one of `skus`, by it, locked until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, [account_id, skus])
+        return {product.sku: product for product in map(_Known._make, cursor.fetchall())}
 
 
 _RECORD = Record._fields

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -234,25 +234,6 @@ class ProductEvent(Struct):
     stock_quantity: Annotated[int, Meta(ge=0)]
     price: Annotated[str, Meta(description="DZD, with two places.")]
     is_active: bool
-
-
-# A row that was changed while we waited for its lock comes as it is now (READ COMMITTED), and ids do not change: the
-# order of the locks is the order of the ids. An array, so that any number of names is the same prepared statement.
-_LOCK = """
-SELECT {columns} FROM inventory_product WHERE account_id = %s AND sku = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE
-"""
-
-Known = TypeVar("Known", bound=NamedTuple)
-
-
-def lock(kind: type[Known], account_id: UUID, *, skus: Sequence[str]) -> list[Known]:
-    """Those of the account's products that have one of `skus`, locked until the transaction ends.
-
-    `kind` says which columns are read.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(_LOCK.format(columns=", ".join(kind._fields)), [account_id, list(skus)])
-        return [kind(*row) for row in cursor.fetchall()]
 
 
 # The rows travel as JSON, whose numbers PostgreSQL reads as exact decimals. `clock` is read when the locks are held,
