@@ -120,7 +120,7 @@ def edit(
         planned = _call_again(order) if any(change.field == "phone_e164" for change in edits) else []
         order.save(update_fields=[*(change.field for change in written), *planned, "updated_at", "version"])
         _write_down(order, edits, actor)
-        events.publish_changes([told(order, Event.Kind.ORDER_UPDATED)])
+        events.publish([told(order, Event.Kind.ORDER_UPDATED)])
     return order
 
 

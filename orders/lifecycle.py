@@ -167,7 +167,7 @@ def _tell_of_call(orders: Sequence[Order], call: Call) -> None:
     calls = CallNote.objects.filter(order__in=orders, outcome__in=CallNote.CALLS).order_by()
     counts = dict(calls.values_list("order_id").annotate(Count("id")))
     due = {order.id: order.call_due_at for order in orders if order.call_state != CallState.REVIEW}
-    events.publish_changes(
+    events.publish(
         [
             Told(
                 order.account_id,

@@ -89,18 +89,9 @@ class PingEvent(Struct):
     webhook_id: Id
 
 
-def publish(account_id: UUID, kind: Event.Kind, *, data: Struct, at: datetime) -> None:
-    """Tell of one change of `kind` that happened at `at` (contract, section 9); see `publish_changes`."""
-    publish_changes([Told(account_id, kind, data, at)])
-
-
-def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], at: datetime) -> None:
-    """The same of many changes of one kind and time, one for each of `data`."""
-    publish_changes([Told(account_id, kind, each, at) for each in data])
-
-
-def publish_changes(changes: Sequence[Told]) -> None:
-    """Write an event for each change, and a delivery of it to each active webhook that subscribes to its kind.
+def publish(changes: Sequence[Told]) -> None:
+    """Write an event for each change, and a delivery of it to each active webhook that subscribes to its kind
+    (contract, section 9).
 
     The bodies are rendered and fixed here, so that every attempt sends and signs the same bytes. A worker is woken
     when the transaction is committed. Raises RuntimeError outside a transaction: an event that could be lost, or that
@@ -111,6 +102,11 @@ def publish_changes(changes: Sequence[Told]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_PUBLISH, telling(changes))
         after_writing(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
+
+
+def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], at: datetime) -> None:
+    """The same of many changes of one kind and time, one for each of `data`."""
+    publish([Told(account_id, kind, each, at) for each in data])
 
 
 def telling(changes: Sequence[Told]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def publish(account: Account) -> None:
     with transaction.atomic():
-        events.publish(account.id, Event.Kind.ORDER_CONFIRMED, data={}, at=timezone.now())  # type: ignore[arg-type]
+        events.publish_all(account.id, Event.Kind.ORDER_CONFIRMED, data=[{}], at=timezone.now())  # type: ignore[arg-type]
 
 
 def attempt(account: Account, failure: str) -> None:

@@ -96,7 +96,7 @@ def test_a_reader_goes_on_where_it_was(alice: Account, api: ApiClient) -> None:
 
 def test_what_is_dated_ahead_comes_once(alice: Account, api: ApiClient) -> None:
     with transaction.atomic():
-        events.publish(alice.id, KIND, data={"n": 1}, at=timezone.now() + timedelta(hours=1))  # type: ignore[arg-type]
+        events.publish_all(alice.id, KIND, data=[{"n": 1}], at=timezone.now() + timedelta(hours=1))  # type: ignore[arg-type]
     read_all(api, count=1)
     place = Event.objects.get().position  # where the reader's `next` is while nothing else happens
 
@@ -168,7 +168,7 @@ def test_what_is_not_committed_holds_back_what_came_after_it(alice: Account, api
 
     def late() -> None:
         with transaction.atomic():
-            events.publish(alice.id, KIND, data={"n": 1}, at=timezone.now())  # type: ignore[arg-type]
+            events.publish_all(alice.id, KIND, data=[{"n": 1}], at=timezone.now())  # type: ignore[arg-type]
             written.set()
             may_end.wait(10)
         connections.close_all()
@@ -280,7 +280,7 @@ def test_commits_of_different_lengths_race_a_reader(alice: Account, reader: Any,
             return
         for turn in range(turns):
             with transaction.atomic():
-                events.publish(alice.id, KIND, data={"n": number * turns + turn}, at=timezone.now())  # type: ignore[arg-type]
+                events.publish_all(alice.id, KIND, data=[{"n": number * turns + turn}], at=timezone.now())  # type: ignore[arg-type]
                 if dice[number].random() < 0.7:
                     time.sleep(dice[number].choice([0, 0.001, 0.02]))
                 transaction.set_rollback(dice[number].random() < 0.1)

@@ -26,7 +26,7 @@ KIND = Event.Kind.ORDER_CONFIRMED
 
 def publish(account, data=None, kind=KIND):
     with transaction.atomic():
-        events.publish(account.id, kind, data=data or {"id": "x"}, at=AT)
+        events.publish_all(account.id, kind, data=[data or {"id": "x"}], at=AT)
 
 
 def test_everybody_who_is_subscribed_is_told_and_nobody_else(alice, charlie, register):
@@ -108,14 +108,14 @@ def test_a_body_is_a_snapshot(alice, register):
 @pytest.mark.django_db(transaction=True)
 def test_outside_a_transaction_it_refuses(alice):
     with pytest.raises(RuntimeError):
-        events.publish(alice.id, KIND, data={}, at=AT)
+        events.publish_all(alice.id, KIND, data=[{}], at=AT)
     assert not Event.objects.exclude(kind="order.created").exists()
 
 
 def test_what_is_rolled_back_is_told_to_nobody(alice, register):
     register(alice)
     with transaction.atomic():
-        events.publish(alice.id, KIND, data={}, at=AT)
+        events.publish_all(alice.id, KIND, data=[{}], at=AT)
         transaction.set_rollback(True)
     assert not Event.objects.exclude(kind="order.created").exists()
     assert not Delivery.objects.exists()
@@ -135,7 +135,7 @@ def test_a_deletion_waits_for_what_is_being_published_and_drops_it(alice, regist
     thread = threading.Thread(target=delete)
     thread.start()
     with transaction.atomic():
-        events.publish(alice.id, KIND, data={}, at=AT)
+        events.publish_all(alice.id, KIND, data=[{}], at=AT)
         published.set()
         assert not deleted.wait(0.3)
     thread.join(PATIENCE)
