@@ -9,60 +9,18 @@ from orders.fees import Fee
 from orders.models import DeliveryType
 
 MEN = [
-    "Mohamed",
-    "Ahmed",
-    "Amine",
-    "Yacine",
-    "Karim",
-    "Sofiane",
-    "Walid",
-    "Bilal",
-    "Abdelkader",
-    "Rachid",
-    "Nassim",
-    "Samir",
-    "Hichem",
-    "Omar",
-]
+    "Mohamed", "Ahmed", "Amine", "Yacine", "Karim", "Sofiane", "Walid", "Bilal", "Abdelkader", "Rachid", "Nassim",
+    "Samir", "Hichem", "Omar",
+]  # fmt: skip
 WOMEN = [
-    "Fatima",
-    "Amina",
-    "Yasmine",
-    "Khadija",
-    "Meriem",
-    "Nadia",
-    "Sarah",
-    "Lynda",
-    "Imane",
-    "Asma",
-    "Houria",
-    "Chaima",
-    "Sabrina",
-    "Zohra",
-]
+    "Fatima", "Amina", "Yasmine", "Khadija", "Meriem", "Nadia", "Sarah", "Lynda", "Imane", "Asma", "Houria", "Chaima",
+    "Sabrina", "Zohra",
+]  # fmt: skip
 ARABIC = ["محمد أمين", "فاطمة الزهراء", "عبد القادر", "خديجة", "ياسين", "مريم", "سارة", "إسلام"]
 FAMILIES = [
-    "Benali",
-    "Bouzid",
-    "Haddad",
-    "Mansouri",
-    "Belkacem",
-    "Cherif",
-    "Hamidi",
-    "Saadi",
-    "Boudiaf",
-    "Meziane",
-    "Khelifi",
-    "Brahimi",
-    "Zerrouki",
-    "Ait-Ahmed",
-    "Lounis",
-    "Rahmani",
-    "Toumi",
-    "Guerroudj",
-    "Slimani",
-    "Ouali",
-]
+    "Benali", "Bouzid", "Haddad", "Mansouri", "Belkacem", "Cherif", "Hamidi", "Saadi", "Boudiaf", "Meziane",
+    "Khelifi", "Brahimi", "Zerrouki", "Ait-Ahmed", "Lounis", "Rahmani", "Toumi", "Guerroudj", "Slimani", "Ouali",
+]  # fmt: skip
 STREETS = [
     "Cité 200 logements, bât. {n}",
     "{n} rue Didouche Mourad",
