@@ -29,11 +29,6 @@ class PreconditionFailed(Refused):
         super().__init__("It has changed since you read it. Read it again before you change it.")
 
 
-def is_known(request: Request, etag: str) -> bool:
-    """Whether `If-None-Match` names this tag, weakly compared."""
-    return _names(request.META.get("HTTP_IF_NONE_MATCH", ""), etag)
-
-
 def check_match(request: Request, read: Callable[[], Any]) -> None:
     """Raises PreconditionFailed when `If-Match` was sent and does not name the tag of the body that `read` gives.
 
@@ -45,6 +40,7 @@ def check_match(request: Request, read: Callable[[], Any]) -> None:
 
 
 def _names(header: str, etag: str) -> bool:
+    """Weakly compared."""
     sent = parse_etags(header)
     return sent == ["*"] or etag.removeprefix("W/") in (tag.removeprefix("W/") for tag in sent)
 
@@ -61,7 +57,8 @@ def answer_unless_etag_known(
 
     `cache` says who may keep it, and for how long without asking.
     """
-    response = HttpResponseNotModified() if is_known(request, etag) else answer()
+    is_known = _names(request.META.get("HTTP_IF_NONE_MATCH", ""), etag)
+    response = HttpResponseNotModified() if is_known else answer()
     response.headers["ETag"] = etag
     response.headers["Cache-Control"] = cache
     return response

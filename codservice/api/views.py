@@ -1,38 +1,38 @@
 """`/api/schema`, and `/api/v1/me`: what a key may know of itself."""
 
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated
 
-from django.http import HttpResponse, HttpResponseNotModified
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.renderers import OpenApiYamlRenderer
-from drf_spectacular.views import SpectacularAPIView
 from msgspec import Meta, Struct
 from rest_framework import viewsets
+from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from codservice.accounts.authentication import Key
 from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import SCOPES
-from codservice.api.conditional import is_known, weak_etag
+from codservice.api.conditional import answer_unless_etag_known, weak_etag
 from codservice.api.description import description
 from codservice.api.schema import GUIDES, describe
 from codservice.wire import Id, Moment
 
 
-class DescriptionView(SpectacularAPIView):
+class DescriptionView(APIView):
     """The OpenAPI description, made once in each process: anybody may ask for it, and making it takes 50 ms."""
 
     schema = None  # describes others
+    authentication_classes, permission_classes = (), (AllowAny,)
     http_method_names = ["get", "head"]
 
-    def get(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+    def get(self, request: Request) -> HttpResponseBase:
         body = _description().replace(GUIDES, request.build_absolute_uri("/docs/"))
-        etag = weak_etag(body)
-        response = HttpResponseNotModified() if is_known(request, etag) else HttpResponse(body)
+        response = answer_unless_etag_known(request, weak_etag(body), lambda: HttpResponse(body), cache="no-cache")
         response.headers["Content-Type"] = OpenApiYamlRenderer.media_type
-        response.headers["ETag"] = etag
-        response.headers["Cache-Control"] = "no-cache"
         return response
 
 
