@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
-from threading import Event as Flag
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, ChangedDay, Order, StatusChange
 from orders.tasks import sum_up_days
 from tests import factories
-from tests.harness.background import PATIENCE
+from tests.harness.background import PATIENCE, open_transaction
 from tests.harness.database import one, outlast_timeouts
 from tests.orders.life import Life, change_while_summed_up
 
@@ -288,24 +287,9 @@ def test_today_is_summed_up_until_some_minutes_ago(alice: Account, monkeypatch: 
 
 @pytest.mark.django_db(transaction=True)
 def test_what_a_transaction_under_way_may_still_write_is_summed_up_by_none(alice: Account) -> None:
-    began, end, starts = Flag(), Flag(), list[datetime]()
-
-    def hold() -> None:
-        try:
-            with transaction.atomic():
-                starts.append(one("SELECT now()"))
-                began.set()
-                end.wait(PATIENCE)
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(hold)
-        assert began.wait(PATIENCE)
+    with open_transaction(lambda: one("SELECT now()")) as start:
         summing.sum_up()
-        end.set()
-        held.result()
-    assert CallPart.objects.get().until == starts[0] - summing.PUNCTUAL
+    assert CallPart.objects.get().until == start - summing.PUNCTUAL
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,12 +5,13 @@ Who waits says for what; `PATIENCE` is only what a busy machine may need for it.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from django.db import connections
+from django.db import connections, transaction
 
 T = TypeVar("T")
 
@@ -75,3 +76,23 @@ class Background:
         if self._error:
             raise self._error
         return self._result
+
+
+@contextmanager
+def open_transaction(begin: Callable[[], T]) -> Iterator[T]:
+    """What `begin` gives, in a transaction of another thread that stays open while the block runs."""
+    began, end, given = threading.Event(), threading.Event(), list[T]()
+
+    def hold() -> None:
+        with transaction.atomic():
+            given.append(begin())
+            began.set()
+            end.wait(PATIENCE)
+
+    held = Background(hold)
+    try:
+        assert began.wait(PATIENCE)
+        yield given[0]
+    finally:
+        end.set()
+        held.result()

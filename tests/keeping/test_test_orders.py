@@ -1,16 +1,13 @@
 """Test orders are deleted after thirty days, with all that belongs to them; live ones never."""
 
 import json
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import connections, transaction
 from django.db.models import F
 
 from codservice.accounts.actor import Actor, Role
@@ -18,7 +15,7 @@ from codservice.accounts.models import Account
 from orders import counts, editing, lifecycle, retention
 from orders.models import CallNote, Order, OrderCount, OrderEdit, OrderItem, StatusChange
 from tests.factories import AgentFactory, make_order
-from tests.harness.background import PATIENCE
+from tests.harness.background import open_transaction
 from webhooks.models import Event
 
 BELONGING = {OrderItem, StatusChange, OrderEdit, CallNote}
@@ -82,25 +79,9 @@ def test_those_that_somebody_changes_just_now_hold_up_no_others(
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
     ids = [order_in(twin, 36 - number).id for number in range(6)]
-    locked, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        try:
-            with transaction.atomic():
-                list(Order.objects.select_for_update().filter(id__in=[ids[number] for number in held]))
-                locked.set()
-                done.wait(PATIENCE)
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(1) as pool:
-        holding = pool.submit(hold)
-        try:
-            assert locked.wait(PATIENCE)
-            deleted = prune()
-        finally:
-            done.set()
-        holding.result()
+    changed = Order.objects.select_for_update().filter(id__in=[ids[number] for number in held])
+    with open_transaction(lambda: list(changed)):
+        deleted = prune()
 
     assert deleted == 6 - len(held)
     assert set(Order.objects.values_list("id", flat=True)) == {ids[number] for number in held}

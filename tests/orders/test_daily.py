@@ -2,14 +2,12 @@
 
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
-from threading import Event as Flag
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import DatabaseError, connection
 from django.db.models import F
 
 from codservice import days
@@ -19,7 +17,7 @@ from orders.daily import Dimension, Figures
 from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, SummedUp
 from orders.tasks import sum_up_days
 from tests import factories
-from tests.harness.background import PATIENCE, eventually
+from tests.harness.background import eventually, open_transaction
 from tests.harness.database import one, outlast_timeouts
 from tests.orders.life import SUPERVISOR, Life, change_while_summed_up
 
@@ -219,33 +217,19 @@ def test_what_the_version_before_sums_up_is_made_anew(alice: Account) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_day_is_summed_up_when_all_that_began_before_its_end_is_over() -> None:
     """In a zone where the midnight was between the start of a transaction and now: zones are of whole seconds."""
-    began, end, starts = Flag(), Flag(), list[datetime]()
-
-    def hold() -> None:
-        try:
-            with transaction.atomic():
-                starts.append(one("SELECT now()"))
-                began.set()
-                end.wait(PATIENCE)
-        finally:
-            connections.close_all()
 
     def over() -> date:
         with connection.cursor() as cursor:
             return (day_sums.complete_until(cursor) + timedelta(seconds=ahead)).date() - timedelta(days=1)
 
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(hold)
-        assert began.wait(PATIENCE)
-        midnight = starts[0].replace(microsecond=0) + timedelta(seconds=1)
+    with open_transaction(lambda: one("SELECT now()")) as start:
+        midnight = start.replace(microsecond=0) + timedelta(seconds=1)
         ahead = -int(midnight.timestamp()) % 86400
         new_day = (midnight + timedelta(seconds=ahead)).date()
         while one("SELECT now()") < midnight:
             time.sleep(0.1)
         assert over() == new_day - timedelta(days=2)
-        end.set()
-        held.result()
-        assert eventually(lambda: over() == new_day - timedelta(days=1))
+    assert eventually(lambda: over() == new_day - timedelta(days=1))
 
 
 @pytest.mark.django_db(transaction=True)
