@@ -61,12 +61,7 @@ sent."""
 
 def _batches(deliveries: QuerySet[Delivery]) -> Iterator[list[UUID]]:
     """Their ids, by key and not by page: what is resent may no longer pass the filters."""
-    last: UUID | None = None
-    while True:
-        rest = deliveries if last is None else deliveries.filter(id__gt=last)
-        batch = list(rest.order_by("id").values_list("id", flat=True)[:BATCH])
-        if batch:
-            yield batch
-            last = batch[-1]
-        if len(batch) < BATCH:
-            return
+    last = UUID(int=0)
+    while batch := list(deliveries.filter(id__gt=last).order_by("id").values_list("id", flat=True)[:BATCH]):
+        yield batch
+        last = batch[-1]
