@@ -73,7 +73,7 @@ def test_attempts_are_made_at_the_stated_times_until_one_is_acknowledged(engine,
 
 
 def test_each_retry_waits_as_long_as_is_decided_and_after_the_last_there_is_none():
-    assert [retries.DELAYS[left] for left in (3, 2, 1, 0)] == [*WAITS, None]
+    assert [retries.delay_before_retry(left) for left in (3, 2, 1, 0)] == [*WAITS, None]
     assert Delivery().retries_left == retries.RETRIES == 3
 
 
@@ -83,7 +83,7 @@ def test_the_queue_waits_for_what_is_decided(engine, receiver, webhook, retries_
     Delivery.objects.update(retries_left=retries_left)
     receiver.default = FAILURE
     engine.drain()
-    delay, failed = retries.DELAYS[retries_left], state(id_)
+    delay, failed = retries.delay_before_retry(retries_left), state(id_)
     ended_at = Attempt.objects.get().ended_at
     assert failed.next_attempt_at == (ended_at + delay if delay else None)
     assert failed.finished_at == (None if delay else ended_at)
