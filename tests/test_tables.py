@@ -353,6 +353,8 @@ def test_of_several_sheets_that_are_shown_the_one_that_is_read_is_named(tmp_path
     (tmp_path / "t.xlsx").write_bytes(workbook({"Été & <x>": [["a"], ["1"]], "Août": [["b"]]}))
     table = Table(tmp_path / "t.xlsx")
     assert (table.names, table.sheet) == (["a"], "Été & <x>")
+    (tmp_path / "t.xlsx").write_bytes(workbook({"\x1b[2Ja\n\u202eb": [["a"]], "Août": [["b"]]}))
+    assert Table(tmp_path / "t.xlsx").sheet == "\ufffd[2Ja\ufffd\ufffdb", "it is said in terminals and logs"
     (tmp_path / "t.xlsx").write_bytes(workbook({"Résumé": [], "Août": [["b"]]}))
     with pytest.raises(UnreadableTable, match="has an empty sheet in front, Résumé; its first line"):
         Table(tmp_path / "t.xlsx")
@@ -371,6 +373,23 @@ def test_a_small_file_that_unpacks_to_much_is_not_read(tmp_path: Path) -> None:
 
     with pytest.raises(UnreadableTable, match="unpacks to"):
         Table(path)
+
+
+@reads_sheet
+def test_a_part_without_a_tag_does_not_hold_up_who_reads(tmp_path: Path) -> None:
+    """The other sheets are looked through for errors of formulas, in pieces that end at tags."""
+    path = tmp_path / "t.xlsx"
+    path.write_bytes(workbook({"A": [["sku"], ["1"]]}))
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("xl/worksheets/sheet2.xml", "w") as part,
+    ):
+        for _ in range(250):
+            part.write(b"a" * (1 << 20))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+
+    assert Table(path).names == ["sku"]
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 20  # a second, or more than seventy
 
 
 @reads_sheet

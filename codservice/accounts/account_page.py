@@ -76,7 +76,8 @@ def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse
     """To the login, and from there back to the page: to that of a form which was sent where it stood, else to `home`,
     a path, since the address of a form alone shows nobody anything. Who sent a form is told that it came to nothing."""
     is_look = request.method in ("GET", "HEAD")
-    is_scripts = request.headers.get("Sec-Fetch-Mode", "navigate") != "navigate"  # which sees for itself
+    # A script sees for itself. It asks for anything; a form asks for a page, by https and by http.
+    is_scripts = "text/html" not in request.headers.get("Accept", "text/html")
     if not is_look and not is_scripts:
         messages.warning(request, _("You had been signed out: nothing was saved. Sign in, and do it once more."))
     is_shown = is_look or _sent_from(request) == request.path

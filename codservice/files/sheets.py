@@ -37,6 +37,7 @@ _SHOWN = (python_calamine.SheetTypeEnum.WorkSheet, python_calamine.SheetVisibleE
 _REFUSED = 3  # exit status: why stands on stderr, where else the sheet is named
 _PIECE = 1 << 20
 _FAILED = re.compile(rb"(<(?:\w+:)?c\s[^<>]*?\bt=[\"'])e(?=[\"'])")  # a cell of an XLSX sheet whose formula failed
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # a terminal's, a line's, of direction
 
 
 class UnreadableSheet(ValueError):
@@ -54,7 +55,7 @@ def read(sheet: Path | IO[bytes]) -> tuple[int, IO[bytes], str]:
         done = subprocess.run(  # noqa: S603  (our own program)
             [sys.executable, "-P", "-W", "ignore", __file__], stdin=file, stdout=rows, stderr=subprocess.PIPE
         )
-    said = done.stderr.decode(errors="replace").strip()
+    said = _CONTROLS.sub("\ufffd", done.stderr.decode(errors="replace").strip())  # a sheet's name among it
     if done.returncode == _REFUSED:
         raise UnreadableSheet(said)
     if done.returncode:
@@ -106,13 +107,16 @@ def _with_errors(file: IO[bytes]) -> IO[bytes]:
 
 
 def _pieces(parts: zipfile.ZipFile, name: str) -> Iterator[bytes]:
-    """A part of a file, each of whose pieces ends where a tag begins."""
+    """A part of a file, each of whose pieces ends where a tag begins; one that is as long as a piece is no cell's."""
     rest = b""
     with parts.open(name) as part:
         while read := part.read(_PIECE):
             piece, tag, rest = (rest + read).rpartition(b"<")
             yield piece
             rest = tag + rest
+            if len(rest) > _PIECE:
+                yield rest
+                rest = b""
     yield rest
 
 

@@ -187,7 +187,7 @@ def _read(upload: Upload, claim: UUID) -> None:
             _end(upload, claim, Status.STOPPED, _SENT_AGAIN)
             return
         table = Table(Path(upload.name), columns=KINDS[upload.kind].intake.columns, file=file, by_place=True)
-        header, upload.sheet = table.header, table.sheet.replace("\0", "\ufffd")
+        header, upload.sheet = table.header, table.sheet
         while len(header) > MAX_COLUMNS and not header[-1]:
             header.pop()
         if len(header) > MAX_COLUMNS:
