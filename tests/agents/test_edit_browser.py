@@ -1,6 +1,7 @@
 """The page on which an agent edits an order, in a real browser."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 
 import pytest
@@ -8,7 +9,7 @@ from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account, User
-from orders.models import ShippingFee
+from orders.models import Order, ShippingFee
 from tests.agents.desk_browser import call_next, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
@@ -24,6 +25,18 @@ def edit_next(page: Page) -> None:
     call_next(page)
     page.keyboard.press("e")
     page.wait_for_url("**/edit/**")
+
+
+@contextmanager
+def held_up(page: Page) -> Iterator[list[Route]]:
+    """What the page asks for in this block is answered after it."""
+    held: list[Route] = []
+    page.route("**/edit/*/", lambda route: held.append(route) if is_held else route.continue_())
+    is_held = True
+    yield held
+    is_held = False
+    for route in held:
+        route.continue_()
 
 
 def test_an_order_is_edited_with_the_keyboard(visit: Visits, alice: Account, agent: User) -> None:
@@ -80,14 +93,131 @@ def test_a_product_is_chosen_however_shortly_after_the_last_letter(visit: Visits
     ProductFactory(account=alice, name="Montre")
     page = visit().sign_in("samira")
     edit_next(page)
-    held: list[Route] = []
-    page.route("**/edit/*/", lambda route: held.append(route))
-    page.get_by_label("Find a product").fill("Mon")
-    page.get_by_role("button", name="Montre").evaluate("button => button.click()")
-    page.wait_for_timeout(500)  # longer than after the last letter is waited for another
-    for route in held:
-        route.continue_()
+    with held_up(page):
+        page.get_by_label("Find a product").fill("Mon")
+        page.get_by_role("button", name="Montre").evaluate("button => button.click()")
+        page.wait_for_timeout(500)  # longer than after the last letter is waited for another
     expect(page.get_by_label("Quantity of Montre")).to_be_focused()
+
+
+# --- Typed and pressed while a product is on its way ---------------------------------------------------------------
+
+
+@pytest.fixture
+def order(alice: Account) -> Order:
+    """Of a dress, by a merchant who sells two other things."""
+    for name in ("Montre", "Foulard"):
+        ProductFactory(account=alice, name=name)
+    return make_order(alice, items=[order_line(quantity=1, product_name="Robe", unit_price=1)])
+
+
+@pytest.fixture
+def page(visit: Visits, order: Order, agent: User) -> Page:
+    """Where it is edited, with all that is sold to choose from."""
+    page = visit().sign_in("samira")
+    edit_next(page)
+    page.get_by_role("button", name="Find").click()
+    expect(page.locator("#found li")).to_have_count(2)
+    return page
+
+
+def saved(page: Page, order: Order) -> list[tuple[str, int]]:
+    told(page, "The changes are saved.")
+    return list(order.items.order_by("position").values_list("product_name", "quantity"))
+
+
+def test_the_next_product_is_searched_while_one_is_on_its_way(page: Page, order: Order) -> None:
+    search = page.get_by_label("Find a product")
+    with held_up(page):
+        page.get_by_role("button", name="Montre").click()
+        search.fill("Fou")
+        page.wait_for_timeout(500)
+    expect(page.get_by_label("Quantity of Montre")).to_have_value("1")
+    expect(page.locator("#found li")).to_have_count(1)
+    expect(page.locator("#found li")).to_contain_text("Foulard")
+    expect(search).to_be_focused()
+    page.get_by_role("button", name="Save the changes").click()
+    assert saved(page, order) == [("Robe", 1), ("Montre", 1)]
+
+
+def test_products_pressed_one_after_the_other_all_come(page: Page, order: Order) -> None:
+    with held_up(page):
+        page.get_by_role("button", name="Montre").click()
+        page.get_by_role("button", name="Foulard").click()
+    expect(page.get_by_label("Quantity of Foulard")).to_be_focused()
+    page.get_by_role("button", name="Save the changes").click()
+    assert saved(page, order) == [("Robe", 1), ("Montre", 1), ("Foulard", 1)]
+
+
+def test_saving_waits_for_the_product_that_is_on_its_way(page: Page, order: Order) -> None:
+    with held_up(page) as held:
+        page.get_by_role("button", name="Montre").click()
+        page.get_by_role("button", name="Save the changes").click()
+        page.wait_for_timeout(500)
+        assert len(held) == 1
+    assert saved(page, order) == [("Robe", 1), ("Montre", 1)]
+
+
+def test_nothing_is_saved_without_a_product_that_did_not_come(page: Page, order: Order) -> None:
+    with held_up(page) as held:
+        page.get_by_role("button", name="Montre").click()
+        page.get_by_label("Quantity of Robe").fill("7")
+        page.get_by_role("button", name="Save the changes").click()
+        eventually(lambda: page.wait_for_timeout(10) or held)
+        held.pop().abort()
+        page.wait_for_timeout(500)
+        assert held == []
+    page.get_by_role("button", name="Montre").click()
+    expect(page.get_by_label("Quantity of Montre")).to_have_value("1")
+    page.get_by_role("button", name="Save the changes").click()
+    assert saved(page, order) == [("Robe", 7), ("Montre", 1)]
+
+
+@pytest.mark.parametrize("field", ["Address", "Quantity of Robe"])
+def test_what_is_typed_while_a_product_comes_stays_where_it_was_typed(field: str, page: Page) -> None:
+    quantity, written = page.get_by_label("Quantity of Robe"), page.get_by_label(field)
+    with held_up(page):
+        page.get_by_role("button", name="Montre").click()
+        quantity.fill("7")
+        written.click()
+        page.keyboard.press("End")
+        before = written.input_value()
+    expect(page.get_by_label("Quantity of Montre")).to_have_value("1")
+    page.keyboard.type("12")
+    expect(written).to_have_value(before + "12")
+    expect(page.get_by_label("Quantity of Montre")).to_have_value("1")
+    assert quantity.input_value().startswith("7")
+
+
+def test_so_does_what_is_typed_of_the_line_in_whose_place_it_comes(page: Page, order: Order) -> None:
+    page.get_by_label("Add the chosen product").select_option("in place of Robe")
+    with held_up(page):
+        page.get_by_role("button", name="Montre").click()
+        page.get_by_label("Quantity of Robe").fill("7")
+        page.get_by_label("Remove Robe").check()
+    expect(page.get_by_label("Remove Montre")).to_be_focused()
+    expect(page.get_by_label("Remove Montre")).to_be_checked()
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Save the changes").click()
+    assert saved(page, order) == [("Montre", 7)]
+
+
+def test_the_fee_comes_though_a_product_is_searched_and_not_where_one_was_written(
+    page: Page, alice: Account, order: Order
+) -> None:
+    ShippingFee.objects.create(account=alice, wilaya_code="31", home=700)
+    fee = page.get_by_label("Shipping fee", exact=True)
+    with held_up(page):
+        page.get_by_role("combobox", name="Wilaya").fill("Oran")
+        page.get_by_label("Find a product").fill("Fou")
+        page.wait_for_timeout(500)
+    expect(fee).to_have_value("700")
+    expect(page.locator("#found li")).to_have_count(1)
+    with page.expect_response("**/edit/*/"), held_up(page):
+        page.get_by_role("button", name="Take the merchant's fee").click()
+        fee.fill("250")
+    page.wait_for_timeout(100)
+    expect(fee).to_have_value("250")
 
 
 # --- What is refused ---------------------------------------------------------------------------------------------

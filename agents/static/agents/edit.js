@@ -34,67 +34,135 @@
 
   // --- What the other buttons do: the page as it would come back, of which parts are taken over ---
 
-  let asked = 0;
+  /** The page, and what was sent for it; no page where none came. */
   async function ask(name, value) {
-    const number = ++asked;
-    const body = new URLSearchParams(new FormData(form));
-    body.set(name, value);
-    const answer = await fetch(location.pathname, { method: "POST", body, redirect: "manual" }).catch(() => null);
-    if (!answer?.ok || number !== asked) return null;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (number !== asked) return null;
-    move(page.querySelector("[data-places]").dataset.wilaya, body.get("commune"));
-    return page;
+    const sent = new URLSearchParams(new FormData(form));
+    sent.set(name, value);
+    const options = { method: "POST", body: sent, redirect: "manual", signal: AbortSignal.timeout(8000) };
+    const text = await fetch(location.pathname, options).then((answer) => answer.ok && answer.text()).catch(() => "");
+    return { sent, page: text ? new DOMParser().parseFromString(text, "text/html") : null };
   }
 
-  function takeOver(page, parts) {
-    for (const id of parts) {
-      const [now, next] = [document.getElementById(id), page.getElementById(id)];
-      if (!now || !next) continue;
-      if (now.matches("input")) now.value = next.value;
-      else now.replaceChildren(...next.childNodes);
+  /** Take over a part. What was written in it since it was sent stays, and who writes there stays there. */
+  function take(part, page, sent) {
+    const [now, next] = [document, page].map((each) => each.querySelector(part));
+    let focused;
+    for (const field of now.querySelectorAll("input, select")) {
+      const again = next.querySelector(`[name="${field.name}"]`);
+      if (!again) continue;
+      if (field === document.activeElement) focused = again;
+      const isBox = field.type === "checkbox";
+      const isNew = isBox ? field.checked !== sent.has(field.name) : field.value !== sent.get(field.name);
+      if (isNew) Object.assign(again, { value: field.value, checked: field.checked });
+    }
+    now.replaceChildren(...next.childNodes);
+    Object.assign(now.dataset, next.dataset);
+    focused?.focus();
+  }
+
+  // Products: they come one after the other, and nothing is saved before. A search waits for them too, and is given up
+  // for whatever is asked next.
+
+  let searches = 0;
+  let coming = 0; // products
+  let choosing = Promise.resolve();
+  let saving = null; // by which button
+
+  async function search() {
+    const number = ++searches;
+    await choosing;
+    if (number !== searches) return;
+    const { sent, page } = await ask("search", "1");
+    if (page && number === searches) take("#found", page, sent);
+  }
+
+  function choose(product) {
+    const focused = document.activeElement;
+    searches++;
+    coming++;
+    choosing = choosing.then(async () => {
+      const { sent, page } = await ask("choose", product);
+      coming--;
+      if (page) {
+        takeChosen(page, sent, focused);
+      } else {
+        saving = null; // without what was pressed
+        pressing.check();
+      }
+      if (coming || !saving) return;
+      form.requestSubmit(saving);
+      saving = null;
+    });
+  }
+
+  /** The line that is new, or has become another. Its quantity is written next, unless the agent has gone elsewhere. */
+  function takeChosen(page, sent, focused) {
+    const isHere = [focused, document.body].includes(document.activeElement);
+    take("#found", page, sent);
+    const names = [...page.querySelectorAll("#lines [name^=quantity]")].map((field) => field.name);
+    const name = names.find((each) => each === `quantity-${sent.get("instead")}` || !form.elements[each]);
+    if (!name) return;
+    const line = `#lines tr:has([name="${name}"])`;
+    if (form.elements[name]) take(line, page, sent);
+    else document.getElementById("lines").append(page.querySelector(line));
+    show();
+    if (!isHere) return;
+    form.elements[name].focus();
+    form.elements[name].select();
+  }
+
+  addEventListener("submit", (event) => {
+    if (event.target !== form || !coming) return;
+    event.preventDefault();
+    event.stopPropagation();
+    saving = event.submitter;
+  }, true);
+
+  // The fee: only the last question is answered.
+
+  let proposals = 0;
+  let isFeeWanted = false; // in the same wilaya too
+
+  async function propose(isWanted) {
+    const number = ++proposals;
+    isFeeWanted ||= isWanted;
+    const { sent, page } = await ask("propose", "1");
+    if (!page || number !== proposals) return;
+    move(page.querySelector("[data-places]").dataset.wilaya, sent.get("commune"));
+    if (wilaya === feeFor && !isFeeWanted) return;
+    feeFor = wilaya;
+    isFeeWanted = false;
+    take("#fee", page, sent);
+    for (const name of ["shipping_fee", "fee_for"]) {
+      const field = form.elements[name];
+      if (field.value === sent.get(name)) field.value = page.querySelector(`[name=${name}]`).value;
     }
     show();
   }
 
-  async function rewrite(name, value, parts) {
-    const line = form.elements.instead?.value; // in whose place a product is put; else it gets the last one
-    const page = await ask(name, value);
-    if (!page) return;
-    takeOver(page, parts);
-    if (name !== "choose") return;
-    const quantity = form.elements[`quantity-${line}`] ?? form.querySelector("#lines tr:last-child [name^=quantity]");
-    quantity.focus();
-    quantity.select();
-  }
-
-  const FEE = ["fee", "edit-shipping_fee", "edit-fee_for"];
+  const buttons = { search, choose, propose };
   form.addEventListener("click", (event) => {
     const button = event.target.closest("button[name]");
     if (!button || pressing.isDead(button)) return;
     event.preventDefault();
     if (button.name !== "propose") clearTimeout(typing); // else the search would take the place of what was chosen
-    rewrite(button.name, button.value, { search: ["found"], choose: ["lines", "found"], propose: FEE }[button.name]);
+    buttons[button.name](button.value);
   });
 
   let typing;
   form.elements.q.addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => rewrite("search", "1", ["found"]), 250);
+    typing = setTimeout(search, 250);
   });
   form.elements.q.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
-    rewrite("search", "1", ["found"]);
+    search();
   });
 
-  form.addEventListener("change", async (event) => {
-    if (event.target.name === "delivery_type") rewrite("propose", "1", FEE);
-    if (event.target.name !== "wilaya") return;
-    const page = await ask("propose", "1");
-    if (!page || wilaya === feeFor) return;
-    feeFor = wilaya;
-    takeOver(page, FEE);
+  form.addEventListener("change", (event) => {
+    if (event.target.name === "delivery_type") propose(true);
+    if (event.target.name === "wilaya") propose(false);
   });
 
   // --- Another wilaya, by its code: the same one in other words is none, nor is what cannot be read ---
