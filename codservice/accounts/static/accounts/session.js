@@ -1,0 +1,51 @@
+// What is typed into a form is lost when it is sent by somebody who has been signed out meanwhile. So one that has stood
+// for a while first asks for its page: the form stays where it is while that is the login's, another person's or the
+// other mode's, and is sent with the token of now when it is not.
+"use strict";
+
+(() => {
+  const said = document.currentScript.dataset;
+  const mode = document.documentElement.dataset.mode;
+  const FRESH = 60_000; // milliseconds
+  let seen = Date.now();
+  let isAsking = false;
+
+  /** Why the form is not to be sent; empty when it is, or nobody can say. */
+  async function whyNot() {
+    const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
+    if (new URL(answer.url).pathname === said.login) return said.signedOut;
+    if (!answer.ok) return "";
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (page.querySelector("script[data-person]")?.dataset.person !== said.person) return said.signedOut;
+    if (page.documentElement.dataset.mode !== mode) return said.otherMode;
+    const token = page.querySelector("[name=csrfmiddlewaretoken]")?.value;
+    for (const field of document.getElementsByName("csrfmiddlewaretoken")) field.value = token ?? field.value;
+    return "";
+  }
+
+  function tell(form, why) {
+    const message = document.createElement("p");
+    const link = Object.assign(document.createElement("a"), { href: said.login, target: "_blank", textContent: said.link });
+    message.id = "not-sent";
+    message.className = "message error errornote";
+    message.setAttribute("role", "alert");
+    message.append(why, " ", why === said.signedOut ? link : "");
+    form.append(message);
+    message.scrollIntoView({ block: "nearest" });
+  }
+
+  document.addEventListener("submit", async (event) => {
+    const { target: form, submitter } = event;
+    if (form.method !== "post" || !form.closest("main") || Date.now() - seen < FRESH) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (isAsking) return;
+    isAsking = true;
+    document.getElementById("not-sent")?.remove();
+    const why = await whyNot().catch(() => "");
+    isAsking = false;
+    if (why) return tell(form, why);
+    seen = Date.now();
+    form.requestSubmit(submitter);
+  }, true);
+})();

@@ -1,0 +1,102 @@
+"""Who was signed out while they wrote keeps what they wrote, and sends it once they have signed in again."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.sessions.models import Session
+from playwright.sync_api import Page, expect
+
+from agents.models import CallingRules
+from codservice.accounts.models import Account, ApiKey
+from orders.models import Order
+from tests import factories
+from tests.harness.browser import PASSWORD, Visit
+from webhooks.models import Webhook
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Visits = Callable[..., Visit]
+SAID = "You have been signed out. What you wrote stands here"
+
+
+def write(page: Page, address: str, **texts: str) -> None:
+    """Into the form there, over more than a moment."""
+    page.clock.install()
+    page.goto(address)
+    for name, text in texts.items():
+        page.locator(f"main [name={name}]").fill(text)
+    page.clock.fast_forward("10:00")
+
+
+def sign_in_elsewhere(page: Page, username: str) -> None:
+    """In the tab that the warning leads to."""
+    with page.expect_popup() as opened:
+        page.locator("#not-sent a").click()
+    login = opened.value
+    login.locator("[name=username]").fill(username)
+    login.locator("[name=password]").fill(PASSWORD)
+    login.locator("[name=password]").press("Enter")
+    login.wait_for_url(lambda url: "login" not in url)
+    login.close()
+
+
+def test_a_merchants_form_waits_for_the_next_sign_in(visit: Visits, alice: Account) -> None:
+    page = visit(viewport={"width": 360, "height": 740}).sign_in(alice.holder.email, "/account/login")
+    write(page, "/account/webhooks", url="https://203.0.114.1/hooks", description="stock of the shop")
+    page.locator("[name=events][value='order.shipped']").check()
+    Session.objects.all().delete()
+    for _ in range(2):
+        page.get_by_role("button", name="Register it").click()
+        expect(page.get_by_role("alert")).to_contain_text(SAID)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    sign_in_elsewhere(page, alice.holder.email)
+    page.get_by_role("button", name="Register it").click()
+    expect(page.locator("#secret")).to_be_visible()
+    webhook = Webhook.objects.get()
+    assert (webhook.account_id, webhook.description) == (alice.id, "stock of the shop")
+    assert "order.shipped" in webhook.events
+
+
+def test_the_button_that_was_pressed_is_the_one_that_is_sent(visit: Visits, alice: Account) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    write(page, "/account/orders/new", customer_name="Lynda Aït")
+    page.get_by_role("button", name="Add lines").click()
+    expect(page.locator("fieldset.order-line").nth(3)).to_be_visible()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Lynda Aït")
+    assert not Order.objects.exists()
+
+
+def test_a_supervisors_form_waits_too(visit: Visits, alice: Account) -> None:
+    supervisor = factories.AgentFactory(role="Supervisors")
+    page = visit().sign_in(supervisor.username)
+    write(page, f"/console/rules/{alice.id}/", script_fr="Bonjour {nom}, " * 20)
+    Session.objects.all().delete()
+    page.get_by_role("button", name="Save the rules").click()
+    expect(page.locator("#not-sent")).to_contain_text(SAID)
+    sign_in_elsewhere(page, supervisor.username)
+    page.get_by_role("button", name="Save the rules").click()
+    page.wait_for_url("**/console/rules/")
+    assert CallingRules.objects.get(account=alice).script_fr.startswith("Bonjour {nom}")
+
+
+def test_nothing_is_sent_for_another_person(visit: Visits, alice: Account, charlie: Account) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    write(page, "/account/webhooks", url="https://203.0.114.1/hooks")
+    Session.objects.all().delete()
+    page.get_by_role("button", name="Register it").click()
+    sign_in_elsewhere(page, charlie.holder.email)
+    page.get_by_role("button", name="Register it").click()
+    expect(page.locator("#not-sent")).to_contain_text(SAID)
+    assert not Webhook.objects.exists()
+
+
+def test_nothing_that_was_meant_for_test_mode_is_sent_to_the_live_account(visit: Visits, alice: Account) -> None:
+    ApiKey.issue(alice, name="Till", is_test=True)
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.get_by_text(alice.holder.email).click()
+    page.get_by_role("button", name="Test mode", exact=True).click()
+    write(page, "/account/fees")
+    Session.objects.all().delete()
+    page.locator("main button.primary").first.click()
+    sign_in_elsewhere(page, alice.holder.email)
+    page.locator("main button.primary").first.click()
+    expect(page.locator("#not-sent")).to_contain_text("Another page has switched test mode")
