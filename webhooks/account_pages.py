@@ -167,17 +167,25 @@ def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST a new secret, shown in this answer and never again."""
+    """By GET the question, by POST a new secret, shown in this answer and never again. The same question makes one."""
     webhook = _webhook(account, id)
     if request.method != "POST":
+        text = _("It signs at once. For 24 hours the old one signs too, so that you can change it without a gap.")
+        if webhook.previous_secret_until and webhook.previous_secret_until > timezone.now():
+            text += " " + _("The one before that, which still signs now, ends at once: your shop must not need it.")
         return confirmation(
             request,
             title=_("A new signing secret?"),
-            text=_("It signs at once. For 24 hours the old one signs too, so that you can change it without a gap."),
+            text=text,
             button=_("Create a new secret"),
             back=reverse("account-webhook", args=[id]),
+            fields={"replaces": webhook.secret_hint},
         )
-    webhook, secret = registry.rotate_secret(account.id, id)
+    try:
+        webhook, secret = registry.rotate_secret(account.id, id, replaces=request.POST.get("replaces"))
+    except registry.SecretChanged as refused:
+        messages.error(request, refused.message)
+        return redirect("account-webhook", id=id)
     return render(request, "webhooks/rotated.html", {"webhook": webhook, "secret": secret})
 
 

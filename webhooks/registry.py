@@ -41,6 +41,15 @@ class StillDropping(Refused):
         super().__init__(_("What was waiting when it was turned off is still being dropped: turn it on in a moment."))
 
 
+class SecretChanged(Refused):
+    """The secret that was to be replaced is not in use any more."""
+
+    code = "secret_changed"
+
+    def __init__(self) -> None:
+        super().__init__(_("Its secret was changed already, by another press or by somebody else. None was made now."))
+
+
 def register(account_id: UUID, *, url: str, events: Sequence[str], description: str = "") -> tuple[Webhook, str]:
     """A new webhook for a URL from `receivers.normalise`, and its signing secret, to be shown now or never.
 
@@ -99,20 +108,23 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
     return webhook
 
 
-def rotate_secret(account_id: UUID, webhook_id: UUID) -> tuple[Webhook, str]:
+def rotate_secret(account_id: UUID, webhook_id: UUID, *, replaces: str | None = None) -> tuple[Webhook, str]:
     """A new signing secret, in use from now on and to be shown now or never. For OVERLAP the one before it signs too.
 
-    Raises Webhook.DoesNotExist.
+    Raises Webhook.DoesNotExist; and SecretChanged when `replaces`, a secret's hint, is given and no longer its own.
     """
     secret = secrets.make_secret()
+    only = {} if replaces is None else {"secret_hint": replaces}
     with transaction.atomic():
-        Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None).update(
+        rotated = Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None, **only).update(
             previous_secret=F("secret"),
             previous_secret_until=Now() + OVERLAP,
             secret=secrets.encrypt(secret),
             secret_hint=secrets.hint(secret),
         )
         webhook = Webhook.objects.get(id=webhook_id, account_id=account_id, deleted_at=None)
+        if not rotated:
+            raise SecretChanged
         note(Action.WEBHOOK_ROTATED, webhook)
     return webhook, secret
 

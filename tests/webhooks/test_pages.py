@@ -96,6 +96,26 @@ def test_a_new_secret_is_shown_once_and_asked_for_first(browser: Client, webhook
     assert secrets_in(browser.get(at(webhook))) == []
 
 
+def test_one_question_makes_one_secret(browser: Client, webhook: Webhook) -> None:
+    """A second press, or the page loaded again, would end the secret that the shop still has."""
+    before = bytes(Webhook.objects.get().secret)
+    question = page(browser, at(webhook, "/rotate"))
+    (shown,) = re.findall(r'name="replaces" value="([^"]+)"', question)
+    assert "ends at once" not in question
+    first = browser.post(at(webhook, "/rotate"), {"replaces": shown})
+    again = browser.post(at(webhook, "/rotate"), {"replaces": shown}, follow=True)
+    assert "Its secret was changed already" in again.content.decode()
+    row = Webhook.objects.get()
+    assert secrets_in(first) == [secrets.decrypt(bytes(row.secret))]
+    assert bytes(row.previous_secret) == before
+    assert "ends at once" in page(browser, at(webhook, "/rotate"))
+
+
+def test_a_webhook_that_nothing_was_sent_to_is_not_said_to_be_well(browser: Client, webhook: Webhook) -> None:
+    for address in (HOME, at(webhook)):
+        assert '<span class="status delivered">On</span>' in page(browser, address)
+
+
 def test_a_webhook_is_deleted_after_a_question(browser: Client, webhook: Webhook) -> None:
     write_delivery(webhook)
     assert webhook.url in browser.get(at(webhook, "/delete")).content.decode()
@@ -191,9 +211,28 @@ def test_a_delivery_shows_what_was_sent_and_each_attempt(
 @pytest.mark.parametrize("failure", sorted(REASONS))
 def test_each_reason_is_a_sentence(failure: str, browser: Client, webhook: Webhook) -> None:
     row = write_delivery(webhook, "failed", attempts=1)
-    Attempt.objects.update(failure=failure)
+    Attempt.objects.update(failure=failure, status_code=418)
     text = page(browser, page_of(row))
     assert str(REASONS[failure]) in text
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (301, "enter the address where it leads"),
+        (403, "its firewall stops us"),
+        (404, "Your shop has nothing at this address"),
+        (405, "takes no POST"),
+        (429, "too many requests"),
+        (502, "its own log says why"),
+        (418, "Only a status from 200 to 299"),
+    ],
+)
+def test_a_status_says_what_is_to_be_done(status: int, says: str, browser: Client, webhook: Webhook) -> None:
+    row = write_delivery(webhook, "failed", attempts=1)
+    Attempt.objects.update(failure="status", status_code=status)
+    for address in (at(webhook), page_of(row)):
+        assert says in page(browser, address)
 
 
 def test_the_reasons_are_those_of_the_sender() -> None:

@@ -4,6 +4,7 @@ from django import template
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from webhooks import posts
 from webhooks.models import Attempt, Delivery, Event
 
 register = template.Library()
@@ -33,10 +34,23 @@ REASONS = {
     "unreachable": _("The address could not be reached."),
     "blocked_address": _("The name leads to an address that is not public."),
     "tls": _("The certificate or the encryption is not valid."),
-    "bad_answer": _("The answer was not valid HTTP."),
+    "bad_answer": _("Your shop closed the connection, or its answer was not valid HTTP."),
     "status": _("Only a status from 200 to 299 is an acknowledgement."),
     "unreadable_secret": _("The signing secret cannot be read any more. Rotate it."),
     "unrecorded": _("An error on our side: the result of this attempt could not be recorded."),
+}
+_MOVED = _("Your shop sends on to another address, which is not followed: enter the address where it leads.")
+_SHUT = _("Your shop lets nobody in without a sign-in, or its firewall stops us: let our requests to it pass.")
+_ABSENT = _("Your shop has nothing at this address: correct the address, or put there what receives events.")
+_BROKEN = _("The program in your shop has failed: its own log says why.")
+# What a status says to the merchant; one that is not here is no acknowledgement, and no more.
+STATUS_REASONS = {
+    **dict.fromkeys((301, 302, 303, 307, 308), _MOVED),
+    **dict.fromkeys((401, 403), _SHUT),
+    **dict.fromkeys((404, 410), _ABSENT),
+    405: _("What is at this address takes no POST: correct the address, or let it take POST."),
+    429: _("Your shop has had too many requests: let more of ours pass."),
+    **dict.fromkeys(range(500, 600), _BROKEN),
 }
 
 
@@ -58,6 +72,8 @@ def kind_words(kind: str) -> str:
 @register.filter
 def reason(attempt: Attempt) -> str:
     """Why the attempt was no acknowledgement, as a sentence; empty when it was one."""
+    if attempt.failure == posts.STATUS and attempt.status_code in STATUS_REASONS:
+        return STATUS_REASONS[attempt.status_code]
     return REASONS.get(attempt.failure, attempt.failure)
 
 
