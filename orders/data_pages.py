@@ -55,7 +55,7 @@ def data(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "orders/data.html", context, status=422 if form.errors else 200)
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN, change=Right.OWN, takes_out=True)
 @require_http_methods(["GET", "HEAD", "POST"])
 def export(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":
@@ -64,7 +64,7 @@ def export(request: HttpRequest, account: Account) -> HttpResponseBase:
     return _download(account_export.stream(account), f"codservice-{days.today()}.zip", "application/zip")
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN, change=Right.OWN, takes_out=True)
 @require_http_methods(["GET", "HEAD", "POST"])
 def export_customer(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":

@@ -29,18 +29,20 @@ Page = Callable[..., HttpResponse]
 @overload
 def account_page(view: View) -> Page: ...
 @overload
-def account_page(*, look: Right = ..., change: Right = ...) -> Callable[[View], Page]: ...
-def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = Right.WRITE) -> Any:
+def account_page(*, look: Right = ..., change: Right = ..., takes_out: bool = ...) -> Callable[[View], Page]: ...
+def account_page(
+    view: Any = None, *, look: Right = Right.READ, change: Right = Right.WRITE, takes_out: bool = False
+) -> Any:
     """A page of the account that the signed-in person works for, which the view gets; all it shows must start there.
 
     It takes the right `look` to look at it and `change` for any other method; others get 403, and strangers are sent to
     the login. A page whose `change` is READ is about the person alone, and changes nothing of the account. In test mode
     the account is its twin; what is of the live account alone finds that in `request.live_account`. People of a closed
-    account may look, and change nothing. What somebody else deletes while it is being changed is not found, as in the
-    API. No answer is kept by a browser or proxy.
+    account may look, and change nothing; what `takes_out` data alone they may too. What somebody else deletes while it
+    is being changed is not found, as in the API. No answer is kept by a browser or proxy.
     """
     if view is None:
-        return partial(account_page, look=look, change=change)
+        return partial(account_page, look=look, change=change, takes_out=takes_out)
 
     @wraps(view)
     def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -53,7 +55,7 @@ def account_page(view: Any = None, *, look: Right = Right.READ, change: Right = 
         if seat.right < needed:
             raise PermissionDenied(_("Your role does not allow this. Ask the account's holder."))
         live = seat.account
-        if seat.is_closed and request.method == "POST" and needed > Right.READ:
+        if seat.is_closed and request.method == "POST" and needed > Right.READ and not takes_out:
             messages.error(request, _("This account is closed: nothing can be changed any more."))
             return redirect("account")
         is_test = request.session.get(MODE) == TEST and hasattr(live, "twin")

@@ -54,6 +54,10 @@ class Seat(NamedTuple):
 
     @property
     def may_write(self) -> bool:
+        return self.may_see_keys and not self.is_closed
+
+    @property
+    def may_see_keys(self) -> bool:
         return self.right >= Right.WRITE
 
     @property

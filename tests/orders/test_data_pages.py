@@ -156,6 +156,17 @@ def test_the_page_gives_it_and_the_security_log_notes_it(browser: Client, alice:
     assert browser.get(f"{PAGE}/export").url == PAGE
 
 
+def test_the_holder_of_a_closed_account_takes_the_data_out_and_erases_nobody(browser: Client, alice: Account) -> None:
+    order_of(alice)
+    Account.objects.update(is_active=False)
+    everything = browser.post(f"{PAGE}/export", {"mode": "live"})
+    assert len(unzipped(everything.streaming_content)["orders.csv"]) == 1
+    of_customer = browser.post(f"{PAGE}/customer", {"phone": PHONE})
+    assert b"Nadia Cherif" in b"".join(of_customer.streaming_content)
+    assert browser.post(f"{PAGE}/erase", {"phone": PHONE}).url == "/account/"
+    assert Order.objects.get().customer_name == "Nadia Cherif"
+
+
 def test_in_test_mode_it_is_the_twins_alone(browser: Client, alice: Account, twin: Account) -> None:
     order_of(alice, external_id="live-1")
     order_of(twin, external_id="test-1")

@@ -1,5 +1,6 @@
 """Every account page as people meet it: no rule of axe-core broken, nothing of a stranger run, fit for a phone."""
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,7 @@ from orders import lifecycle
 from orders.models import CallNote, Order, OrderEdit
 from tests import factories
 from tests.harness.browser import SCHEMES, Visit
+from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
 from webhooks import registry
 from webhooks.models import Attempt, Event, Webhook
@@ -153,6 +155,25 @@ def test_no_page_breaks_a_rule(
         axe(page, *SCHEMES)
     page.locator(".menu summary").click()
     axe(page, *SCHEMES)
+
+
+def test_a_closed_account_offers_nothing_that_would_be_refused(alice: Account, paths: list[str]) -> None:
+    """Its people look at it, take its data out, and mind their own affairs."""
+    asked = ("/new", "/upload", "/correct", "/cancel", "/rotate", "/delete", "/resend", "/remove", "/revoke")
+    looked_at = [path for path in paths if not path.endswith(asked)]
+    Account.objects.update(is_active=False)
+    browser = browser_of(alice.holder)
+    buttons, links = set(), set()
+    for path in looked_at:
+        page = browser.get(path).content.decode()
+        main = page[page.index("<main") :]
+        for form in re.findall(r'<form[^>]*method="post".*?</form>', main, re.DOTALL):
+            action = re.search(r'^<form[^>]*action="([^"]*)"', form)
+            buttons |= {action[1] if action else path} if "<button" in form else set()
+        links |= set(re.findall(r'href="([^"?#]*)', main))
+    own = {"/account/password", "/account/codes", "/account/mode", "/account/data/export", "/account/data/customer"}
+    assert {button for button in buttons - own if not button.startswith("/account/sessions")} == set()
+    assert {link for link in links if link.endswith((*asked, "/change", "/recover", "/erase"))} == set()
 
 
 def test_pages_are_small_and_ask_nobody_else(visit: Callable[..., Visit], alice: Account, paths: list[str]) -> None:
