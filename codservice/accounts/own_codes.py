@@ -87,6 +87,7 @@ class CodesPage:
             request,
             is_on=is_on,
             form=form,
+            app=device and device.config_url,
             picture=device and segno.make(device.config_url, error="m").svg_data_uri(scale=5, light="#fff"),
             secret=device and _secret(device),
             status=422 if form.errors else 200,

@@ -2,7 +2,9 @@
 
 import re
 from base64 import b32decode
+from html import unescape
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
@@ -52,6 +54,16 @@ def test_codes_are_turned_on_with_a_code_and_the_password(agent: User, browser_o
     assert page.status_code == 200
     assert secret[1] not in page.content.decode()
     assert elsewhere.get(CODES).status_code == 302
+
+
+def test_the_phone_that_makes_the_codes_may_show_the_page(agent: User, alice: Account, browser_of: Any) -> None:
+    """It cannot scan itself: pressed there, the picture opens the app."""
+    for person, page in ((agent, CODES), (alice.holder, "/account/codes")):
+        browser = browser_of(person)
+        browser.post(page, {"action": "offer"})
+        (link,) = re.findall(r'<a href="(otpauth://totp/[^"]+)"><img src="data:', browser.get(page).content.decode())
+        (secret,) = parse_qs(urlsplit(unescape(link)).query)["secret"]
+        assert b32decode(secret) == TOTPDevice.objects.get(user=person).bin_key
 
 
 def test_signing_in_asks_for_the_code(with_codes: User) -> None:
