@@ -246,6 +246,9 @@ def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
                 status = error.status
             else:
                 messages.success(request, _("The webhook is changed."))
+                if form.cleaned_data.get("is_active"):
+                    text = _("It is on again. Press “Recover…” to have it sent what it missed while it was off.")
+                    messages.success(request, text)
                 return redirect("account-webhook", id=id)
     return render(request, "webhooks/change.html", {"webhook": shown, "form": form}, status=status)
 

@@ -436,6 +436,13 @@ def test_a_webhook_is_changed_and_keeps_its_secret(browser: Client, webhook: Web
     assert "Must start with https://." in refused.content.decode()
 
 
+def test_who_turns_a_webhook_on_again_is_told_how_it_gets_what_it_missed(browser: Client, webhook: Webhook) -> None:
+    data, missed = {"url": webhook.url, "events": webhook.events}, "what it missed while it was off"
+    for more, is_told in (({"is_active": "on", "description": "x"}, False), ({}, False), ({"is_active": "on"}, True)):
+        answer = browser.post(at(webhook, "/change"), data | more, follow=True)
+        assert (missed in answer.content.decode()) is is_told
+
+
 def test_a_webhook_stays_off_while_much_of_before_is_left(
     browser: Client, webhook: Webhook, delivery_of: Callable[..., Delivery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
