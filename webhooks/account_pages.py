@@ -148,13 +148,14 @@ def _webhook(account: Account, id: UUID) -> Webhook:
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
-    """The account's webhooks; by POST a new one, whose secret is shown in this answer and never again."""
+    """The account's webhooks; by POST a new one, whose secret is shown in this answer and never again. A second press
+    makes no second one, of which the shop would be told all twice."""
     form, new, secret, status = WebhookForm(request.POST or None), None, "", 200
     if request.method == "POST":
         status = 422
         if form.is_valid():
             try:
-                new, secret = registry.register(account.id, **form.cleaned_data)
+                new, secret = registry.register(account.id, **form.cleaned_data, once=True)
                 form, status = WebhookForm(), 201
             except Invalid as error:
                 form.add_errors(error)

@@ -50,10 +50,13 @@ class SecretChanged(Refused):
         super().__init__(_("Its secret was changed already, by another press or by somebody else. None was made now."))
 
 
-def register(account_id: UUID, *, url: str, events: Sequence[str], description: str = "") -> tuple[Webhook, str]:
+def register(
+    account_id: UUID, *, url: str, events: Sequence[str], description: str = "", once: bool = False
+) -> tuple[Webhook, str]:
     """A new webhook for a URL from `receivers.normalise`, and its signing secret, to be shown now or never.
 
-    Raises Invalid when the account has MOST_WEBHOOKS already.
+    Raises Invalid when the account has MOST_WEBHOOKS already; `once` also when one to this URL is told of all these
+    events.
     """
     secret = secrets.make_secret()
     with transaction.atomic():
@@ -61,6 +64,10 @@ def register(account_id: UUID, *, url: str, events: Sequence[str], description: 
         Account.objects.select_for_update(no_key=True).get(id=account_id)
         if Webhook.objects.filter(account_id=account_id, deleted_at=None).count() >= MOST_WEBHOOKS:
             raise Invalid({"url": [f"The account has {MOST_WEBHOOKS} webhooks, the maximum; delete one first."]})
+        same = Webhook.objects.filter(account_id=account_id, deleted_at=None, url=url, events__contains=events)
+        if once and same.exists():
+            text = _("A webhook to this address is told of these events already. Its page makes a new secret for it.")
+            raise Invalid({"url": [text]})
         webhook = Webhook.objects.create(
             account_id=account_id,
             url=url,

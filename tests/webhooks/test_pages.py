@@ -76,6 +76,20 @@ def test_what_the_api_would_refuse_is_refused_with_its_words(
     assert Webhook.objects.count() == 0
 
 
+def test_one_address_is_not_told_twice_of_the_same(alice: Account, browser: Client, names: dict[str, Any]) -> None:
+    """As by a second press, or the answer loaded again."""
+    data = {"url": "https://shop.example/", "events": ["order.confirmed", "order.shipped"]}
+    assert browser.post(HOME, data).status_code == 201
+    for events in (data["events"], ["order.shipped"]):
+        again = browser.post(HOME, data | {"events": events})
+        assert (again.status_code, secrets_in(again)) == (422, [])
+        assert "A webhook to this address is told of these events already." in again.content.decode()
+    assert browser.post(HOME, data | {"events": ["order.shipped", "order.returned"]}).status_code == 201
+    assert browser.post(HOME, data | {"url": "https://shop.example/other"}).status_code == 201
+    registry.delete(alice.id, alice.webhooks.get(url=data["url"], events=data["events"]).id)
+    assert browser.post(HOME, data).status_code == 201
+
+
 def test_an_account_has_twenty_at_most(alice: Account, browser: Client, register: Callable[..., Webhook]) -> None:
     for number in range(registry.MOST_WEBHOOKS):
         register(alice, f"https://shop.example/{number}")
