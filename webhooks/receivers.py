@@ -24,6 +24,8 @@ _WAITS = threading.Lock()  # so long one at a time in this process: it holds one
 MEANWHILE_SECONDS = 0.05  # what others wait, in which a resolver that is well answers
 _LOOKUPS = threading.BoundedSemaphore(8)  # at once in this process; a slow resolver shall not collect threads
 
+# Spaces, joiners and marks of direction: what comes along when an address is copied out of a text, and nobody sees.
+_UNSEEN = " \xa0\ufeff" + "".join(map(chr, [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A)]))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _AUTHORITY = re.compile(r"[a-z]+:[/\\]*([^/\\?#]*)", re.IGNORECASE)
 # The names that DNS carries. The standard allows more, of which libcurl refuses a part.
@@ -43,7 +45,7 @@ def normalise(text: str) -> str:
     With the setting WEBHOOK_ALLOW_PRIVATE `http:` and hosts that are not public pass too. May wait LOOKUP_SECONDS
     for the resolver, so it has no place in a transaction.
     """
-    text = text.strip(" ")
+    text = text.strip(_UNSEEN)
     if len(text) > MAX_LENGTH:
         raise Unusable(_("Must have at most %(most)d characters.") % {"most": MAX_LENGTH})
     if _CONTROL.search(text):

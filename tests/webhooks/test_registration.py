@@ -24,6 +24,9 @@ ACCEPTED = {
     "https://shop.example/": "https://shop.example/",
     "HTTPS://Shop.EXAMPLE/Hooks": "https://shop.example/Hooks",
     "  https://shop.example/  ": "https://shop.example/",
+    "\u200fhttps://shop.example/hooks\u200b": "https://shop.example/hooks",  # copied from a chat
+    "\u2066https://shop.example/hooks\u2069 \ufeff": "https://shop.example/hooks",
+    "https://shop.example/hooks?k=%E2%80%8B": "https://shop.example/hooks?k=%E2%80%8B",
     "https://shop.example:443/x": "https://shop.example/x",
     "https://shop.example:1024/": "https://shop.example:1024/",
     "https://shop.example:65535/": "https://shop.example:65535/",
