@@ -183,7 +183,9 @@ def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             fields={"replaces": webhook.secret_hint},
         )
     try:
-        webhook, secret = registry.rotate_secret(account.id, id, replaces=request.POST.get("replaces"))
+        if request.POST.get("replaces", webhook.secret_hint) != webhook.secret_hint:
+            raise registry.SecretChanged
+        webhook, secret = registry.rotate_secret(account.id, id, replaces=webhook.secret_hint)
     except registry.SecretChanged as refused:
         messages.error(request, refused.message)
         return redirect("account-webhook", id=id)
