@@ -146,6 +146,7 @@ _DELIVERIES = {
 }  # fmt: skip
 _PHONES = ("customer_phone", "customer_phone_2")
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
+_PRODUCT = ("product_name", "sku", "product_id")
 WHOSE = ("external_id", "customer_name", "customer_phone")  # of these a row below the first of an order says none
 _NO_NUMBER = (
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
@@ -155,7 +156,8 @@ _NO_PHONE = (
     "the numbers again."
 )
 _EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
-_BEHIND = "May be a line of the order above, whose number was mended: write it here too."
+_BEHIND = "May be a line of the order above: write that order's number here then, and otherwise one of its own."
+_NOBODYS = "May be a line of the order above: write that order's number here then, and otherwise who the customer is."
 _FEWER = (
     "The order of this number is there already with fewer lines than the file has: correct it, or write another number."
 )
@@ -177,13 +179,14 @@ class OrderRows(Intake):
 
     A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. In a
     report that is not certain, for rows that were between others are missing: there each has its order's number, and
-    one without is refused together with the order above. So is, in any file, one whose number may be the order's before
-    it was mended. An empty row ends them, and so does a total at the foot of a list, which is refused. What an order's
-    first row says of the customer holds for its other rows, and none may say otherwise. Orders whose number is in the
-    account already are left as they are; rows that were never of such an order are refused: those of a report that say
-    no customer, and those of a number when they are more than its order has lines and nobody has changed these. A total
-    that is left out is the sum of the lines and the shipping fee. A SKU of the catalog is its product; of any other
-    product it is the name, where that is left out.
+    one without is refused together with the order above. So is, in any file, one whose number cannot be used and may be
+    the order's before it was mended; and, but for reports, one that says a line with another number and no customer. An
+    empty row ends them, and so does a total at the foot of a list, which is refused. What an order's first row says of
+    the customer holds for its other rows, and none may say otherwise. Orders whose number is in the account already are
+    left as they are; rows that were never of such an order are refused: those of a report that say no customer, and
+    those of a number when they are more than its order has lines and nobody has changed these. A total that is left out
+    is the sum of the lines and the shipping fee. A SKU of the catalog is its product; of any other product it is the
+    name, where that is left out.
     """
 
     columns = COLUMNS
@@ -192,7 +195,7 @@ class OrderRows(Intake):
         ("customer_phone",),
         ("customer_wilaya",),
         ("customer_address",),
-        ("product_name", "sku", "product_id"),
+        _PRODUCT,
         ("quantity",),
         ("unit_price", "sku", "product_id"),
     )
@@ -256,7 +259,7 @@ class OrderRows(Intake):
         )
         for (entry, body), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, importing.DuplicateExternalId):
-                if is_of_report(cells := entry[0].cells) and not any(map(cells.get, WHOSE[1:])):
+                if is_of_report(cells := entry[0].cells) and not _says_customer(cells):
                     refused.append((entry, {"external_id": [_LEFT_OUT]}))
                 elif len(entry) > line_counts.get(outcome.order_id, len(entry)):
                     refused.append((entry, {"external_id": [_FEWER]}))
@@ -308,12 +311,29 @@ def _goes_on(cells: Mapping[str, str]) -> bool:
 
 
 def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
-    """Whether a row may be of the order above, whose number was mended in its first row alone.
+    """Whether a row with another number may be of the order above all the same.
 
-    Its own cannot be used, and it says no other customer.
+    It can be no order of its own: its number cannot be used, perhaps since that order's was mended in the first row
+    alone, and it says no other customer; or it says a line and no customer.
     """
-    can_be_used = serializers.external_id(cells) is not None and not _SHORTENED.fullmatch(cells["external_id"])
-    return not can_be_used and all(_is_same(name, cells, first) for name in WHOSE[1:] if cells.get(name))
+    if not _can_be_used(cells):
+        return all(_is_same(name, cells, first) for name in WHOSE[1:] if cells.get(name))
+    is_nobodys = _says_customer(first) and not _says_customer(cells) and _says_product(cells)
+    return is_nobodys and not is_of_report(cells)
+
+
+def _can_be_used(cells: Mapping[str, str]) -> bool:
+    """Whether a row's number may be that of an order."""
+    number = cells["external_id"]
+    return not (has_failed(number) or _SHORTENED.fullmatch(number) or serializers.external_id(cells) is None)
+
+
+def _says_customer(cells: Mapping[str, str]) -> bool:
+    return any(map(cells.get, WHOSE[1:]))
+
+
+def _says_product(cells: Mapping[str, str]) -> bool:
+    return any(map(cells.get, _PRODUCT))
 
 
 def _is_total(cells: Mapping[str, str]) -> bool:
@@ -337,14 +357,27 @@ def _doubts(entry: Entry) -> Errors:
         return {"external_id": [_NO_NUMBER]}
     if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in entry[1:]):
         return {"external_id": [_EACH]}
-    if left_behind := [index for index, row in enumerate(entry) if _number(row) not in ("", _number(entry[0]))]:
-        return {f"items.{index}.external_id": [_BEHIND] for index in left_behind}
+    if left_behind := {
+        f"items.{index}.external_id": _behind(row.cells)
+        for index, row in enumerate(entry)
+        if _number(row) not in ("", _number(entry[0]))
+    }:
+        return left_behind
     return {
         f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
         for index, row in enumerate(entry)
         for name in SENT
         if row.cells.get(name) and not _is_same(name, row.cells, first)
     }
+
+
+def _behind(cells: Mapping[str, str]) -> list[str]:
+    """What is wrong with a row that is left behind."""
+    if _can_be_used(cells):
+        return [_NOBODYS]
+    if _SHORTENED.fullmatch(cells["external_id"]):
+        return [_NO_NUMBER, _BEHIND]
+    return [*serializers.read_order({"external_id": cells["external_id"]})[1]["external_id"], _BEHIND]
 
 
 def _to_report(entry: Entry, errors: Errors) -> tuple[Entry, Errors]:

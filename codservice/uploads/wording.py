@@ -71,8 +71,11 @@ _SENTENCES: dict[str, Any] = {
     "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together.": _(
         "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
     ),
-    "May be a line of the order above, whose number was mended: write it here too.": _(
-        "This may be a line of the order above, whose number was corrected: write it here too."
+    "May be a line of the order above: write that order's number here then, and otherwise one of its own.": _(
+        "This may be a line of the order above: then write that order's number here, and otherwise one of its own."
+    ),
+    "May be a line of the order above: write that order's number here then, and otherwise who the customer is.": _(
+        "This may be a line of the order above: then write that order's number here, and otherwise who the customer is."
     ),
     "The order of this number is there already without this row: correct it, or write another number.": _(
         "The order with this number is there already without this row: correct it, or write another number."

@@ -483,6 +483,69 @@ def test_nor_is_one_imported_short_when_it_is_mended_in_the_file_itself(
     assert products_of(Order.objects.get()) == ["Robe", "Sac", "Sac"]
 
 
+@pytest.mark.parametrize("number", ["#N/A", "idem", '"', "a1", "A1.", "A2"])
+def test_a_line_with_another_number_and_no_customer_keeps_the_order_above_out(
+    alice: Account, write: Any, tmp_path: Path, number: str
+) -> None:
+    """It can be no order of its own, and the order above may lack it."""
+    below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    path, report = write([row(total_amount=""), below | {"external_id": number}, below]), tmp_path / "refused.csv"
+    result, _ = run(path, alice, "--report", str(report))
+
+    assert (result["imported"], result["refused"]) == (0, 1)
+    ((column, (said,)),) = result["errors"][0]["errors"].items()
+    assert column == "items.1.external_id"
+    assert said.startswith("Is an error" if number == "#N/A" else "May be a line of the order above")
+
+    mended(report, lambda cells: cells.update(external_id="A1"))
+    assert run(report, alice)[0]["imported"] == 1
+    assert products_of(Order.objects.get()) == ["Robe", "Sac", "Sac"]
+
+
+def test_what_says_no_line_or_is_below_no_order_keeps_none_out(alice: Account, write: Any) -> None:
+    nobody = dict.fromkeys(COLUMNS, "")
+    sac = nobody | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    rows = [
+        sac | {"external_id": "B1"},
+        sac | {"external_id": "B2"},
+        row(),
+        nobody | {"external_id": "Fait à Alger", "quantity": "3"},
+        row(external_id="A2"),
+        nobody,
+        sac | {"external_id": "B3"},
+    ]
+    result, _ = run(write(rows), alice)
+
+    assert (result["imported"], [each["line"] for each in result["errors"]]) == (2, [2, 3, 5, 8])
+    assert all("customer_name" in each["errors"] for each in result["errors"])
+
+
+def test_a_formula_that_has_failed_in_a_report_keeps_the_order_above_out_again(
+    alice: Account, write: Any, tmp_path: Path
+) -> None:
+    below = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "4000"}
+    path, report = write([row(total_amount=""), below | {"external_id": "#N/A"}]), tmp_path / "refused.csv"
+    run(path, alice, "--report", str(report))
+    result, _ = run(report, alice)
+    assert (result["imported"], set(result["errors"][0]["errors"])) == (0, {"items.1.external_id"})
+
+
+@pytest.mark.parametrize(("number", "why"), [("x" * 70, "at most 64"), ("1,23457E+11", "as text"), ("#N/A", "formula")])
+def test_a_second_order_of_a_customer_is_told_first_that_its_number_cannot_be_used(
+    alice: Account, write: Any, tmp_path: Path, number: str, why: str
+) -> None:
+    path, report = write([row(), row(external_id=number, product_name="Sac")]), tmp_path / "refused.csv"
+    result, _ = run(path, alice, "--report", str(report))
+
+    assert result["imported"] == 0, "it may be a line of the first order"
+    first, *others = result["errors"][0]["errors"]["items.1.external_id"]
+    assert why in first
+    assert all("otherwise one of its own" in each for each in others)
+
+    mended(report, lambda cells: cells.update(external_id="A2") if cells["product_name"] == "Sac" else None)
+    assert run(report, alice)[0]["imported"] == 2
+
+
 def test_lines_that_an_order_was_imported_without_are_not_called_already_there(alice: Account, write: Any) -> None:
     """Rows that lay apart are moved below each other, and the file is given again."""
     rows = [row(), row(external_id="A2"), row(product_name="Sac")]
