@@ -163,6 +163,10 @@ _FEWER = (
 )
 _LEFT_OUT = "The order of this number is there already without this row: correct it, or write another number."
 _TOTAL = "Is a total of rows above, and no order."
+_TOTAL_BETWEEN = (
+    "One of the order's rows says a total, and lines follow: leave it out, or, where it is a product, write the "
+    "order's number in each of the rows."
+)
 # What people write at the foot of a list, beside its sums.
 _TOTALS = {
     key(words)
@@ -181,12 +185,12 @@ class OrderRows(Intake):
     report that is not certain, for rows that were between others are missing: there each has its order's number, and
     one without is refused together with the order above. So is, in any file, one whose number cannot be used and may be
     the order's before it was mended; and, but for reports, one that says a line with another number and no customer. An
-    empty row ends them, and so does a total at the foot of a list, which is refused. What an order's first row says of
-    the customer holds for its other rows, and none may say otherwise. Orders whose number is in the account already are
-    left as they are; rows that were never of such an order are refused: those of a report that say no customer, and
-    those of a number when they are more than its order has lines and nobody has changed these. A total that is left out
-    is the sum of the lines and the shipping fee. A SKU of the catalog is its product; of any other product it is the
-    name, where that is left out.
+    empty row ends them, and so does a total at the foot of a list, which is refused; one with lines of products below
+    it is refused together with the order above. What an order's first row says of the customer holds for its other
+    rows, and none may say otherwise. Orders whose number is in the account already are left as they are; rows that were
+    never of such an order are refused: those of a report that say no customer, and those of a number when they are more
+    than its order has lines and nobody has changed these. A total that is left out is the sum of the lines and the
+    shipping fee. A SKU of the catalog is its product; of any other product it is the name, where that is left out.
     """
 
     columns = COLUMNS
@@ -212,18 +216,28 @@ class OrderRows(Intake):
         is_open = False  # whether a row below may be of the same order
         first: Mapping[str, str] = {}  # cells of that order
 
-        def number_of(row: Row) -> str | int:
+        def number_of(pair: tuple[Row, Row]) -> str | int:
             nonlocal number, is_open, first
-            may_go_on = is_open and not row.is_apart
-            if named := row.cells.get("external_id"):
-                if named != number and not (may_go_on and _is_left_behind(row.cells, first)):
-                    number, is_open, first = named, True, row.cells
-            elif not may_go_on or _is_total(row.cells) or not _goes_on(row.cells):
-                number, is_open, first = next(unnamed), any(map(row.cells.get, WHOSE)), row.cells
+            (row, below), cells = pair, pair[0].cells
+            named = cells.get("external_id")
+            if named and named == number:
+                return number
+            is_total = _is_total(cells)
+            if not is_open or row.is_apart:
+                goes_on = False
+            elif is_total:
+                has_line = not below.is_apart and _goes_on(below.cells) and _says_product(below.cells)
+                goes_on = has_line or below.cells.get("external_id") == number
+            else:
+                goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
+            if not goes_on:
+                number, first = named or next(unnamed), cells
+                is_open = not is_total and any(map(cells.get, WHOSE))
             return number
 
-        for _key, group in itertools.groupby(rows, key=number_of):
-            while part := list(itertools.islice(group, MAX_ROWS)):
+        pairs = itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])]))  # each row, and that below it
+        for _key, group in itertools.groupby(pairs, key=number_of):
+            while part := [row for row, _below in itertools.islice(group, MAX_ROWS)]:
                 yield part
 
     def note(self, entry: Entry) -> None:
@@ -338,7 +352,10 @@ def _says_product(cells: Mapping[str, str]) -> bool:
 
 def _is_total(cells: Mapping[str, str]) -> bool:
     """Whether a row says the sums of a list and not whose they are: the word may stand in any of its cells."""
-    return not any(map(cells.get, WHOSE)) and any(key(cell) in _TOTALS for cell in cells.values() if cell)
+    whose = [cell for name in WHOSE if (cell := cells.get(name))]
+    if len(whose) > 1 or not all(key(cell) in _TOTALS for cell in whose):
+        return False
+    return any(key(cell) in _TOTALS for cell in cells.values() if cell)
 
 
 def _doubts(entry: Entry) -> Errors:
@@ -346,6 +363,8 @@ def _doubts(entry: Entry) -> Errors:
     first = entry[0].cells
     if _is_total(first):
         return {"": [_TOTAL]}
+    if any(_is_total(row.cells) for row in entry[1:]):
+        return {"external_id": [_TOTAL_BETWEEN]}
     if failed := [
         f"items.{index}.{name}"
         for index, row in enumerate(entry)

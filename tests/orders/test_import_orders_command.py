@@ -176,7 +176,7 @@ def test_a_row_whose_number_is_merged_with_the_one_above_is_of_its_order(alice: 
     assert Order.objects.get(external_id=None).items.count() == 2
 
 
-@pytest.mark.parametrize("column", ["product_name", "customer_wilaya"])
+@pytest.mark.parametrize("column", ["product_name", "customer_wilaya", "external_id", "customer_name"])
 @pytest.mark.parametrize("word", ["TOTAL", "Total général :", "Sous-total", "المجموع", "الإجمالي", "مجموع"])
 def test_a_total_at_the_foot_is_no_line_of_the_last_order(alice: Account, write: Any, word: str, column: str) -> None:
     nobody = dict.fromkeys(COLUMNS, "")
@@ -188,6 +188,27 @@ def test_a_total_at_the_foot_is_no_line_of_the_last_order(alice: Account, write:
     assert result["errors"][0]["errors"] == {"": ["Is a total of rows above, and no order."]}
     order = Order.objects.get()
     assert (order.items.count(), order.total_amount) == (2, Decimal("101.50"))
+
+
+def test_a_total_with_lines_below_it_may_be_a_product_and_keeps_the_order_out(
+    alice: Account, write: Any, tmp_path: Path
+) -> None:
+    """There is a brand of this name: the order went in without this line and those below it."""
+    nobody = dict.fromkeys(COLUMNS, "")
+    total, sac = (nobody | {"product_name": name, "quantity": "1", "unit_price": "10"} for name in ("Total", "Sac"))
+    path, report = write([row(total_amount=""), total, sac, row(external_id="A2")]), tmp_path / "refused.csv"
+
+    for imported in (1, 0):  # however often
+        result, _ = run(path, alice, "--report", str(report))
+        assert (result["imported"], [each["line"] for each in result["errors"]]) == (imported, [2])
+        assert "where it is a product" in result["errors"][0]["errors"]["external_id"][0]
+        path, report = report, tmp_path / "again.csv"
+
+    mended(path, lambda cells: cells.update(external_id="A1") if cells["product_name"] == "Sac" else None)
+    assert run(path, alice)[0]["imported"] == 0, "nor without this line alone"
+    mended(path, lambda cells: cells.update(external_id="A1"))
+    assert run(path, alice)[0]["imported"] == 1
+    assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Total", "Sac"]
 
 
 def test_an_empty_row_ends_an_order_and_a_cell_of_several_lines_does_not(alice: Account, write: Any) -> None:
