@@ -172,6 +172,19 @@ def test_a_table_begins_below_empty_rows(tmp_path: Path, above: str, heading: st
 
 
 @pytest.mark.parametrize(
+    ("text", "apart"),
+    [
+        ("a\n\n1\n\n2\n\n\n\n3\n\n4\n", ["3"]),  # its line ends are doubled
+        ("a\n\n1\n2\n\n3\n4\n", ["3"]),
+        ("a\n1\n\n2\n\n3\n", ["2", "3"]),
+    ],
+)
+def test_empty_rows_below_each_row_set_none_apart(tmp_path: Path, text: str, apart: list[str]) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    assert [row.cells["a"] for row in Table(tmp_path / "t.csv") if row.is_apart] == apart
+
+
+@pytest.mark.parametrize(
     "above",
     ["Commandes\n", '"Commandes, novembre";;\n\n', "x;\n;12/11/2026\n", '"de\nnovembre"\n', "sep=;\nx;\n"],
 )

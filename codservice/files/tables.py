@@ -8,6 +8,7 @@ put it there themselves; `Table` takes it away again, so that a file of ours tha
 import csv
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -50,8 +51,8 @@ class Row(NamedTuple):
     """A row: the line in which it begins (the file's first is 1) and its cells by column name, trimmed.
 
     `surplus` are the cells that stand right of the last column: a row that has any is not what its writer meant.
-    `end` is the line in which it ends, 0 where that was not kept: a cell may hold several. `is_apart`: an empty row
-    stands above it.
+    `end` is the line in which it ends, 0 where that was not kept: a cell may hold several. `is_apart`: more empty
+    rows stand above it than above any row before it, down from the header: a file may have one below each.
     """
 
     line: int
@@ -133,16 +134,19 @@ class Table:
             yield Row(line, dict(zip(names, cells, strict=False)), surplus, end, is_apart)
 
     def records(self) -> Iterator[tuple[int, list[str], bool]]:
-        """The line and the cells of each row, as many as there are, and whether an empty one stands above it."""
+        """The line and the cells of each row, as many as there are, and whether it `is_apart`."""
         return ((line, cells, is_apart) for line, _end, cells, is_apart in self._below_header())
 
     def _below_header(self) -> Iterator[tuple[int, int, list[str], bool]]:
-        records, is_apart = self._records(), False
+        records, empty, fewest = self._records(), 0, sys.maxsize
         next(records, None)
         for line, end, cells in records:
             if any(cells):
-                yield line, end, cells, is_apart
-            is_apart = not any(cells)
+                fewest = min(fewest, empty)
+                yield line, end, cells, empty > fewest
+                empty = 0
+            else:
+                empty += 1
 
     def _open(self) -> AbstractContextManager[TextIO]:
         if self._file is None:

@@ -221,6 +221,16 @@ def test_an_empty_row_ends_an_order_and_a_cell_of_several_lines_does_not(alice: 
     assert Order.objects.get().items.count() == 2
 
 
+def test_an_empty_row_below_each_row_ends_none(alice: Account, write: Any) -> None:
+    """As of a file whose line ends some program has doubled."""
+    merged = dict.fromkeys(COLUMNS, "") | {"product_name": "Sac", "quantity": "1", "unit_price": "1"}
+    path = write([row(total_amount=""), merged, row(external_id="A2", total_amount="")])
+    path.write_text(path.read_text().replace("\n", "\n\n"))
+
+    assert run(path, alice)[0]["imported"] == 2
+    assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Sac"]
+
+
 @pytest.mark.process
 def test_of_several_sheets_the_one_that_is_read_is_named(alice: Account, tmp_path: Path) -> None:
     path, err = tmp_path / "orders.xlsx", StringIO()
