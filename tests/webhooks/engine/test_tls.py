@@ -177,11 +177,16 @@ def test_a_connection_that_the_receiver_has_closed_meanwhile_does_not_fail_the_n
         assert len(receiver.requests) == 10
 
 
-def test_a_receiver_that_sends_session_tickets_without_end_does_not_hold_up_the_others(tmp_path):
+@pytest.mark.parametrize("look_after", [0.1, 0.001])  # the second: again before libcurl can have come back
+def test_a_receiver_that_sends_session_tickets_without_end_does_not_hold_up_the_others(
+    tmp_path, monkeypatch, look_after
+):
     from uuid import uuid4
 
+    from webhooks import curl_loop
     from webhooks.sender import Post, Sender
 
+    monkeypatch.setattr(curl_loop, "LOOK_AFTER", look_after)
     authority = Authority(tmp_path)
     with TicketFlood(authority, seconds=8) as flood, Receiver(default=answer(after=0.5)) as good:
         sender = Sender(width=10, allow_private=True, ca_file=str(authority.file))
