@@ -198,6 +198,10 @@ class TooManyKeys(Refused):
     code = "too_many_keys"
 
 
+class NameTaken(Refused):
+    code = "name_taken"
+
+
 class ApiKey(models.Model):
     """A merchant's key for the API. The key itself is shown once, when it is made, and stored nowhere."""
 
@@ -228,11 +232,13 @@ class ApiKey(models.Model):
         scopes: list[str] | None = None,
         expires_at: datetime | None = None,
         is_test: bool = False,
+        once: bool = False,
     ) -> tuple["ApiKey", str]:
         """A new key: its row, and the key itself, which is to be shown now or never.
 
         With `is_test` it is a key of the account's twin, which is made with the first of them. Raises TooManyKeys when
-        MOST_WORKING_KEYS of the account are neither revoked nor expired.
+        MOST_WORKING_KEYS of the account are neither revoked nor expired; `once` also NameTaken when one of these has
+        this name.
         """
         with transaction.atomic():
             if is_test and account.mode == LIVE:
@@ -240,6 +246,12 @@ class ApiKey(models.Model):
             # The account's row is the lock under which its keys are counted.
             Account.objects.select_for_update(no_key=True).get(pk=account.pk)
             working = cls.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), account=account, revoked_at=None)
+            if once and working.filter(name=name).exists():
+                text = gettext(
+                    "A working key has this name already. If you have just created it and did not copy it, revoke "
+                    "it and create it again; otherwise choose another name."
+                )
+                raise NameTaken(text)
             if working.count() >= MOST_WORKING_KEYS:
                 text = gettext("The account has %(most)d working keys, which is the maximum: revoke one first.")
                 raise TooManyKeys(text % {"most": MOST_WORKING_KEYS})

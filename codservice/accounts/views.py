@@ -31,7 +31,7 @@ from codservice.accounts.forms import (
     PasswordForgottenForm,
     TooManyTries,
 )
-from codservice.accounts.models import Account, ApiKey, TooManyKeys, User
+from codservice.accounts.models import Account, ApiKey, NameTaken, TooManyKeys, User
 from codservice.accounts.team import Right
 from codservice.bidi import unturned
 from codservice.form_fields import Form
@@ -143,7 +143,8 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("key")
 def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
-    """The account's keys; by POST a new one, shown in this answer and never again, with the others of its mode."""
+    """The account's keys; by POST a new one, shown in this answer and never again, with the others of its mode. A
+    second press makes no second one, beside a first that nobody has seen."""
     form, key, status = ApiKeyForm(request.POST or None, initial={"works": account.mode}), None, 200
     if request.method == "POST":
         status = 422
@@ -156,12 +157,15 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
                     scopes=data["scopes"],
                     expires_at=form.expires_at,
                     is_test=form.is_test,
+                    once=True,
                 )
                 account = row.account
                 switch(request, account)
                 form, status = ApiKeyForm(initial={"works": account.mode}), 201
             except TooManyKeys as refused:
                 form.add_error(None, refused.message)
+            except NameTaken as refused:
+                form.add_error("name", refused.message)
     # Those that work first; then by age.
     keys = account.api_keys.order_by(F("revoked_at").desc(nulls_first=True), "-created_at").defer("digest")
     context: dict[str, Any] = {"form": form, "keys": keys, "new_key": key, "now": timezone.now()}

@@ -35,6 +35,20 @@ def test_a_new_key_is_shown_once_and_works(alice: Account, browser: Client) -> N
     assert f"{key[:12]}…" in again.content.decode()
 
 
+def test_a_second_press_makes_no_second_key(alice: Account, browser: Client) -> None:
+    """Or the answer loaded again: the first key would stand in no answer that anybody sees."""
+    make_key(browser)
+    again = make_key(browser)
+    assert (again.status_code, keys_in(again)) == (422, [])
+    assert "A working key has this name already" in again.content.decode()
+    assert make_key(browser, name="Stock").status_code == 201
+    assert make_key(browser, works="test").status_code == 201, "test mode has names of its own"
+    ApiKey.objects.filter(name="Shop").update(revoked_at=timezone.now())
+    browser.post("/account/mode", {"to": "live"})
+    assert make_key(browser).status_code == 201
+    assert alice.api_keys.filter(revoked_at=None).count() == 2
+
+
 def test_a_key_may_do_what_was_ticked_until_the_end_of_its_last_day(alice: Account, browser: Client) -> None:
     today = timezone.localdate(timezone=ALGIERS)
     assert make_key(browser, scopes=["orders:read"], last_day=today.isoformat()).status_code == 201
