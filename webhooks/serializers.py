@@ -163,7 +163,10 @@ class AttemptBody(Struct):
     status_code: Annotated[int | None, Meta(description="Of the answer, when there was one.")]
     failure: Annotated[str | None, Meta(description="Why it was no acknowledgement; null when it was one.")]
     milliseconds: int
-    response: Annotated[str, Meta(description="The first 2 KiB of the answer's body.")]
+    response: Annotated[
+        str,
+        Meta(description="The first 2 KiB of the answer's body, of a redirect below a line that says where it leads."),
+    ]
 
 
 class DeliveryBody(Struct):

@@ -19,6 +19,7 @@ from webhooks.resolver import KEPT as NAMES_KEPT
 DEADLINE = 3000  # milliseconds for an attempt, all in all (contract, section 9)
 MAX_READ = 16 * 1024  # bytes of an answer, its head included
 KEPT = 2048  # bytes of its body for the log
+KEPT_TARGET = 500  # bytes of a redirect's target
 
 # A kept connection was closed before anything came back: by a receiver that was about to rest it and has not read the
 # post, as is common, or by one that has read it.
@@ -42,6 +43,9 @@ _FAILURES = {
     pycurl.E_PARTIAL_FILE: BAD_ANSWER,
     LOST: BAD_ANSWER,
 }
+# Of an address, where secrets stand.
+_LOGIN = re.compile(rb"(?<=//)[^/?#]*@")
+_QUERY = re.compile(rb"(?<=[?#]).+")
 _STATUS_LINE = re.compile(rb"HTTP/[0-9.]+ [0-9]{3}[ \r\n]")  # libcurl takes 2000 for 200
 
 
@@ -56,6 +60,7 @@ class Transfer:
     is_repeat: bool = False  # begun anew, on a connection of its own
     read: int = 0
     response: bytearray = field(default_factory=bytearray)
+    target: bytes = b""  # of a redirect
 
     @property
     def deadline(self) -> float:
@@ -84,6 +89,9 @@ class Transfer:
         if line.startswith(b"HTTP/") and not _STATUS_LINE.match(line):
             self.is_no_http = True
             return -1
+        if line[:9].lower() == b"location:":
+            target = _LOGIN.sub(b"", line[9:].strip())[:KEPT_TARGET]
+            self.target = _QUERY.sub("…".encode(), target)
         return None if self.read <= MAX_READ else -1
 
     def on_body(self, data: bytes) -> int | None:
@@ -117,6 +125,8 @@ class Transfer:
             is_connected = curl.getinfo(pycurl.CONNECT_TIME) > 0 or curl.getinfo(pycurl.REQUEST_SIZE) > 0
             is_reached = is_connected or error != pycurl.E_OPERATION_TIMEDOUT
             return self._came_to(_FAILURES.get(error, UNREACHABLE) if is_reached else UNREACHABLE, code)
+        if 300 <= code < 400 and self.target:  # for the log alone: it is never followed
+            self.response = bytearray(b"Location: %b\n\n%b" % (self.target, self.response))[:KEPT]
         return self._came_to(STATUS, code)
 
     def _came_to(self, failure: str, code: int = 0) -> Outcome:

@@ -9,6 +9,7 @@ from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer
 from webhooks import delivery, queue
 from webhooks.models import Attempt, Claim, Delivery, Webhook
+from webhooks.transfer import KEPT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -36,6 +37,34 @@ def refuse():
 
 def statuses():
     return Counter(Delivery.objects.values_list("status", flat=True))
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        ("https://www.shop.example/hooks/", "https://www.shop.example/hooks/"),
+        ("https://joe:pass@shop.example/in?token=abc#def", "https://shop.example/in?…"),
+        ("/login?next=/hooks", "/login?…"),
+        ("//joe@shop.example#top", "//shop.example#…"),
+        ("https://" + "p" * 600 + "@shop.example/", "https://shop.example/"),
+        ("https://shop.example/" + "x" * 2000, "https://shop.example/" + "x" * 479),
+    ],
+)
+def test_the_log_keeps_where_a_redirect_leads_without_what_may_be_secret(engine, receiver, webhook_to, target, kept):
+    receiver.default = answer("301 Moved", body=b"moved" * 1000, headers=f"LOCATION:  {target} \r\n")
+    write(webhook_to(receiver.url("/hooks")))
+    assert engine.drain() == 1
+    assert [request.path for request in receiver.requests] == ["/hooks"]
+    response = bytes(Attempt.objects.get().response)
+    assert response.startswith(f"Location: {kept}\n\nmovedmoved".encode())
+    assert len(response) == KEPT
+
+
+def test_where_another_answer_points_is_not_kept(engine, receiver, webhook_to):
+    receiver.default = answer("201 Created", headers="Location: /made/1\r\n")
+    write(webhook_to(receiver.url("/hooks")))
+    assert engine.drain() == 1
+    assert bytes(Attempt.objects.get().response) == b"ok"
 
 
 @pytest.mark.parametrize("state", ["23514", "22000", "P0001", "XX000", "42501"])
