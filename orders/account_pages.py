@@ -73,7 +73,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
     before = request.GET.get("before", "")
     try:
         with one_at_a_time(account.id) if "q" in given else nullcontext():
-            page = NewestFirst(OrderFilter(given, mine, account_id=account.id).read(), before=before)
+            page = NewestFirst(OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True), before=before)
     except Refused as error:
         form.is_valid()
         for name, sentences in getattr(error, "errors", {"q": [error.message]}).items():
@@ -105,7 +105,7 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
     try:
         mine = Order.objects.filter(account=account)
         with around():
-            chosen = OrderFilter(given, mine, account_id=account.id).read()
+            chosen = OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True)
         found = batches(chosen, shown=True, around=around)
         first = next(found)
     except Refused:  # which the list says in words

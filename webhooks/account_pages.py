@@ -294,7 +294,7 @@ def _given(params: Any) -> dict[str, str]:
 
 def _chosen(given: dict[str, str], webhook: Webhook) -> QuerySet[Delivery]:
     """The webhook's deliveries that the filters choose. Raises Invalid."""
-    return DeliveryFilter(given, Delivery.objects.filter(webhook=webhook)).read()
+    return DeliveryFilter(given, Delivery.objects.filter(webhook=webhook)).read(is_by_hand=True)
 
 
 @account_page

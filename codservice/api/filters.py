@@ -45,11 +45,18 @@ class Filters(django_filters.FilterSet):
     def get_form_class(self) -> type[forms.Form]:
         return _form_class(type(self))
 
-    def read(self) -> QuerySet:
-        """What passes the filters; raises Invalid with each parameter that cannot be used."""
+    def read(self, *, is_by_hand: bool = False) -> QuerySet:
+        """What passes the filters; raises Invalid with each parameter that cannot be used, and for a person who chooses
+        them also when nothing can lie in a period, `…_from` to `…_to`: programs get nothing of that."""
         errors = {name: [_("Must not be empty.")] for name in self.filters if self.data.get(name, "-").strip() == ""}
         for name, sentences in self.form.errors.items():
             errors.setdefault(name, [str(sentence) for sentence in sentences])
+        if is_by_hand and not errors:
+            sent = self.form.cleaned_data
+            for name, start in sent.items():
+                end = f"{name.removesuffix('_from')}_to"
+                if start and sent.get(end) and start >= sent[end]:
+                    errors[end] = [_("The period must end after it begins.")]
         if errors:
             raise Invalid(errors)
         return self.qs

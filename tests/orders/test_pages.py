@@ -89,6 +89,16 @@ def test_unusable_filters_are_said_and_show_nothing(alice: Account, browser: Cli
     page(browser, f"{HOME}?before=x", 404)
 
 
+def test_a_period_that_ends_before_it_begins_is_said(browser: Client) -> None:
+    query = "?created_from=2026-03-06&created_to=2026-03-05"
+    answer = browser.get(f"{HOME}{query}")
+    assert answer.status_code == 422
+    assert "The period must end after it begins." in answer.content.decode()
+    download = browser.get(f"{HOME}/download.csv{query}", follow=True)
+    assert download.status_code == 422
+    assert "The period must end after it begins." in download.content.decode()
+
+
 def test_the_list_is_read_page_by_page_and_orders_are_never_counted(
     alice: Account, browser: Client, django_assert_num_queries: Any
 ) -> None:

@@ -189,6 +189,12 @@ def test_unusable_filters_are_said_and_show_nothing(browser: Client, webhook: We
         page(browser, at(webhook, query), 404)
 
 
+def test_a_period_that_ends_before_it_begins_is_said(browser: Client, webhook: Webhook) -> None:
+    answer = browser.get(at(webhook, "?created_from=2026-03-06&created_to=2026-03-05"))
+    assert answer.status_code == 422
+    assert "The period must end after it begins." in answer.content.decode()
+
+
 def test_the_log_is_read_page_by_page_and_never_counted(
     browser: Client, webhook: Webhook, django_assert_num_queries: Any
 ) -> None:
