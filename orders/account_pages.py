@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from codservice.accounts import security_log
-from codservice.accounts.account_page import account_page
+from codservice.accounts.account_page import Gone, account_page
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
@@ -39,6 +39,12 @@ from orders.filters import OrderFilter
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
 from webhooks.models import Delivery, Event
+
+NO_ORDER = Gone(
+    gettext_lazy("There is no such order here. Test orders are shown in test mode alone, and deleted after 30 days."),
+    "account-orders",
+    gettext_lazy("Orders"),
+)
 
 
 class SearchForm(Form):
@@ -177,7 +183,7 @@ def _may_cancel(order: Order) -> bool:
     return "cancel" in Order.moves_at(order.status, Role.MERCHANT)
 
 
-@account_page
+@account_page(gone=NO_ORDER)
 @require_safe
 def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown = get_object_or_404(Order, id=id, account=account)
@@ -190,7 +196,7 @@ def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return render(request, "orders/order.html", context)
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_ORDER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed, unless the order is no longer the one that was seen."""

@@ -18,7 +18,7 @@ from codservice.accounts.team import Right
 from codservice.errors import Invalid, Refused
 from codservice.uploads.wording import in_words
 from orders import amending, importing, lifecycle
-from orders.account_pages import note_order
+from orders.account_pages import NO_ORDER, note_order
 from orders.forms import LINES, MORE_LINES, CorrectionForm, OrderForm
 from orders.importing import DuplicateExternalId
 from orders.models import MAX_LINES, Order, Status
@@ -62,7 +62,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     return _page(request, form, status=422)
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_ORDER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """The same form with what the order says. An agent who has the order open is told. What was written on a page that

@@ -23,7 +23,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from codservice import days
-from codservice.accounts.account_page import account_page, confirmation
+from codservice.accounts.account_page import Gone, account_page, confirmation
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
@@ -39,6 +39,12 @@ from webhooks.openapi import example_of
 from webhooks.serializers import read_change, read_ping, read_recovery, read_registration
 from webhooks.templatetags.webhooks import KINDS, STATUSES
 
+_WEBHOOKS = ("account-webhooks", gettext_lazy("Webhooks"))
+NO_WEBHOOK = Gone(gettext_lazy("This webhook is not there any more: it was deleted."), *_WEBHOOKS)
+NO_DELIVERY = Gone(
+    gettext_lazy("This delivery is not there any more: its webhook was deleted, or it was too old to be kept."),
+    *_WEBHOOKS,
+)
 MOST_RESENT = 1000  # deliveries by one click
 
 
@@ -164,7 +170,7 @@ def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "webhooks/webhooks.html", context, status=status)
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
@@ -192,7 +198,7 @@ def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return render(request, "webhooks/rotated.html", {"webhook": webhook, "secret": secret})
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed."""
@@ -211,7 +217,7 @@ def delete(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("account-webhooks")
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_POST
 def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Send a test event, or an example of a kind; its own page then says how it goes."""
@@ -232,7 +238,7 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("account-delivery", id=delivery_id)
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """Its address, kinds and note, and whether it is on."""
@@ -256,7 +262,7 @@ def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return render(request, "webhooks/change.html", {"webhook": shown, "form": form}, status=status)
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question of which days, by POST what was missed in them is sent."""
@@ -297,7 +303,7 @@ def _chosen(given: dict[str, str], webhook: Webhook) -> QuerySet[Delivery]:
     return DeliveryFilter(given, Delivery.objects.filter(webhook=webhook)).read(is_by_hand=True)
 
 
-@account_page
+@account_page(gone=NO_WEBHOOK)
 @require_safe
 def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One webhook and its log, newest first."""
@@ -323,7 +329,7 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return render(request, "webhooks/webhook.html", context, status=status)
 
 
-@account_page
+@account_page(gone=NO_DELIVERY)
 @require_safe
 def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One delivery: the body that is sent, and each attempt."""
@@ -336,7 +342,7 @@ def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     return render(request, "webhooks/delivery.html", context)
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_DELIVERY)
 @require_POST
 def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One more attempt, now, with the same id and body."""
@@ -358,7 +364,7 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("account-delivery", id=id)
 
 
-@account_page(look=Right.WRITE)
+@account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """All failed deliveries that the filters choose: by GET how many, by POST their next attempt, oldest first.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from typing import Any, Concatenate, overload
+from typing import Any, Concatenate, NamedTuple, overload
 from urllib.parse import urlsplit
 
 from django.contrib import messages
@@ -11,7 +11,7 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.functional import SimpleLazyObject
+from django.utils.functional import Promise, SimpleLazyObject
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
@@ -26,12 +26,27 @@ View = Callable[Concatenate[HttpRequest, Account, ...], HttpResponse]
 Page = Callable[..., HttpResponse]
 
 
+class Gone(NamedTuple):
+    """What is told to who comes for something that is not there any more, as by an old page or a second press."""
+
+    said: str | Promise
+    leads_to: str  # the name of a page that has what is there now
+    link: str | Promise
+
+
 @overload
 def account_page(view: View) -> Page: ...
 @overload
-def account_page(*, look: Right = ..., change: Right = ..., takes_out: bool = ...) -> Callable[[View], Page]: ...
 def account_page(
-    view: Any = None, *, look: Right = Right.READ, change: Right = Right.WRITE, takes_out: bool = False
+    *, look: Right = ..., change: Right = ..., takes_out: bool = ..., gone: Gone | None = ...
+) -> Callable[[View], Page]: ...
+def account_page(
+    view: Any = None,
+    *,
+    look: Right = Right.READ,
+    change: Right = Right.WRITE,
+    takes_out: bool = False,
+    gone: Gone | None = None,
 ) -> Any:
     """A page of the account that the signed-in person works for, which the view gets; all it shows must start there.
 
@@ -39,10 +54,11 @@ def account_page(
     the login. A page whose `change` is READ is about the person alone, and changes nothing of the account. In test mode
     the account is its twin; what is of the live account alone finds that in `request.live_account`. People of a closed
     account may look, and change nothing; what `takes_out` data alone they may too. What somebody else deletes while it
-    is being changed is not found, as in the API. No answer is kept by a browser or proxy.
+    is being changed is not found, as in the API. What is not found is told in the words of `gone`, with 404, and what
+    never was likewise. No answer is kept by a browser or proxy.
     """
     if view is None:
-        return partial(account_page, look=look, change=change, takes_out=takes_out)
+        return partial(account_page, look=look, change=change, takes_out=takes_out, gone=gone)
 
     @wraps(view)
     def of_team(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -66,10 +82,12 @@ def account_page(
         request.live_account, request.account = live, account  # type: ignore[attr-defined]
         try:
             return view(request, account, *args, **kwargs)
-        except ObjectDoesNotExist as gone:
-            if request.method != "POST":
+        except (Http404, ObjectDoesNotExist) as missing:
+            if request.method != "POST" and not isinstance(missing, Http404):
                 raise
-            raise Http404 from gone
+            if gone is None:
+                raise Http404 from missing
+            return render(request, "accounts/gone.html", gone._asdict(), status=404)
 
     return never_cache(of_team)
 

@@ -6,16 +6,17 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from codservice.accounts import security_log, sessions
-from codservice.accounts.account_page import account_page
+from codservice.accounts.account_page import Gone, account_page
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 
 MOST = 100  # on the page
+OVER = Gone(gettext_lazy("This session is over already."), "sessions", gettext_lazy("Your sessions"))
 
 
 @account_page(change=Right.READ)
@@ -26,7 +27,7 @@ def own_sessions(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "accounts/sessions.html", {"sessions": sorted(shown, key=lambda pair: not pair[1])})
 
 
-@account_page(change=Right.READ)
+@account_page(change=Right.READ, gone=OVER)
 @require_POST
 def end_session(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One of the person's own, but for this one: that is what logging out is for."""

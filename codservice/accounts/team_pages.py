@@ -26,7 +26,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice import ratelimit
 from codservice.accounts import known_browsers, merchants, one_time_codes, team
-from codservice.accounts.account_page import account_page, confirmation
+from codservice.accounts.account_page import Gone, account_page, confirmation
 from codservice.accounts.forms import TooManyTries
 from codservice.accounts.models import Account, Invitation, Membership, User
 from codservice.accounts.tasks import have_mailed, send_invitation
@@ -45,6 +45,11 @@ ROLE_WORDS = {
 # Invitations that an account may send, and that are mailed to one address, whoever invites it.
 INVITATION_RATE = "30/h"
 MAIL_RATE = "5/h"
+
+
+_TEAM = ("team", gettext_lazy("Team"))
+NO_INVITATION = Gone(gettext_lazy("This invitation is over: the person has joined, or it was withdrawn."), *_TEAM)
+NOT_HERE = Gone(gettext_lazy("This person is not on your team any more."), *_TEAM)
 
 
 class RoleForm(Form):
@@ -123,7 +128,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> 
     messages.success(request, text % {"email": unturned(email)})
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN, change=Right.OWN, gone=NO_INVITATION)
 @require_POST
 def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     live: Account = request.live_account  # type: ignore[attr-defined]
@@ -135,7 +140,7 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     return redirect("team")
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN, change=Right.OWN, gone=NO_INVITATION)
 @require_POST
 def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     live: Account = request.live_account  # type: ignore[attr-defined]
@@ -153,7 +158,7 @@ def _member(request: HttpRequest, id: UUID) -> Membership:
     return get_object_or_404(live.memberships.select_related("user"), id=id)
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN, change=Right.OWN, gone=NOT_HERE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """What they may, and by POST what they may from now on."""
@@ -170,7 +175,7 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return render(request, "accounts/colleague.html", context, status=status)
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN, change=Right.OWN, gone=NOT_HERE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed."""
@@ -193,7 +198,7 @@ def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("team")
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN, change=Right.OWN, gone=NOT_HERE)
 @require_POST
 def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """For a colleague who has lost their phone."""

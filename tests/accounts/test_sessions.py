@@ -85,7 +85,9 @@ def test_one_session_is_ended(alice: Account) -> None:
     (other,) = [row for row, is_here in here.get(PAGE).context["sessions"] if not is_here]
     assert here.post(f"{PAGE}/{other.id}/end").url == PAGE
     assert (is_in(here), is_in(phone)) == (True, False)
-    assert here.post(f"{PAGE}/{other.id}/end").status_code == 404
+    again = here.post(f"{PAGE}/{other.id}/end")
+    assert again.status_code == 404
+    assert "This session is over already." in again.content.decode()
 
 
 def test_all_others_are_ended(alice: Account) -> None:

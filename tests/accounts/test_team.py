@@ -174,6 +174,28 @@ def test_an_invitation_that_somebody_else_is_just_withdrawing_is_not_found(
     assert mail.outbox == []
 
 
+def test_an_old_page_of_the_team_is_told_what_has_happened(
+    alice: Account, holder: Client, member: Callable[..., User]
+) -> None:
+    """A press there comes too late: the invited have joined, the colleague was removed."""
+    invite(holder)
+    invitation, colleague = Invitation.objects.get().id, member(name="karim").membership.id
+    join(link())
+    holder.post(f"/account/team/{colleague}/remove")
+    for path, says in [
+        (f"/account/invitations/{invitation}/again", "the person has joined, or it was withdrawn"),
+        (f"/account/invitations/{invitation}/withdraw", "the person has joined, or it was withdrawn"),
+        *((f"/account/team/{colleague}{what}", "is not on your team any more") for what in ("", "/remove", "/codes")),
+    ]:
+        answer = holder.post(path, {"role": "reader"})
+        text = answer.content.decode()
+        assert answer.status_code == 404
+        assert says in text, path
+        assert '<a class="button" href="/account/team">Team</a>' in text
+    assert "is not on your team any more" in holder.get(f"/account/team/{colleague}/remove").content.decode()
+    assert len(mail.outbox) == 1
+
+
 def test_a_closed_account_lets_nobody_in(alice: Account, holder: Client) -> None:
     invite(holder)
     path = link()

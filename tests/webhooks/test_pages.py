@@ -390,6 +390,18 @@ def test_a_deleted_webhooks_deliveries_are_gone_for_its_account(browser: Client,
     assert browser.post(f"{page_of(row)}/resend").status_code == 404
 
 
+def test_an_old_page_of_a_deleted_webhook_is_told_so(browser: Client, webhook: Webhook) -> None:
+    row = write_delivery(webhook, "failed", attempts=4)
+    browser.post(at(webhook, "/delete"))
+    for path in (at(webhook, what) for what in ("/delete", "/ping", "/change", "/recover", "/rotate", "/resend")):
+        text = browser.post(path).content.decode()
+        assert "This webhook is not there any more: it was deleted." in text, path
+        assert f'<a class="button" href="{HOME}">Webhooks</a>' in text
+    assert "was deleted" in browser.get(at(webhook)).content.decode()
+    assert "This delivery is not there any more" in browser.post(f"{page_of(row)}/resend").content.decode()
+    assert "This delivery is not there any more" in browser.get(page_of(row)).content.decode()
+
+
 def test_strangers_and_people_without_an_account_see_nothing(webhook: Webhook, db: None) -> None:
     from tests.factories import UserFactory
 
