@@ -255,6 +255,9 @@ def test_pages_fit_a_phone_and_a_finger(
         assert page.evaluate(small, pressed) == [], path
 
 
+OVERFLOWS = "() => [...document.querySelectorAll('.scroll:has(.rows)')].map(e => e.scrollWidth - e.clientWidth)"
+
+
 @pytest.mark.parametrize("locale", ["en", "fr", "ar"])
 def test_no_list_runs_out_of_its_card(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
@@ -268,20 +271,19 @@ def test_no_list_runs_out_of_its_card(
         customer_commune="El Hamadia",
         total_amount=124_700,
     )
-    overflows = "() => [...document.querySelectorAll('.scroll:has(.rows)')].map(e => e.scrollWidth - e.clientWidth)"
     page = visit(locale=locale).sign_in(alice.holder.email, "/account/login")
     for path in paths:
         page.goto(path)
         for width in (1280, 1024, 820):
             page.set_viewport_size({"width": width, "height": 800})
-            assert set(page.evaluate(overflows)) <= {0}, (path, width)
+            assert set(page.evaluate(OVERFLOWS)) <= {0}, (path, width)
 
 
 @pytest.mark.parametrize("locale", ["en", "fr", "ar"])
 def test_on_a_phone_no_text_of_a_list_lies_on_another(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
 ) -> None:
-    """Nor does a name stand in a column of a few letters."""
+    """Nor does a name stand in a column of a few letters, or a number of one word run out of its card."""
     overlaps = """() => [...document.querySelectorAll('.rows tbody tr')].flatMap(row => {
         const boxes = [...row.children].filter(cell => cell.checkVisibility()).map(cell => {
             const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = document.createRange();
@@ -298,6 +300,8 @@ def test_on_a_phone_no_text_of_a_list_lies_on_another(
             .filter(those => these.some(a => those.some(b => share(a, b)))).map(_ => row.innerText));
     })"""
     factories.make_order(alice, customer_name="Abdelkader Benabderrahmane", total_amount=1_234_567)
+    factories.make_order(alice, external_id="X" * 64)
+    factories.ProductFactory(account=alice, sku="SKU-" + "X" * 60)
     narrowest = "() => Math.min(...[...document.querySelectorAll('.rows tbody th')].map(e => e.clientWidth), 1000)"
     page = visit(locale=locale).sign_in(alice.holder.email, "/account/login")
     lists = set()
@@ -307,6 +311,7 @@ def test_on_a_phone_no_text_of_a_list_lies_on_another(
             page.set_viewport_size({"width": width, "height": 740})
             assert page.evaluate(overlaps) == [], (path, width)
             assert page.evaluate(narrowest) >= 100, (path, width)
+            assert set(page.evaluate(OVERFLOWS)) <= {0}, (path, width)
             lists.add(path)
     assert lists >= {"/account/orders", "/account/products"}
 
