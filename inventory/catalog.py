@@ -92,11 +92,13 @@ def make(account_id: UUID, draft: Draft, *, actor: Actor) -> Saved:
 
 
 def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Saved:
-    """The product of the draft's sku, whose record was `seen`. Raises Changed when it is another one by now."""
+    """The product of the draft's sku, whose record was `seen`. Raises Changed when it is another one by now, unless it
+    is as drafted already, as by a first press of two."""
 
     def check(known: Mapping[str, "_Known"]) -> None:
         product = known.get(draft.sku)
-        if product is None or any(getattr(product, name) != value for name, value in seen._asdict().items()):
+        is_seen = product and all(getattr(product, name) == value for name, value in seen._asdict().items())
+        if product is None or not (is_seen or _difference(draft, product, sets_stock=False) is None):
             raise Changed(_("Somebody has changed the product since you opened it. Look at it before you change it."))
 
     return save(account_id, [draft], actor=actor, sets_stock=False, check=check)[0]

@@ -248,7 +248,7 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Unless it has changed since the page was opened. By GET the product's page."""
+    """Unless it has changed since the page was opened, to another than this. By GET the product's page."""
     shown = get_object_or_404(Product, id=id, account=account)
     if request.method != "POST":
         return redirect("account-product", id=id)
@@ -261,7 +261,8 @@ def set_stock(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         )
         if not result.errors:
             _note(account, id, shown.sku)
-    if result.errors:
+    as_asked = Product.objects.filter(id=id, account=account, stock_quantity=form.cleaned_data["quantity"])
+    if result.errors and not as_asked.exists():
         said = _("The stock has changed since you opened the page, and nothing was overwritten. Look at it, and write yours again.")  # fmt: skip  # noqa: E501
         messages.error(request, said)
     else:

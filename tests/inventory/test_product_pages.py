@@ -85,6 +85,16 @@ def test_what_somebody_else_has_changed_is_not_overwritten(browser: Client, robe
     assert (robe.name, robe.price) == ("Robe", 1)
 
 
+def test_a_second_press_is_not_told_that_it_came_too_late(browser: Client, robe: Product) -> None:
+    forms = {"": GOOD | {"seen": seen(browser, robe)}, "/stock": {"quantity": "40", "expected_quantity": "3"}}
+    for form, data in forms.items():
+        browser.post(f"{PAGE}/{robe.id}{form}", data)
+        text = browser.post(f"{PAGE}/{robe.id}{form}", data, follow=True).content.decode()
+        assert "is saved." in text
+        assert "Look at it" not in text
+    assert kinds_told() == {"product.updated": 1, "inventory.updated": 1}
+
+
 def test_a_stock_that_changed_meanwhile_is_told(browser: Client, robe: Product, alice: Account) -> None:
     browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "40", "expected_quantity": "3"})
     answer = browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": "50", "expected_quantity": "3"}, follow=True)
