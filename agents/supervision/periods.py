@@ -1,11 +1,16 @@
 """Seasons with other calling hours, and windows that are opened by hand; of one merchant or of all."""
 
-from typing import Any
+from collections.abc import Iterable
+from datetime import date
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -17,6 +22,7 @@ from codservice.accounts.models import Account
 from codservice.form_fields import Form
 
 MOST = 200  # periods, merchants to choose from are as many as there are
+MOST_BEFORE = 10  # of those that go before one
 LONGEST = 366  # days
 
 
@@ -63,20 +69,57 @@ class CallingPeriodForm(Form, forms.ModelForm):
 def page(request: HttpRequest) -> HttpResponse:
     if "end" in request.POST:
         ended = CallingPeriod.objects.filter(id=values.uuid_or_none(request.POST["end"])).delete()[0]
-        messages.success(request, _("Ended: the usual hours apply again.") if ended else _("This had ended already."))
+        messages.success(request, _("Ended: these hours no longer apply.") if ended else _("This had ended already."))
         return redirect("admin:periods")
     form = CallingPeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
     if form.is_valid():
-        form.save()
-        messages.success(request, _("These hours apply now."))
+        _tell(request, form.save())
         return redirect("admin:periods")
-    ahead = CallingPeriod.objects.filter(last_day__gte=days.today()).select_related("account")
+    ahead = list(_ahead().order_by("first_day", "id")[:MOST])
     return show(
         request,
         "agents/supervision/periods.html",
         title=_("Seasons and opened days"),
         form=form,
-        periods=ahead.order_by("first_day", "id")[:MOST],
+        periods=[(period, _before(period, ahead)) for period in ahead],
         holidays=PublicHoliday.objects.filter(day__gte=days.today()).order_by("day")[:20],
         status=422 if form.errors else 200,
     )
+
+
+class Before(NamedTuple):
+    """A period that goes before another one, and on which days."""
+
+    period: CallingPeriod
+    first_day: date
+    last_day: date
+
+
+def _ahead() -> QuerySet[CallingPeriod]:
+    return CallingPeriod.objects.filter(last_day__gte=days.today()).select_related("account")
+
+
+def _before(period: CallingPeriod, others: Iterable[CallingPeriod]) -> list[Before]:
+    """Those of the others that go before the period, as `hours.WINDOWS` has it, on days that are not over."""
+    found, today = [], days.today()
+    for other in others:
+        first, last = max(period.first_day, other.first_day, today), min(period.last_day, other.last_day)
+        is_for_same = None in (period.account, other.account) or period.account == other.account
+        if first <= last and is_for_same and _rank(other) > _rank(period):
+            found.append(Before(other, first, last))
+    return found[:MOST_BEFORE]
+
+
+def _rank(period: CallingPeriod) -> tuple[bool, bool, UUID]:
+    return period.is_opening, period.account is not None, period.id
+
+
+def _tell(request: HttpRequest, period: CallingPeriod) -> None:
+    """Whether the hours of the new period apply, and from when on."""
+    if _before(period, _ahead()):
+        messages.warning(request, _("Saved, but on some of these days other hours go before these: see the list."))
+    elif period.first_day > days.today():
+        said = _("These hours apply from %(day)s on.")
+        messages.success(request, said % {"day": formats.date_format(period.first_day, "j F Y")})
+    else:
+        messages.success(request, _("These hours apply now."))

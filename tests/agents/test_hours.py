@@ -1,5 +1,6 @@
 """Calling hours bind: who is served, what is counted, which times can be promised, and what opens a day."""
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.formats import date_format
 
 from agents import public_holidays
 from agents.desk import claims, decisions, hours, overview, planning
@@ -327,3 +329,46 @@ def test_hours_that_nobody_could_keep_are_refused(
 ) -> None:
     assert browser_of(supervisor).post("/console/periods/", form(**changes)).status_code == 422
     assert not CallingPeriod.objects.exists()
+
+
+def said_of(answer: Any, name: str) -> str:
+    """What the page says in the row of these hours, in one line."""
+    row = next(part for part in answer.content.decode().split("<tr>") if f"<bdi>{name}</bdi></th>" in part)
+    return " ".join(re.sub(r"<[^>]*>", "", row).split())
+
+
+def test_the_page_says_which_of_two_seasons_applies(
+    alice: Account, charlie: Account, supervisor: User, browser_of: Callable[..., Client]
+) -> None:
+    browser, order = browser_of(supervisor), make_order(alice)
+    today, tomorrow = (f"{days.today() + timedelta(days=ahead):%Y-%m-%d}" for ahead in (0, 1))
+
+    def enter(name: str, **changes: Any) -> list[str]:
+        data = form(name=name, is_opening="on", **changes)
+        return [str(each) for each in browser.post("/console/periods/", data, follow=True).context["messages"]]
+
+    assert enter("Ramadan", first_day=today, last_day=tomorrow) == ["These hours apply now."]
+    (said,) = enter("Summer", first_day=tomorrow, last_day=tomorrow, opens_at="08:00")
+    assert said.startswith("These hours apply from ")
+    assert enter("Own", first_day=tomorrow, last_day=tomorrow, account=str(alice.id), opens_at="07:00") == [said]
+    overruled = "Saved, but on some of these days other hours go before these: see the list."
+    assert enter("Winter", first_day=today, last_day=tomorrow, opens_at="06:00") == [overruled]
+    assert windows(order)[days.today() + timedelta(days=1)][0] == time(7)
+
+    answer = browser.get("/console/periods/")
+    assert "goes before" not in said_of(answer, "Own")
+    assert "“Own” goes before it (Alice&#x27;s shop)" in said_of(answer, "Winter")
+    assert "“Winter” goes before it" in said_of(answer, "Summer")
+    day = date_format(days.today() + timedelta(days=1), "j N Y")
+    assert f"{day}: “Summer” goes before it" in said_of(answer, "Ramadan")
+    assert "“Ramadan” goes before it" not in answer.content.decode()
+
+
+def test_hours_of_other_merchants_and_of_other_days_go_before_none(
+    alice: Account, charlie: Account, supervisor: User, browser_of: Callable[..., Client]
+) -> None:
+    browser, tomorrow = browser_of(supervisor), days.today() + timedelta(days=1)
+    period(alice)
+    period(charlie)
+    period(alice, first_day=tomorrow, last_day=tomorrow)
+    assert "goes before it" not in browser.get("/console/periods/").content.decode()
