@@ -188,7 +188,11 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
         customers = defaultdict[str, list[Order]](list)
         for order in free:
             customers[order.phone_e164].append(order)
-        plans = planning.assigned(customers.values(), to, hours.by_account([order.id for order in free]))
+        theirs = Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=to)
+        others = theirs.exclude(phone_e164__in=list(customers)).values_list("phone_e164", "call_due_at").distinct()
+        windows = hours.by_account([order.id for order in free])
+        promised = [due_at for _phone, due_at in others]
+        plans = planning.assigned(list(customers.values()), to, windows, promised=promised)
         note = _("Assigned to %(name)s.") % {"name": to.display_name}
         lifecycle.add_call_notes(free, Call(supervisor, Outcome.HANDED_OVER, note), plans)
     return len(free), len(orders) - len(free)

@@ -65,24 +65,39 @@ def after(
 
 
 def assigned(
-    customers: Iterable[Sequence[Order]], to: User, windows: Mapping[UUID, Sequence[Window]]
+    customers: Sequence[Sequence[Order]],
+    to: User,
+    windows: Mapping[UUID, Sequence[Window]],
+    *,
+    promised: Iterable[datetime],
 ) -> dict[UUID, CallPlan]:
-    """What locked orders wait for whose customers are given to an agent at once; `windows` are their merchants'.
+    """What locked orders wait for whose customers are given to an agent at once; `windows` are their merchants',
+    `promised` the times of the agent's calls to others.
 
     One after the other falls due while they may be called, so that none is a colleague's before the agent can have come
     to them, and all of a customer's orders at once: one call is about them. What is planned for later stays so.
     """
+    if not customers:
+        return {}
+    now = customers[0][0].now
     plans, taken = dict[UUID, CallPlan](), set[int]()
+    for due_at in sorted(promised):
+        _take(count(max(0, _turn(due_at, now))), taken)
     for orders in customers:
-        now = orders[0].now
         theirs = in_common([*windows.get(account_id, ())] for account_id in {order.account_id for order in orders})
         open_turns = (range(max(0, _turn(opens, now)), _turn(closes, now)) for opens, closes in theirs)
-        turn = next(turn for turn in chain(*open_turns, count()) if turn not in taken)
-        taken.add(turn)
+        turn = _take(chain(*open_turns, count()), taken)
         for order in orders:
             due_at = max(order.call_due_at, now + turn * PACE)
             plans[order.id] = CallPlan(CallState.CALLBACK, due_at, attempts=order.call_attempts, agent_id=to.id)
     return plans
+
+
+def _take(turns: Iterable[int], taken: set[int]) -> int:
+    """The first of the turns that nobody has, who has it from now on."""
+    turn = next(turn for turn in turns if turn not in taken)
+    taken.add(turn)
+    return turn
 
 
 def _turn(at: datetime, now: datetime) -> int:

@@ -3,6 +3,7 @@
 import csv
 import io
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.desk import claims, decisions
+from agents.desk import claims, decisions, planning
 from agents.supervision import bulk
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -305,6 +306,18 @@ def test_another_press_gives_another_agent_the_next_orders(
         press(browser, "assign", {"to": str(to.id)}, every="1")
     given = Order.objects.order_by("id").values_list("callback_agent", flat=True)
     assert list(given) == [agent.id, agent.id, colleague.id, colleague.id]
+
+
+def test_another_press_for_the_same_agent_begins_behind_the_first(
+    orders: list[Order], agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two customers in each turn would be twice as many as the agent can call before others take them."""
+    monkeypatch.setattr(bulk, "MOST_ASSIGNED", 2)
+    for _ in range(2):
+        press(browser, "assign", {"to": str(agent.id)}, every="1")
+    due = Order.objects.filter(callback_agent=agent).order_by("id").values_list("call_due_at", flat=True)
+    assert len(due) == 4
+    assert all(later - earlier >= planning.PACE for earlier, later in pairwise(due))
 
 
 def test_orders_go_only_to_who_calls(orders: list[Order], alice: Account, agent: User, browser: Client) -> None:
