@@ -7,8 +7,10 @@ from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, expect
 
 from agents.models import CallingRules
+from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey
-from orders.models import Order
+from orders import lifecycle
+from orders.models import CallNote, Order
 from tests import factories
 from tests.harness.browser import PASSWORD, Visit
 from webhooks.models import Webhook
@@ -23,7 +25,11 @@ def write(page: Page, address: str, **texts: str) -> None:
     page.clock.install()
     page.goto(address)
     for name, text in texts.items():
-        page.locator(f"main [name={name}]").fill(text)
+        field = page.locator(f"main [name={name}]")
+        if field.evaluate("field => field.matches('select')"):
+            field.select_option(text)
+        else:
+            field.fill(text)
     page.clock.fast_forward("10:00")
 
 
@@ -76,6 +82,28 @@ def test_a_supervisors_form_waits_too(visit: Visits, alice: Account) -> None:
     page.get_by_role("button", name="Save the rules").click()
     page.wait_for_url("**/console/rules/")
     assert CallingRules.objects.get(account=alice).script_fr.startswith("Bonjour {nom}")
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_an_agents_note_on_an_orders_page_waits_too(is_refused: bool, visit: Visits, alice: Account) -> None:
+    agent = factories.AgentFactory()
+    order = factories.make_order(alice)
+    lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
+    page = visit().sign_in(agent.username)
+    write(page, f"/console/orders/order/{order.id}/", outcome="note")
+    save = page.get_by_role("button", name="Save the note")
+    if is_refused:  # at the address of the form, which nobody can look at
+        save.click()
+        expect(page.locator(".errornote")).to_contain_text("Write the note.")
+        page.clock.fast_forward("10:00")
+    page.locator("[name=note]").fill("Livrer le matin")
+    Session.objects.all().delete()
+    save.click()
+    expect(page.locator("#not-sent")).to_contain_text(SAID)
+    sign_in_elsewhere(page, agent.username)
+    save.click()
+    expect(page.locator(".messagelist")).to_contain_text("The call is noted.")
+    assert CallNote.objects.get(outcome="note").note == "Livrer le matin"
 
 
 def test_nothing_is_sent_for_another_person(visit: Visits, alice: Account, charlie: Account) -> None:

@@ -1,6 +1,6 @@
 // What is typed into a form is lost when it is sent by somebody who has been signed out meanwhile. So one that has stood
-// for a while first asks for its page: the form stays where it is while that is the login's, another person's or the
-// other mode's, and is sent with the token of now when it is not.
+// for a while first asks for its page (data-here, where the address is one that only takes forms): the form stays where it
+// is while that is the login's, another person's or the other mode's, and is sent with the token of now when it is not.
 "use strict";
 
 (() => {
@@ -12,7 +12,7 @@
 
   /** Why the form is not to be sent; empty when it is, or nobody can say. */
   async function whyNot() {
-    const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
+    const answer = await fetch(said.here ?? location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
     if (new URL(answer.url).pathname === said.login) return said.signedOut;
     if (!answer.ok) return "";
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
