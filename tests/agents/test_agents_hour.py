@@ -227,6 +227,38 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
     assert page.evaluate("Object.keys(localStorage).filter(name => name.startsWith('draft'))") == []
 
 
+def test_so_does_what_is_written_in_panels(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    page = visit().sign_in("samira")
+    call_next(page)
+    screen = page.url
+    settled(page)
+    at = f"{days.today() + timedelta(days=1)}T12:30"
+    for key, name, text in (("2", "details", "Trop cher"), ("7", "at", at), ("8", "handover_reason", "Parle kabyle")):
+        page.keyboard.press(key)
+        page.locator(f"[name={name}]").fill(text)
+        page.keyboard.press("Escape")
+    Session.objects.all().delete()
+    page.goto(screen)
+    page.locator("[name=username]").fill("samira")
+    page.locator("[name=password]").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url.partition("?")[0] == screen)
+    settled(page)
+    expect(page.locator("[name=handover_reason]")).to_have_value("Parle kabyle")
+    expect(page.locator("[name=details]")).to_have_value("Trop cher")
+    page.keyboard.press("7")
+    expect(page.get_by_label("At a chosen time")).to_have_value(at)
+    page.get_by_role("button", name="Call back at this time").click()
+    told(page, "You call Customer 0 back on")
+    assert page.evaluate("Object.keys(localStorage).filter(name => name.startsWith('draft'))") == []
+
+    claims.take(Order.objects.get().id, agent=agent)
+    page.goto(DESK)
+    call_next(page)
+    expect(page.locator("[name=handover_reason]")).to_have_value("")
+
+
 def test_a_note_is_there_whatever_becomes_of_the_orders(
     visit: Visits, alice: Account, agent: User, supervisor: User
 ) -> None:

@@ -1,22 +1,21 @@
-// The call screen: drafts of the note, which order is chosen, copying the phone number.
+// The call screen: drafts of what is written, which order is chosen, copying the phone number.
 "use strict";
 
 (() => {
   const form = document.getElementById("outcome");
-  const note = form.elements.note;
   const draft = DRAFTS + form.dataset.draft;
+  const fields = [...form.querySelectorAll("[dir=auto], [name=at]")];
 
   function keep() {
-    if (note.value) localStorage.setItem(draft, JSON.stringify({ note: note.value, state: form.dataset.state, at: Date.now() }));
+    const said = fields.map((field) => field.value);
+    if (said.some(Boolean)) localStorage.setItem(draft, JSON.stringify({ said, state: form.dataset.state, at: Date.now() }));
     else localStorage.removeItem(draft);
   }
 
-  const kept = JSON.parse(localStorage.getItem(draft) ?? "null");
-  if (kept && !note.value) {
-    note.value = kept.note;
-    keep();
-  }
-  note.addEventListener("input", keep);
+  const kept = JSON.parse(localStorage.getItem(draft) ?? "{}");
+  kept.said?.forEach((text, number) => { fields[number].value ||= text; });
+  keep();
+  form.addEventListener("input", keep);
 
   // What was refused is written anew, as soon as its panel may be used.
   document.addEventListener("pressing", () => {

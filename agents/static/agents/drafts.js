@@ -1,4 +1,4 @@
-// Notes that are being written, in localStorage: draft:<name> → {note, state, at}. call.js writes them, gone.js shows one,
+// What is being written of a call, in localStorage: draft:<name> → {said, state, at}. call.js writes it, gone.js shows one,
 // this forgets what was sent or is a day old.
 "use strict";
 
