@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account, User
 from orders.models import Order, ShippingFee
-from tests.agents.desk_browser import call_next, settled, told, warned
+from tests.agents.desk_browser import SECOND, call_next, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
 from tests.harness.browser import PASSWORD, Visit
@@ -173,6 +173,33 @@ def test_nothing_is_saved_without_a_product_that_did_not_come(page: Page, order:
     assert saved(page, order) == [("Robe", 7), ("Montre", 1)]
 
 
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [("fr-FR", "Cela n’a pas abouti. Ce que vous avez écrit"), ("ar-DZ", "لم يتم ذلك الآن. ما كتبته باق هنا")],
+)
+def test_who_presses_what_the_service_cannot_do_just_now_is_told(
+    language: str, said: str, visit: Visits, order: Order, agent: User
+) -> None:
+    """By a lone 5xx while the service is there."""
+    person = visit(locale=language)
+    page = person.sign_in("samira")
+    edit_next(page)
+    failed, address = page.locator("#failed"), page.locator("[name=customer_address]")
+    address.fill("Cité 5 Juillet")
+    for press in ("search", "choose", "propose"):
+        page.route("**/edit/*/", lambda route: route.fulfill(status=503), times=1)
+        page.locator(f"button[name={press}]").first.click()
+        expect(failed).to_contain_text(said)
+        expect(address).to_have_value("Cité 5 Juillet")
+        page.locator(f"button[name={press}]").first.click()
+        expect(failed).to_be_empty()
+        if press == "search":
+            expect(page.locator("#found li")).to_have_count(2)
+    expect(page.locator("#lines tr")).to_have_count(2)
+    assert len(person.wrongs) == 3
+    person.wrongs.clear()
+
+
 @pytest.mark.parametrize("field", ["Address", "Quantity of Robe"])
 def test_what_is_typed_while_a_product_comes_stays_where_it_was_typed(field: str, page: Page) -> None:
     quantity, written = page.get_by_label("Quantity of Robe"), page.get_by_label(field)
@@ -232,7 +259,8 @@ def test_a_refused_edit_leads_to_what_was_refused(
     name: str, text: str, width: int, visit: Visits, alice: Account, agent: User
 ) -> None:
     order = make_order(alice)
-    page = visit(viewport={"width": width, "height": 740}).sign_in("samira")
+    person = visit(viewport={"width": width, "height": 740})
+    page = person.sign_in("samira")
     call_next(page)
     page.goto(f"{page.url}edit/{order.id}/")
     page.locator(f"[name^={name}]").evaluate("(field, text) => { field.value = text }", text)
@@ -244,6 +272,8 @@ def test_a_refused_edit_leads_to_what_was_refused(
     assert error
     assert bar
     assert 0 < error["y"] < error["y"] + error["height"] <= bar["y"]
+    assert person.wrongs == [f"422 {page.url}"]  # asked for before the page was left
+    person.wrongs.clear()
 
 
 # --- Places ------------------------------------------------------------------------------------------------------
@@ -360,6 +390,35 @@ def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: A
     told(page, "The changes are saved.")
     order.refresh_from_db()
     assert order.customer_name == "Nadia Hamidi"
+
+
+@pytest.mark.parametrize("status", [500, 503, 302])
+def test_what_is_typed_outlives_a_save_that_failed(status: int, visit: Visits, alice: Account, agent: User) -> None:
+    """302: whoever has just been signed out is sent to the login."""
+    order = make_order(alice)
+    person = visit()
+    page = person.sign_in("samira")
+    edit_next(page)
+    page.get_by_label("Name", exact=True).fill("Nadia Hamidi")
+    save = page.get_by_role("button", name="Save the changes")
+    if status == 302:
+        cookies, sessions = person.context.cookies(), list(Session.objects.all())
+        Session.objects.all().delete()
+        with page.expect_request(lambda request: request.method == "POST" and "/edit/" in request.url):
+            save.click()
+        page.wait_for_timeout(SECOND)
+        Session.objects.bulk_create(sessions)
+        person.context.add_cookies(cookies)
+    else:
+        page.route("**/edit/*/", lambda route: route.fulfill(status=status), times=1)
+        save.click()
+        expect(page.locator("#failed")).to_contain_text("This could not be done just now.")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Nadia Hamidi")
+    save.click()
+    told(page, "The changes are saved.")
+    order.refresh_from_db()
+    assert order.customer_name == "Nadia Hamidi"
+    person.wrongs.clear()
 
 
 def test_amounts_may_be_typed_in_arabic(visit: Visits, alice: Account, agent: User) -> None:

@@ -34,12 +34,21 @@
 
   // --- What the other buttons do: the page as it would come back, of which parts are taken over ---
 
-  /** The page, and what was sent for it; no page where none came. */
+  const failed = document.getElementById("failed");
+
+  /** Null where no answer came. */
+  function post(sent) {
+    const options = { method: "POST", body: sent, redirect: "manual", signal: AbortSignal.timeout(8000) };
+    return fetch(location.pathname, options).catch(() => null);
+  }
+
+  /** The page, and what was sent for it; no page where none came, which the agent is told unless it leads elsewhere. */
   async function ask(name, value) {
     const sent = new URLSearchParams(new FormData(form));
     sent.set(name, value);
-    const options = { method: "POST", body: sent, redirect: "manual", signal: AbortSignal.timeout(8000) };
-    const text = await fetch(location.pathname, options).then((answer) => answer.ok && answer.text()).catch(() => "");
+    const answer = await post(sent);
+    const text = answer?.ok ? await answer.text().catch(() => "") : "";
+    if (!text && answer?.type !== "opaqueredirect") failed.textContent = failed.dataset.says;
     return { sent, page: text ? new DOMParser().parseFromString(text, "text/html") : null };
   }
 
@@ -70,6 +79,7 @@
 
   async function search() {
     const number = ++searches;
+    failed.textContent = "";
     await choosing;
     if (number !== searches) return;
     const { sent, page } = await ask("search", "1");
@@ -80,6 +90,7 @@
     const focused = document.activeElement;
     searches++;
     coming++;
+    failed.textContent = "";
     choosing = choosing.then(async () => {
       const { sent, page } = await ask("choose", product);
       coming--;
@@ -118,6 +129,25 @@
     saving = event.submitter;
   }, true);
 
+  // Saving. Only an answer that is a page takes this one's place: what is typed in it is nowhere else.
+
+  form.addEventListener("submit", async (event) => {
+    if (event.defaultPrevented) return; // comes again
+    event.preventDefault();
+    failed.textContent = "";
+    const answer = await post(new URLSearchParams(new FormData(form)));
+    const isPage = answer?.ok || answer?.status === 422;
+    const isElsewhere = answer?.type === "opaqueredirect";
+    if (isPage) return form.submit(); // what is refused changes nothing, however often
+    if (isElsewhere && await isSignedIn()) return location.assign(form.querySelector(".bar a").href);
+    if (!isElsewhere) failed.textContent = failed.dataset.says;
+    pressing.set("sent", false);
+  });
+
+  async function isSignedIn() {
+    return (await fetch(form.dataset.state, { redirect: "manual" }).catch(() => null))?.ok;
+  }
+
   // The fee: only the last question is answered.
 
   let proposals = 0;
@@ -125,6 +155,7 @@
 
   async function propose(isWanted) {
     const number = ++proposals;
+    failed.textContent = "";
     isFeeWanted ||= isWanted;
     const { sent, page } = await ask("propose", "1");
     if (!page || number !== proposals) return;

@@ -101,5 +101,5 @@ const pressing = (() => {
   if (!navigator.onLine) setAway(true);
   settle();
 
-  return { check, isDead, isSent: () => reasons.has("sent"), isShut };
+  return { check, isDead, isSent: () => reasons.has("sent"), isShut, set };
 })();
