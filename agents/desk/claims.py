@@ -20,7 +20,7 @@ from codservice.errors import Refused
 from orders.models import Order, Status
 
 LEASE = timedelta(minutes=10)  # of a claim, from the agent's last activity
-OVERDUE = timedelta(minutes=15)  # after which another agent keeps somebody's promise
+OVERDUE = timedelta(minutes=15)  # of calling hours, after which another agent keeps somebody's promise
 MOST_ORDERS = 20  # of one customer at once; further ones are served when these are decided
 
 
@@ -54,7 +54,10 @@ _SERVED = (
         "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() AND o.callback_agent_id = %(agent)s",
         hours.IS_OPEN,
     ),
-    ("o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() - %(overdue)s::interval", _OF_THEIRS),
+    (
+        "o.call_state = 'callback' AND o.call_due_at <= statement_timestamp() - %(overdue)s::interval",
+        f"{_OF_THEIRS} AND {hours.IS_OPEN_LONG}",
+    ),
     ("o.call_state = 'new' AND o.call_due_at <= statement_timestamp()", _OF_THEIRS),
     ("o.call_state = 'retry' AND o.call_due_at <= statement_timestamp()", _OF_THEIRS),
 )
@@ -85,7 +88,7 @@ WITH {open}, held AS (
 )
 SELECT COALESCE((SELECT id FROM held), (SELECT id FROM claimed)), free.order_id FROM free
 """.format(  # noqa: S608  (our own conditions)
-    open=f"{hours.OPEN}, {assignment.MINE}, {assignment.SERVED}",
+    open=f"{hours.OPEN}, {hours.OPEN_LONG}, {assignment.MINE}, {assignment.SERVED}",
     unexpired=_UNEXPIRED,
     served=", ".join(
         f"({_FREE.format(due=due, may_call=may_call, unexpired=_UNEXPIRED)})" for due, may_call in _SERVED

@@ -41,8 +41,17 @@ _NOW = "opens_at <= statement_timestamp() AND statement_timestamp() < closes_at"
 # Steps of a statement: today's windows, and the accounts whose customers may be called now.
 TODAY = f"today AS MATERIALIZED ({WINDOWS.format(accounts='TRUE', days=0)})"
 OPEN = f"{TODAY}, open AS MATERIALIZED (SELECT account_id FROM today WHERE {_NOW})"  # noqa: S608  (our own)
+# And those that are called for so long today that what was promised before is late, whatever of the time was left when
+# the last hours ended. Hours from midnight on go on from the day before.
+OPEN_LONG = f"""open_long AS MATERIALIZED (
+    SELECT account_id FROM today WHERE {_NOW} AND (
+        opens_at <= statement_timestamp() - %(overdue)s::interval
+        OR (opens_at AT TIME ZONE 'Africa/Algiers')::time = '00:00'
+    )
+)"""  # noqa: S608  (our own)
 # Of an order `o`. No join: its own index gives the orders in their order, and this is looked up in a hash for each.
 IS_OPEN = "(o.account_id IN (SELECT account_id FROM open)) IS TRUE"
+IS_OPEN_LONG = "(o.account_id IN (SELECT account_id FROM open_long)) IS TRUE"
 _OF_ORDERS = WINDOWS.format(
     accounts="a.id IN (SELECT account_id FROM orders_order WHERE id = ANY(%(orders)s))", days="%(days)s"
 )

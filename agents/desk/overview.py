@@ -40,9 +40,9 @@ def counters(agent: User) -> dict[str, int]:
 
 _WAITS = "SELECT FROM orders_order o WHERE o.status = 'pending_confirmation' AND o.call_state"
 _CALLED = f"{_WAITS} IN ('new', 'retry', 'callback') AND o.call_due_at"
-_KEPT_BY_COLLEAGUES = """(
+_KEPT_BY_COLLEAGUES = f"""(
     o.call_state = 'callback' AND o.callback_agent_id IS DISTINCT FROM %(agent)s
-        AND o.call_due_at > statement_timestamp() - %(overdue)s::interval
+        AND (o.call_due_at > statement_timestamp() - %(overdue)s::interval OR NOT {hours.IS_OPEN_LONG})
 )"""
 _SERVED = f"{_CALLED} <= statement_timestamp() AND {assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
 # Of what is due whole queues might be read for nothing while nobody may be called: that is asked once, before.
@@ -62,7 +62,7 @@ _COUNTED = (
 _COUNT = "(SELECT count(*) FROM ({which} LIMIT %(most)s) AS counted)"
 _COUNTS = ", ".join(_COUNT.format(which=which) for which in _COUNTED)
 _COUNTERS = f"""
-WITH {hours.OPEN}, {assignment.MINE}, {assignment.SERVED},
+WITH {hours.OPEN}, {hours.OPEN_LONG}, {assignment.MINE}, {assignment.SERVED},
 opening AS MATERIALIZED (SELECT account_id FROM today WHERE opens_at > statement_timestamp())
 SELECT {_COUNTS}
 """  # noqa: S608  (our own conditions)
@@ -129,29 +129,35 @@ def promises(agent: User) -> QuerySet[Order]:
 
 
 # What is due already, whoever's merchant sleeps, and the head of each queue; and then the first window that each of
-# them meets. The statuses and states are written out for the partial indexes, which the times can be looked up in.
-_WAITING = """SELECT o.account_id, o.call_due_at + {late} AS due FROM orders_order o
-    WHERE o.status = 'pending_confirmation' AND {which}"""
-_HEAD = f"({_WAITING} AND o.call_due_at > statement_timestamp() - {{late}} ORDER BY o.call_due_at LIMIT %(most)s)"
+# them meets, in which a colleague's promise must be `late` first. The statuses and states are written out for the
+# partial indexes, which the times can be looked up in.
 _QUEUES = [
     ("interval '0'", f"o.call_state = 'new' AND {assignment.IS_MINE}"),
     ("interval '0'", f"o.call_state = 'retry' AND {assignment.IS_MINE}"),
     ("interval '0'", "o.call_state = 'callback' AND o.callback_agent_id = %(agent)s"),
     ("%(overdue)s::interval", f"o.call_state = 'callback' AND {assignment.IS_MINE}"),
 ]
-_DUE = " OR ".join(f"{which} AND o.call_due_at <= statement_timestamp() - {late}" for late, which in _QUEUES)
+_HEAD = """(
+    SELECT o.account_id, o.call_due_at AS due, {late} AS late FROM orders_order o
+    WHERE o.status = 'pending_confirmation' AND {which} AND o.call_due_at > statement_timestamp() - {late}
+    ORDER BY o.call_due_at LIMIT %(most)s
+)"""
+_DUE = """
+    SELECT a.id AS account_id, statement_timestamp() - {late} AS due, {late} AS late FROM accounts_account a
+    WHERE EXISTS (
+        SELECT FROM orders_order o WHERE o.account_id = a.id AND o.status = 'pending_confirmation'
+            AND ({which}) AND o.call_due_at <= statement_timestamp() - {late}
+    )"""
+_WAITING = " UNION ALL ".join([
+    *(_DUE.format(late=late, which=" OR ".join(w for each, w in _QUEUES if each == late)) for late in dict(_QUEUES)),
+    *(_HEAD.format(late=late, which=which) for late, which in _QUEUES),
+])  # fmt: skip
 _WINDOWS = hours.WINDOWS.format(accounts="a.id IN (SELECT account_id FROM waiting)", days="%(days)s")
 _NEXT_DUE = f"""
-WITH {assignment.MINE}, waiting AS MATERIALIZED (
-    SELECT a.id AS account_id, statement_timestamp() AS due FROM accounts_account a WHERE EXISTS (
-        SELECT FROM orders_order o
-        WHERE o.account_id = a.id AND o.status = 'pending_confirmation' AND ({_DUE})
-    )
-    UNION ALL {" UNION ALL ".join(_HEAD.format(late=late, which=which) for late, which in _QUEUES)}
-), windows AS MATERIALIZED ({_WINDOWS})
-SELECT NULLIF(greatest(w.opens_at, waiting.due), statement_timestamp()), w.opens_at > waiting.due
-FROM waiting JOIN windows w ON w.account_id = waiting.account_id AND w.closes_at > waiting.due
-ORDER BY greatest(w.opens_at, waiting.due), 2 LIMIT 1
+WITH {assignment.MINE}, waiting AS MATERIALIZED ({_WAITING}), windows AS MATERIALIZED ({_WINDOWS})
+SELECT NULLIF(greatest(w.opens_at, due) + late, statement_timestamp()), w.opens_at > due AND late = interval '0'
+FROM waiting JOIN windows w ON w.account_id = waiting.account_id AND w.closes_at > greatest(w.opens_at, due) + late
+ORDER BY greatest(w.opens_at, due) + late, 2 LIMIT 1
 """  # noqa: S608  (our own conditions)
 
 

@@ -123,6 +123,32 @@ def test_hours_bind_to_the_minute(alice: Account, agent: User) -> None:
     assert overview.counters(agent)["due"] == 1
 
 
+def test_a_promise_shortly_before_closing_is_its_agents_when_the_hours_begin_again(
+    alice: Account, agent: User, colleague: User
+) -> None:
+    """For what was left of the quarter of an hour and more: by the clock it had been late all night."""
+    now = timezone.localtime(timezone=ALGIERS).replace(microsecond=0)
+    if now.time() < time(0, 20):  # no window on each side of now, inside the day
+        return
+    opened = rules(alice, opens_at=(now - timedelta(minutes=5)).time(), closes_at=time.max)
+    order = make_order(alice)
+    promised = {"call_state": CallState.CALLBACK, "callback_agent": colleague}
+    Order.objects.filter(id=order.id).update(**promised, call_due_at=now - timedelta(hours=13))
+    assert claims.next_customer(agent) is None
+    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0}
+    assert overview.next_call(agent) == (now + timedelta(minutes=10), False)
+    assert overview.counters(colleague)["due"] == 1
+    claim_id = claims.next_customer(colleague)
+    assert claim_id
+    claims.release(claim_id)
+
+    opened.opens_at = (now - timedelta(minutes=16)).time()
+    opened.save()
+    assert overview.counters(agent)["due"] == 1
+    assert overview.next_call(agent) == (None, False)
+    assert claims.next_customer(agent)
+
+
 def windows(order: Order) -> dict[date, tuple[time, time]]:
     found = hours.by_account([order.id], 6).get(order.account_id, [])
     here = [(opens_at.astimezone(ALGIERS), closes_at.astimezone(ALGIERS)) for opens_at, closes_at in found]
