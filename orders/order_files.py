@@ -184,13 +184,13 @@ class OrderRows(Intake):
     A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. In a
     report that is not certain, for rows that were between others are missing: there each has its order's number, and
     one without is refused together with the order above. So is, in any file, one whose number cannot be used and may be
-    the order's before it was mended; and, but for reports, one that says a line with another number and no customer. An
-    empty row ends them, and so does a total at the foot of a list, which is refused; one with lines of products below
-    it is refused together with the order above. What an order's first row says of the customer holds for its other
-    rows, and none may say otherwise. Orders whose number is in the account already are left as they are; rows that were
-    never of such an order are refused: those of a report that say no customer, and those of a number when they are more
-    than its order has lines and nobody has changed these. A total that is left out is the sum of the lines and the
-    shipping fee. A SKU of the catalog is its product; of any other product it is the name, where that is left out.
+    the order's before it was mended, and one that says a line with another number and no customer. An empty row ends
+    them, and so does a total at the foot of a list, which is refused; one with lines of products below it is refused
+    together with the order above. What an order's first row says of the customer holds for its other rows, and none may
+    say otherwise. Orders whose number is in the account already are left as they are; rows that were never of such an
+    order are refused: those of a report that say no customer, and those of a number when they are more than its order
+    has lines and nobody has changed these. A total that is left out is the sum of the lines and the shipping fee. A SKU
+    of the catalog is its product; of any other product it is the name, where that is left out.
     """
 
     columns = COLUMNS
@@ -332,8 +332,7 @@ def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
     """
     if not _can_be_used(cells):
         return all(_is_same(name, cells, first) for name in WHOSE[1:] if cells.get(name))
-    is_nobodys = _says_customer(first) and not _says_customer(cells) and _says_product(cells)
-    return is_nobodys and not is_of_report(cells)
+    return _says_customer(first) and not _says_customer(cells) and _says_product(cells)
 
 
 def _can_be_used(cells: Mapping[str, str]) -> bool:
