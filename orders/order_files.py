@@ -163,9 +163,9 @@ _FEWER = (
 )
 _LEFT_OUT = "The order of this number is there already without this row: correct it, or write another number."
 _TOTAL = "Is a total of rows above, and no order."
-_TOTAL_BETWEEN = (
-    "One of the order's rows says a total, and lines follow: leave it out, or, where it is a product, write the "
-    "order's number in each of the rows."
+_TOTAL_OR_LINE = (
+    "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
+    "number in each of the rows."
 )
 # What people write at the foot of a list, beside its sums.
 _TOTALS = {
@@ -185,12 +185,13 @@ class OrderRows(Intake):
     report that is not certain, for rows that were between others are missing: there each has its order's number, and
     one without is refused together with the order above. So is, in any file, one whose number cannot be used and may be
     the order's before it was mended, and one that says a line with another number and no customer. An empty row ends
-    them, and so does a total at the foot of a list, which is refused; one with lines of products below it is refused
-    together with the order above. What an order's first row says of the customer holds for its other rows, and none may
-    say otherwise. Orders whose number is in the account already are left as they are; rows that were never of such an
-    order are refused: those of a report that say no customer, and those of a number when they are more than its order
-    has lines and nobody has changed these. A total that is left out is the sum of the lines and the shipping fee. A SKU
-    of the catalog is its product; of any other product it is the name, where that is left out.
+    them, and so does a total at the foot of a list, which is refused. One that may be a product is refused together
+    with the order above: it says a quantity and a price, which are not the sums of the lines above, or lines stand
+    below it. What an order's first row says of the customer holds for its other rows, and none may say otherwise.
+    Orders whose number is in the account already are left as they are; rows that were never of such an order are
+    refused: those of a report that say no customer, and those of a number when they are more than its order has lines
+    and nobody has changed these. A total that is left out is the sum of the lines and the shipping fee. A SKU of the
+    catalog is its product; of any other product it is the name, where that is left out.
     """
 
     columns = COLUMNS
@@ -215,19 +216,21 @@ class OrderRows(Intake):
         number: str | int = -1  # of the row before; what has none is counted
         is_open = False  # whether a row below may be of the same order
         first: Mapping[str, str] = {}  # cells of that order
+        sums = _Sums()
 
         def number_of(pair: tuple[Row, Row]) -> str | int:
             nonlocal number, is_open, first
             (row, below), cells = pair, pair[0].cells
-            named = cells.get("external_id")
+            named, are_sums = cells.get("external_id"), sums.take(cells)
             if named and named == number:
                 return number
             is_total = _is_total(cells)
             if not is_open or row.is_apart:
                 goes_on = False
             elif is_total:
-                has_line = not below.is_apart and _goes_on(below.cells) and _says_product(below.cells)
-                goes_on = has_line or below.cells.get("external_id") == number
+                is_line = _is_priced(cells) and not are_sums
+                has_line = not below.is_apart and _goes_on(below.cells) and _is_counted(below.cells)
+                goes_on = is_line or has_line or below.cells.get("external_id") == number
             else:
                 goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
             if not goes_on:
@@ -349,6 +352,45 @@ def _says_product(cells: Mapping[str, str]) -> bool:
     return any(map(cells.get, _PRODUCT))
 
 
+def _is_counted(cells: Mapping[str, str]) -> bool:
+    """Whether a row says how many of which product, as a line does, and `TVA` at the foot of a list does not."""
+    return _says_product(cells) and bool(cells.get("quantity"))
+
+
+def _is_priced(cells: Mapping[str, str]) -> bool:
+    """Whether a row says besides what one of them costs, or which of the catalog it is: all that a line needs."""
+    names = [cell for name in ("unit_price", "product_id", "sku") if (cell := cells.get(name))]
+    return _is_counted(cells) and any(key(cell) not in _TOTALS for cell in names)
+
+
+class _Sums:
+    """Of the lines of a file down to a row."""
+
+    def __init__(self) -> None:
+        self.lines, self.quantities, self.prices, self.amounts = 0, Decimal(), Decimal(), Decimal()
+
+    def take(self, cells: Mapping[str, str]) -> bool:
+        """Whether a row's quantity and price are the sums of those above it. It is one of these from now on if not.
+
+        In a report, which lacks rows, they are of none.
+        """
+        try:
+            quantity, price = _figure(cells.get("quantity", "")), _figure(cells.get("unit_price", ""))
+        except ValueError:
+            return False
+        if self.lines > 1 and quantity == self.quantities and price in (self.prices, self.amounts):
+            return not is_of_report(cells)
+        self.lines, self.quantities = self.lines + 1, self.quantities + quantity
+        self.prices, self.amounts = self.prices + price, self.amounts + price * quantity
+        return False
+
+
+def _figure(cell: str) -> Decimal:
+    if len(cell) < 16 and cell.replace(".", "", 1).isdecimal():  # as most are: the other way takes 20 times as long
+        return Decimal(cell)
+    return values.amount(values.plain_amount(cell))
+
+
 def _is_total(cells: Mapping[str, str]) -> bool:
     """Whether a row says the sums of a list and not whose they are: the word may stand in any of its cells."""
     whose = [cell for name in WHOSE if (cell := cells.get(name))]
@@ -363,7 +405,7 @@ def _doubts(entry: Entry) -> Errors:
     if _is_total(first):
         return {"": [_TOTAL]}
     if any(_is_total(row.cells) for row in entry[1:]):
-        return {"external_id": [_TOTAL_BETWEEN]}
+        return {"external_id": [_TOTAL_OR_LINE]}
     if failed := [
         f"items.{index}.{name}"
         for index, row in enumerate(entry)

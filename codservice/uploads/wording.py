@@ -86,10 +86,10 @@ _SENTENCES: dict[str, Any] = {
         "number."
     ),
     "Is a total of rows above, and no order.": _("This looks like a total of the rows above, not an order."),
-    "One of the order's rows says a total, and lines follow: leave it out, or, where it is a product, write the "
-    "order's number in each of the rows.": _(
-        "One of this order's rows says a total, and other lines follow: leave it out, or, if it is a product, write "
-        "the order's number in each of the rows."
+    "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
+    "number in each of the rows.": _(
+        "One of this order's rows may be a total or a product: leave it out, or, if it is a product, write the order's "
+        "number in each of the rows."
     ),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),

@@ -180,7 +180,7 @@ def test_a_row_whose_number_is_merged_with_the_one_above_is_of_its_order(alice: 
 @pytest.mark.parametrize("word", ["TOTAL", "Total général :", "Sous-total", "المجموع", "الإجمالي", "مجموع"])
 def test_a_total_at_the_foot_is_no_line_of_the_last_order(alice: Account, write: Any, word: str, column: str) -> None:
     nobody = dict.fromkeys(COLUMNS, "")
-    sums = nobody | {"quantity": "2", "unit_price": "50.25"}
+    sums = nobody | {"quantity": "3", "unit_price": "51.25"}
     merged = nobody | {"product_name": "Total look", "quantity": "1", "unit_price": "1"}
     result, _ = run(write([row(total_amount=""), merged, sums | {column: word}, sums]), alice)
 
@@ -190,13 +190,40 @@ def test_a_total_at_the_foot_is_no_line_of_the_last_order(alice: Account, write:
     assert (order.items.count(), order.total_amount) == (2, Decimal("101.50"))
 
 
-def test_a_total_with_lines_below_it_may_be_a_product_and_keeps_the_order_out(
-    alice: Account, write: Any, tmp_path: Path
+FEET = {
+    "of the column of amounts": [{"product_name": "Total", "total_amount": "9 102,50 DA"}],
+    "with how many pieces": [{"product_name": "TOTAL", "quantity": "6", "total_amount": "9102.5"}],
+    "with what the lines amount to": [{"product_name": "Total", "quantity": "6", "unit_price": "9 102,50 DA"}],
+    "with the column of prices summed up": [{"product_name": "Total", "quantity": "6", "unit_price": "4551.25"}],
+    "with tax": [
+        {"product_name": "Total HT", "unit_price": "7649.16"},
+        {"product_name": "TVA 19 %", "unit_price": "1453.34"},
+        {"product_name": "Total TTC", "unit_price": "9102.50"},
+    ],
+}
+
+
+@pytest.mark.parametrize("foot", FEET.values(), ids=FEET)
+def test_a_foot_in_the_column_of_products_keeps_no_order_out(
+    alice: Account, write: Any, foot: list[dict[str, str]]
+) -> None:
+    nobody = dict.fromkeys(COLUMNS, "")
+    second = row(external_id="A2", quantity="2", unit_price="1", total_amount="9002")
+    merged = nobody | {"product_name": "Sac", "quantity": "2", "unit_price": "4500"}
+    result, _ = run(write([row(), second, merged, *(nobody | cells for cells in foot)]), alice)
+
+    assert (result["imported"], [each["line"] for each in result["errors"]]) == (2, [*range(5, 5 + len(foot))])
+    assert products_of(Order.objects.get(external_id="A2")) == ["Robe", "Sac"]
+
+
+@pytest.mark.parametrize("below", [["Sac"], []])
+def test_a_total_that_may_be_a_product_keeps_the_order_out(
+    alice: Account, write: Any, tmp_path: Path, below: list[str]
 ) -> None:
     """There is a brand of this name: the order went in without this line and those below it."""
     nobody = dict.fromkeys(COLUMNS, "")
-    total, sac = (nobody | {"product_name": name, "quantity": "1", "unit_price": "10"} for name in ("Total", "Sac"))
-    path, report = write([row(total_amount=""), total, sac, row(external_id="A2")]), tmp_path / "refused.csv"
+    total, *sac = (nobody | {"product_name": name, "quantity": "1", "unit_price": "10"} for name in ("Total", *below))
+    path, report = write([row(total_amount=""), total, *sac, row(external_id="A2")]), tmp_path / "refused.csv"
 
     for imported in (1, 0):  # however often
         result, _ = run(path, alice, "--report", str(report))
@@ -208,7 +235,19 @@ def test_a_total_with_lines_below_it_may_be_a_product_and_keeps_the_order_out(
     assert run(path, alice)[0]["imported"] == 0, "nor without this line alone"
     mended(path, lambda cells: cells.update(external_id="A1"))
     assert run(path, alice)[0]["imported"] == 1
-    assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Total", "Sac"]
+    assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Total", *below]
+
+
+def test_no_total_of_a_report_is_told_by_its_sums(alice: Account, write: Any, tmp_path: Path) -> None:
+    """In the file it was not the sum of the lines above, of which the report lacks some."""
+    nobody = dict.fromkeys(COLUMNS, "")
+    sac = nobody | {"product_name": "Sac", "quantity": "1", "unit_price": "1"}
+    total = nobody | {"product_name": "Total", "quantity": "2", "unit_price": "9"}
+    rows = [row(), row(external_id="A2", quantity="1", unit_price="8", total_amount=""), sac, total]
+    path, report = write(rows), tmp_path / "refused.csv"
+
+    assert run(path, alice, "--report", str(report))[0]["imported"] == 1
+    assert run(report, alice)[0]["imported"] == 0
 
 
 def test_an_empty_row_ends_an_order_and_a_cell_of_several_lines_does_not(alice: Account, write: Any) -> None:

@@ -395,7 +395,7 @@ def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, k
     rows = [
         row("A1", address="rue 1\n\nAlger\n"),
         merged,
-        row("", **nobody, product="TOTAL"),
+        row("", **nobody, product="TOTAL", quantity="4", price="10 002,00"),
         row("A2"),
         [""] * 8,
         sums,
