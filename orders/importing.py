@@ -55,7 +55,7 @@ def import_orders(
     bodies, before the rest).
     """
     external_ids = [serializers.external_id(body) if skip_known else None for body in sent]
-    taken = _orders_with(account_id, set(external_ids))
+    taken = orders_with(account_id, set(external_ids))
     read: list[tuple[Row, Errors]] = [
         ({"external_id": external_id}, dict(_DUPLICATE)) if external_id in taken else serializers.read_order(body)
         for external_id, body in zip(external_ids, sent, strict=True)
@@ -68,7 +68,7 @@ def import_orders(
     written = _insert(account_id, rows, actor) if rows else {}
     if not skip_known:
         refused = {order.get("external_id") for order, _ in read if order.get("id") not in written}
-        taken = _orders_with(account_id, refused)
+        taken = orders_with(account_id, refused)
     return _outcomes(read, taken, written)
 
 
@@ -116,7 +116,7 @@ WHERE next.external_id = wanted.external_id
 """
 
 
-def _orders_with(account_id: UUID, external_ids: set[str | None]) -> dict[str | None, UUID]:
+def orders_with(account_id: UUID, external_ids: set[str | None]) -> dict[str | None, UUID]:
     """The orders of the account that have one of `external_ids`, by it; no statement when there are none."""
     if not (wanted := external_ids - {None}):
         return {}

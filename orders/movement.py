@@ -48,9 +48,11 @@ COLUMNS = ("account_id", *_ORDER_COLUMNS)  # of an order that is moved
 _CHANGES = ", ".join(f"{name} = moved.{name}" for name in _ORDER_COLUMNS if name != "id")
 _MOVED = ", ".join(f"{name} {kind}" for name, kind in _ORDER_COLUMNS.items())
 _WRITE = f"""
-WITH changed AS (
-    UPDATE orders_order SET {_CHANGES} FROM json_to_recordset(%(orders)s::json) AS moved({_MOVED})
-    WHERE orders_order.id = moved.id
+WITH moved AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(orders)s::json) AS moved({_MOVED})
+), changed AS (
+    UPDATE orders_order SET {_CHANGES} FROM moved
+    WHERE orders_order.id = moved.id AND orders_order.id = ANY(ARRAY(SELECT id FROM moved))
 ), history AS (
     INSERT INTO orders_statuschange (account_id, order_id, from_status, to_status, at, actor, user_id, reason)
     SELECT account_id, order_id, from_status, to_status, at, %(actor)s, %(user)s, reason

@@ -8,13 +8,14 @@ from functools import cache
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import BooleanField, Q
+from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
 from codservice import values
 from codservice.accounts.actor import Actor, Role
 from codservice.errors import Invalid, Refused
-from orders import lifecycle, movement
+from orders import importing, lifecycle, movement
 from orders.models import IS_LIVE, Move, Order, Status
 
 COLUMNS = ("order_id", "external_id", "status", "reason")
@@ -95,7 +96,7 @@ _STATUSES = {_plain(word): status for status, words in WORDS.items() for word in
 
 
 def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | None = None) -> list[bool | Refused]:
-    """Move many orders to where a courier says they are, in one transaction of four statements, one after the other.
+    """Move many orders to where a courier says they are, in one transaction of five statements, one after the other.
 
     For each whether its order moved; False when it is there, or has been there on its way. Couriers leave steps out:
     an order that is to be further than the next status makes the moves between too, when all of them are the actor's.
@@ -149,13 +150,17 @@ def _route(start: Status, end: Status, role: Role) -> tuple[Move, ...] | None:
 
 
 def _lock(shipments: Sequence[Shipment], account_id: UUID | None) -> dict[UUID | str | None, Order]:
-    """The orders that are there, locked, by id and by `external_id`."""
-    named = Q(id__in={shipment.order_id for shipment in shipments} - {None})
+    """The orders that are there, locked, by id and by `external_id`.
+
+    They are read by their primary keys, however much PostgreSQL knows of the table: the account's indexes, of which it
+    thinks before it has counted the orders, would lead it through all of them.
+    """
+    ids = {shipment.order_id for shipment in shipments} - {None}
     if account_id is None:
-        named &= Q(IS_LIVE)
+        named = Q(IS_LIVE, id__in=ids)
     else:
-        external_ids = {shipment.external_id for shipment in shipments} - {None}
-        named = Q(account_id=account_id) & (named | Q(external_id__in=external_ids))
+        ids |= {*importing.orders_with(account_id, {shipment.external_id for shipment in shipments}).values()}
+        named = Q(RawSQL("account_id = coalesce(%s, account_id)", [account_id], BooleanField()), id__in=ids)
     orders = Order.objects.filter(named).only(*movement.COLUMNS, *lifecycle.OrderEventWithNumber.__struct_fields__)
     locked = lifecycle.lock(orders)
     by_external_id: dict[UUID | str | None, Order] = {

@@ -9,6 +9,7 @@ from django.utils import timezone
 from codservice.accounts.models import Account
 from orders.models import Order, Status
 from tests.factories import make_orders
+from tests.harness.database import one
 
 
 def fill(*accounts: Account) -> None:
@@ -21,3 +22,26 @@ def fill(*accounts: Account) -> None:
         Order.objects.bulk_update(orders, ["status", "created_at", "updated_at"])
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE orders_order")
+
+
+# Of a new table, and of one that was emptied: what PostgreSQL knows before it has counted what came since.
+UNCOUNTED = ("relpages = 0, reltuples = -1", "relpages = 1000, reltuples = 0")
+
+
+def fill_uncounted(order: Order, believed: str) -> None:
+    """10 000 orders like this one, numbered from 1 on, of which PostgreSQL knows nothing but what is `believed`."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE pg_class SET {believed} WHERE oid = 'orders_order'::regclass")
+        cursor.execute("DELETE FROM pg_statistic WHERE starelid = 'orders_order'::regclass")
+        cursor.execute(
+            "INSERT INTO orders_order SELECT (jsonb_populate_record(o, jsonb_build_object("
+            "'id', gen_random_uuid(), 'external_id', n))).* FROM orders_order o, generate_series(1, 10000) n "
+            "WHERE o.id = %s",
+            [order.id],
+        )
+
+
+def orders_read() -> int:
+    """How many rows of orders were read in this transaction."""
+    read: int = one("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'orders_order'")
+    return read

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
@@ -13,6 +14,7 @@ from orders import lifecycle, shipments
 from orders.models import Order, Status, StatusChange
 from orders.shipments import Shipment
 from tests.factories import make_order
+from tests.harness import plans
 from tests.orders.moves import PATHS, order_in
 from webhooks.models import Event
 
@@ -130,3 +132,24 @@ def test_a_thousand_cost_as_many_statements_as_one(alice: Account, django_assert
 
     assert set(Order.objects.values_list("status", flat=True)) == {"delivered"}
     assert StatusChange.objects.filter(to_status__in=["shipped", "delivered"]).count() == 60
+
+
+@pytest.mark.parametrize("is_named_by", ["order_id", "external_id", "either"])
+@pytest.mark.parametrize("believed", [*plans.UNCOUNTED, "counted"])
+def test_of_orders_that_are_there_only_those_that_are_named_are_read(
+    alice: Account, believed: str, is_named_by: str
+) -> None:
+    """Also of orders that were imported just now: a courier's file may come before PostgreSQL has counted them."""
+    plans.fill_uncounted(order_in("confirmed", alice), plans.UNCOUNTED[0] if believed == "counted" else believed)
+    if believed == "counted":
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE orders_order")
+    orders = Order.objects.exclude(external_id=None)[:300]
+    by_id = [Shipment(SHIPPED, order.id) for order in orders]
+    by_number = [Shipment(SHIPPED, external_id=order.external_id) for order in orders]
+    said = {"order_id": by_id, "external_id": by_number, "either": by_id[:150] + by_number[150:]}[is_named_by]
+    before = plans.orders_read()
+
+    assert record(*said, account=alice) == [True] * 300
+
+    assert plans.orders_read() - before <= 3 * 300, "to find it, to lock it and to write it"
