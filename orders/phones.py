@@ -32,6 +32,9 @@ _NUMBERS = [
     for prefix in (r"(?!(?<=\+)213)", _TRUNK, _COUNTRY)
 ]
 _PIECE = re.compile(rf"(\d{{1,17}})(?!\d){_GAP}").match
+# What may stand before a number and be no part of it: of three digits are the first pieces of many numbers.
+_HOUSE = re.compile(rf"(?<!\+)[1-9](?:\d?|\d{{3,4}})(?!\d){_GAP}").match
+_FIGURES = re.compile(rf"(?<!\+)(?!00)\d{{1,7}}(?!\d){_GAP}").match
 # Ends where no part of a number stands before.
 _FRESH = re.compile(rf"(?:\A{_GAP}|[^\W\d_]{_GAP}|\d{{8}}[ +]|\+)(?=\d)")
 
@@ -69,8 +72,9 @@ def finder(phone: str) -> Callable[[str], bool]:
 
     `0521556677` does not name `021556677`: its digits begin and end where those of a number do. Where they begin
     without `0` or `213`, as a spreadsheet leaves them, no part of a number may stand before them: the text begins
-    there, or a word stands there, eight digits or more in one piece, or whole numbers, of whatever country and however
-    written. A mobile number's nine in one piece are no part of another, whatever stands there.
+    there, or a word stands there, eight digits or more in one piece, whole numbers, of whatever country and however
+    written, or figures that begin none; or those of a house or a postal code, with which the text begins or what stands
+    behind a word. A mobile number's nine in one piece are no part of another, whatever stands there.
     """
     digits = phone.removeprefix("+213")
     number = _GAP.join(digits) + r"(?!\d)"
@@ -89,13 +93,17 @@ def finder(phone: str) -> Callable[[str], bool]:
 
 def _starts(text: str) -> Iterator[int]:
     """Where a number may begin without a prefix. Each place once: some digits can be read as two numbers."""
-    known = {fresh.end() for fresh in _FRESH.finditer(text)}
+    fresh = {begins.end() for begins in _FRESH.finditer(text)}
+    known = fresh | {house.end() for start in fresh if (house := _HOUSE(text, start))}
     waiting = list(known)
     while waiting:
         start = waiting.pop()
         yield start
         ends = {number.end() for read in _NUMBERS if (number := read(text, start))}
-        ends = {*ends, *_ends_abroad(text, start)} - known
+        ends = {*ends, *_ends_abroad(text, start)}
+        if not ends and (figures := _FIGURES(text, start)):
+            ends = {figures.end()}
+        ends -= known
         known |= ends
         waiting += ends
 

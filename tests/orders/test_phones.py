@@ -175,17 +175,31 @@ def test_no_number_is_found_that_is_made_of_parts_of_others(numbers, zero, betwe
         "+213 550 12 34 56\n+213 5 21 55 66 77",  # not 213 550 12, 34 56 213 5 and 21 55 66 77
         "0550 12 21 55 / 66 77 12 34 5",
         "0550 12 34 56 / 0550 12 34 21 - 55 66 77 00 11",
-        "12 / 21 55 66 77",
+        "0550 12 34 56 / 12 21 55 66 / 77 12 34 56 0",
+        "Bloc 05 21 55 66 77",
     ],
 )
 def test_a_landline_is_not_found_in_the_end_of_a_number_nor_across_two(text: str) -> None:
     assert not phones.finder("+21321556677")(text)
 
 
+@pytest.mark.parametrize("number", ["21556677", "21 55 66 77", "661223344", "661 22 33 44", "66 12 23 344"])
+@pytest.mark.parametrize(
+    "before",
+    ["4", "12 /", "Bloc 4,", "Cité 20 Août Bt 12 -", "Appt 7, tel", "30100 /", "16000", "16000 Alger, n° 3:", "5 x2 /",
+     "le 12/05/2024", "0550 12 34 56, poste 12,"],
+)  # fmt: skip
+def test_a_number_without_its_zero_is_found_behind_short_figures(before: str, number: str) -> None:
+    """Of a house, a postal code, a date."""
+    digits = number.replace(" ", "")
+    assert phones.finder(f"+213{digits}")(f"{before} {number}")
+    assert not phones.finder(f"+213{digits}")(f"{before} {number}8")
+
+
 @pytest.mark.parametrize(
     "piece",
     ["0", "1", "0 ", "1 ", "5 ", "2 1 3 ", "213 ", "550123456 ", "0550 12 34 56 / ", "x1", "x", " ", "٠٥ ",
-     "2135 5566 ", "12345678 ", "+33 6 ", "+1"],
+     "2135 5566 ", "12345678 ", "+33 6 ", "+1", "x 4 ", "00 1 ", "05 "],
 )  # fmt: skip
 def test_a_hostile_text_is_searched_in_a_time_that_grows_like_its_length(piece: str) -> None:
     is_named = phones.finder("+21355556666")
