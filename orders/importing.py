@@ -27,12 +27,14 @@ _DUPLICATE: Errors = {"external_id": ["Another order of this account has it alre
 class DuplicateExternalId(Invalid):
     """An order of the account has this `external_id` already; `errors` has what else is wrong too.
 
-    `order_id` is that order's, None when it is gone by now.
+    `order_id` is that order's, which the message names too, None when it is gone by now.
     """
 
     def __init__(self, errors: Errors, order_id: UUID | None) -> None:
         super().__init__(errors | _DUPLICATE)
         self.order_id = order_id
+        if order_id is not None:
+            self.message += f" Order {order_id} has this external_id."
 
 
 def import_orders(

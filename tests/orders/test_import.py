@@ -380,9 +380,13 @@ def test_what_is_wrong_with_the_list_is_said_in_the_words_of_json(api, items, pa
 
 
 def test_an_external_id_is_unique_in_its_account(api, charlies_api):
-    assert api.post(ORDERS, order_body(external_id="1")).status_code == 201
-    answer = api.post(ORDERS, order_body(external_id="1"))
-    assert answer.json()["errors"] == {"external_id": ["Another order of this account has it already."]}
+    there = api.post(ORDERS, order_body(external_id="1")).json()["id"]
+    answer = api.post(ORDERS, order_body(external_id="1", customer_name="Nadia"))
+    assert answer.json() == {
+        "error": "validation_failed",
+        "message": f"Some fields cannot be used; `errors` says which and why. Order {there} has this external_id.",
+        "errors": {"external_id": ["Another order of this account has it already."]},
+    }
     assert Order.objects.count() == OrderItem.objects.count() == StatusChange.objects.count() == 1
     assert charlies_api.post(ORDERS, order_body(external_id="1")).status_code == 201
     assert api.post(ORDERS, order_body(external_id="2")).status_code == 201
