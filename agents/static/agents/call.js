@@ -13,7 +13,7 @@
   }
 
   const kept = JSON.parse(localStorage.getItem(draft) ?? "{}");
-  kept.said?.forEach((text, number) => { fields[number].value ||= text; });
+  fields.forEach((field, number) => { field.value ||= kept.said?.[number] ?? ""; });
   keep();
   form.addEventListener("input", keep);
 
