@@ -225,6 +225,27 @@ def first(first_state, django_db_blocker):
         yield made
 
 
+# A migration with one after it on which no other rests, and the table that this one changes.
+LAST_BUT_ONE, CHANGED = ("inventory", "0004_check_bound_of_stock"), "inventory_product"
+
+
+@pytest.fixture(scope="module")
+def late_state(first_state, django_db_blocker):
+    """The same with one migration left to do: to see how one waits there is no need to apply all before it again."""
+    with database_of_its_own(django_db_blocker, "late", template=first_state) as made:
+        executor = MigrationExecutor(made)
+        others = [node for node in executor.loader.graph.leaf_nodes() if node[0] != LAST_BUT_ONE[0]]
+        executor.migrate([*others, LAST_BUT_ONE])
+        return made.settings_dict["NAME"]
+
+
+@pytest.fixture
+def late(late_state, django_db_blocker):
+    """A database with rows, and one migration left to do."""
+    with database_of_its_own(django_db_blocker, "scratch", template=late_state) as made:
+        yield made
+
+
 def test_rows_of_the_first_state_live_through_all_migrations_and_back(first):
     call_command("migrate", verbosity=0)
 
@@ -250,9 +271,10 @@ def impatient(monkeypatch):
 
 
 @pytest.fixture
-def other(first):
-    """Another session of the same database, which has a transaction open."""
-    with psycopg.connect(**first.get_connection_params() | {"context": None, "application_name": "psql"}) as session:
+def other(request):
+    """Another session of the test's database, which has a transaction open."""
+    made = request.getfixturevalue("late" if "late" in request.fixturenames else "first")
+    with psycopg.connect(**made.get_connection_params() | {"context": None, "application_name": "psql"}) as session:
         yield session
 
 
@@ -262,8 +284,8 @@ def half_built(database):
         return cursor.fetchone()[0]
 
 
-def test_a_lock_that_somebody_holds_fails_the_migration_soon_and_the_next_run_succeeds(first, other, impatient):
-    other.execute("SELECT count(*) FROM orders_order")  # its lock stays until its transaction ends
+def test_a_lock_that_somebody_holds_fails_the_migration_soon_and_the_next_run_succeeds(late, other, impatient):
+    other.execute(f"SELECT count(*) FROM {CHANGED}")  # its lock stays until its transaction ends
     time.sleep(1.1)
 
     with pytest.raises(
@@ -272,15 +294,15 @@ def test_a_lock_that_somebody_holds_fails_the_migration_soon_and_the_next_run_su
         call_command("migrate", verbosity=0, stderr=StringIO())
 
     assert checks.migrations() != ""
-    other.execute("UPDATE orders_order SET notes = 'nobody waits'")  # nothing of the migration is left in the way
+    other.execute(f"UPDATE {CHANGED} SET name = 'nobody waits'")  # nothing of the migration is left in the way
     other.commit()
     call_command("migrate", verbosity=0)
     assert checks.migrations() == ""
-    assert counted(first) == FIRST_COUNTS
+    assert counted(late) == FIRST_COUNTS
 
 
-def test_it_tries_again_by_itself(first, other, impatient):
-    other.execute("SELECT count(*) FROM orders_order")
+def test_it_tries_again_by_itself(late, other, impatient):
+    other.execute(f"SELECT count(*) FROM {CHANGED}")
 
     class Said(StringIO):
         def write(self, text):
@@ -356,12 +378,12 @@ def test_an_index_that_was_half_built_is_built_anew_and_those_beside_it_are_let_
     assert checks.migrations() == ""
 
 
-def test_one_migrates_at_a_time(first):
+def test_one_migrates_at_a_time(late):
     """Each of several hosts may begin with `migrate`."""
     at_once(3, lambda _: call_command("migrate", verbosity=0, stderr=StringIO()))
 
     assert checks.migrations() == ""
-    assert counted(first) == FIRST_COUNTS
+    assert counted(late) == FIRST_COUNTS
 
 
 def test_one_makes_a_new_database_at_a_time(scratch):
