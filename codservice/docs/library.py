@@ -106,12 +106,21 @@ class Site:
             yield str(title), [best[name] for name in names if name in best]
 
 
+def names() -> list[tuple[str, str]]:
+    """Language and name of every page, without making any."""
+    return [(language, name) for language, name, _ in _written()] + [("en", name) for name in reference.NAMES]
+
+
+def _written() -> list[tuple[str, str, Path]]:
+    """Language, name and place of the pages that somebody has written."""
+    names = ["index", *(name for _, names in PARTS for name in names if name not in reference.NAMES)]
+    return [(language, name, path) for language in LANGUAGES for name in names if (path := _path(language, name))]
+
+
 def site() -> Site:
     """All pages and files, as they lie on the disk now."""
-    names = ["index", *(name for _, names in PARTS for name in names if name not in reference.NAMES)]
-    pages = [(language, name, path) for language in LANGUAGES for name in names if (path := _path(language, name))]
     files = tuple((name, path) for name in FILES if _is_ours(path := FOLDER / name))
-    return _read(tuple((*page, page[-1].stat().st_mtime_ns) for page in pages), files)
+    return _read(tuple((*page, page[-1].stat().st_mtime_ns) for page in _written()), files)
 
 
 @lru_cache(maxsize=1)

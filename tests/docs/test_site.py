@@ -17,7 +17,11 @@ from codservice.docs.rendering import render
 
 pytestmark = pytest.mark.django_db
 
-PAGES = sorted(library.site().pages.values(), key=lambda page: page.url)
+
+@pytest.fixture(params=sorted(library.names()), ids="-".join)
+def page(request: pytest.FixtureRequest) -> library.Page:
+    """Each there is. They are made by the worker that looks at them, and not by all that collect tests."""
+    return library.site().pages[request.param]
 
 
 def read(client: Client, url: str) -> str:
@@ -26,7 +30,6 @@ def read(client: Client, url: str) -> str:
     return answer.content.decode()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.url)
 def test_a_page_needs_nothing_inline_and_nothing_from_outside(page: library.Page, client: Client) -> None:
     html = read(client, page.url)
 
@@ -37,7 +40,6 @@ def test_a_page_needs_nothing_inline_and_nothing_from_outside(page: library.Page
     assert [address for address in loaded if not address.startswith("/")] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.url)
 def test_every_link_and_image_leads_somewhere(page: library.Page, client: Client) -> None:
     for address in re.findall(r"(?:href|src)=\"([^\"]*)", page.html):
         target = urljoin(page.url, unescape(address))
@@ -50,7 +52,6 @@ def test_every_link_and_image_leads_somewhere(page: library.Page, client: Client
             assert f'id="{unquote(fragment)}"' in answer.content.decode(), f"{page.url}: {address}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.url)
 def test_a_page_is_well_made(page: library.Page, client: Client) -> None:
     html = read(client, page.url)
 
@@ -141,7 +142,7 @@ def test_what_operators_put_beside_the_examples_is_nobodys_to_read(
 def test_every_file_of_the_docs_is_named_and_what_is_named_is_there() -> None:
     site = library.site()
     there = {path.relative_to(library.FOLDER).as_posix() for path in library.FOLDER.rglob("*") if path.is_file()}
-    written = [page for page in PAGES if page.name not in reference.NAMES]
+    written = [page for page in site.pages.values() if page.name not in reference.NAMES]
     pages = {f"{page.url.removeprefix('/docs/') or 'index'}.md".replace("/.md", "/index.md") for page in written}
 
     assert set(library.FILES) == {name for name in there if not name.endswith(".md")}
