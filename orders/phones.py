@@ -33,7 +33,7 @@ _NUMBERS = [
 ]
 _PIECE = re.compile(rf"(\d{{1,17}})(?!\d){_GAP}").match
 # What may stand before a number and be no part of it: of three digits are the first pieces of many numbers.
-_HOUSE = re.compile(rf"(?<!\+)[1-9](?:\d?|\d{{3,4}})(?!\d){_GAP}").match
+_HOUSE = re.compile(rf"(?<!\+)(?!213)[1-9](?:\d?|\d{{3,4}})(?!\d){_GAP}").match
 _FIGURES = re.compile(rf"(?<!\+)(?!00)\d{{1,7}}(?!\d){_GAP}").match
 # Ends where no part of a number stands before.
 _FRESH = re.compile(rf"(?:\A{_GAP}|[^\W\d_]{_GAP}|\d{{8}}[ +]|\+)(?=\d)")

@@ -177,6 +177,7 @@ def test_no_number_is_found_that_is_made_of_parts_of_others(numbers, zero, betwe
         "0550 12 34 56 / 0550 12 34 21 - 55 66 77 00 11",
         "0550 12 34 56 / 12 21 55 66 / 77 12 34 56 0",
         "Bloc 05 21 55 66 77",
+        "2135 2 1 5 5 6 6 7 7",
     ],
 )
 def test_a_landline_is_not_found_in_the_end_of_a_number_nor_across_two(text: str) -> None:
