@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.db import OperationalError, transaction
+from django.db.models import Q
 from tqdm import tqdm
 
 from codservice import days
@@ -165,3 +166,19 @@ def read_moment(text: str, option: str, *, ends: bool = False) -> datetime:
         return days.read_moment(text, ends=ends)
     except ValueError as error:
         raise CommandError(f"--{option}: {error}") from None
+
+
+def add_period_arguments(parser: ArgumentParser, what: str) -> None:
+    """`--from` and `--to`, which `in_period` reads: of `what`, as in “orders made”."""
+    parser.add_argument("--from", dest="since", metavar="TIME", help=f"{what} at or after this time or date")
+    parser.add_argument("--to", dest="until", metavar="TIME", help=f"{what} before this time, or up to this date")
+
+
+def in_period(options: dict[str, Any]) -> Q:
+    """What was created in the period of `add_period_arguments`; CommandError when nothing can be."""
+    since, until = options["since"], options["until"]
+    first = read_moment(since, "from") if since is not None else None
+    end = read_moment(until, "to", ends=True) if until is not None else None
+    if first and end and first >= end:
+        raise CommandError("--to: The period must end after it begins.")
+    return (Q(created_at__gte=first) if first else Q()) & (Q(created_at__lt=end) if end else Q())

@@ -20,13 +20,12 @@ def add_filter_arguments(parser: ArgumentParser, *, status: str = "") -> None:
     parser.add_argument("--event", default="", help=f"one or several, comma separated, of {', '.join(EVENTS)}")
     parser.add_argument("--webhook", type=UUID, metavar="ID", help="of this webhook")
     parser.add_argument("--account", metavar="EMAIL", help="of this account, by its holder's e-mail address")
-    parser.add_argument("--from", dest="since", metavar="TIME", help="of changes at or after this time or date")
-    parser.add_argument("--to", dest="until", metavar="TIME", help="of changes before this time, or up to this date")
+    commands.add_period_arguments(parser, "of changes")
 
 
 def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
     """What the options of `add_filter_arguments` choose. CommandError for values that cannot be used."""
-    deliveries = Delivery.objects.all()
+    deliveries = Delivery.objects.filter(commands.in_period(options))
     if options["status"]:
         statuses = commands.read_words(options["status"], "status", Delivery.Status.values)
         deliveries = deliveries.filter(Delivery.shown_as(statuses))
@@ -36,8 +35,4 @@ def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
         deliveries = deliveries.filter(webhook_id=options["webhook"])
     if options["account"] is not None:
         deliveries = deliveries.filter(webhook__account_id=find_account(options["account"]).id)
-    if options["since"] is not None:
-        deliveries = deliveries.filter(created_at__gte=commands.read_moment(options["since"], "from"))
-    if options["until"] is not None:
-        deliveries = deliveries.filter(created_at__lt=commands.read_moment(options["until"], "to", ends=True))
     return deliveries

@@ -135,6 +135,8 @@ def test_filters(alice: Account) -> None:
     for options in (["--status", "x"], ["--from", "yesterday"], ["--to", "2026-02-30"], ["--from", ""], ["--to", ""]):
         with pytest.raises(CommandError, match=options[0]):
             export(alice, *options)
+    with pytest.raises(CommandError, match="--to: The period must end after it begins"):
+        export(alice, "--from", "2026-03-03", "--to", "2026-03-02")
 
 
 def test_json_is_an_object_per_line_as_it_is(alice: Account) -> None:

@@ -94,7 +94,7 @@ def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, del
 @pytest.mark.parametrize(
     "args",
     [("--status", "lost"), ("--event", "order.eaten"), ("--account", "nobody@example.com"), ("--from", "yesterday"),
-     ("--account", ""), ("--from", ""), ("--to", "")],
+     ("--account", ""), ("--from", ""), ("--to", ""), ("--from", "2026-03-03", "--to", "2026-03-02")],
 )  # fmt: skip
 def test_filters_that_cannot_be_used_are_refused(db, args):
     """One that is left empty, as of a script's variable, is none that was left out."""

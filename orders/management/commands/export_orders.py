@@ -26,8 +26,7 @@ Runs in constant memory beside the service: each order is written as it is at th
         add_account_argument(parser)
         known = ", ".join(Status.values)
         parser.add_argument("--status", default="", help=f"one or several, comma separated, of {known}")
-        parser.add_argument("--from", dest="since", metavar="TIME", help="made at or after this time or date")
-        parser.add_argument("--to", dest="until", metavar="TIME", help="made before this time, or up to this date")
+        commands.add_period_arguments(parser, "made")
         parser.add_argument(
             "--delimiter",
             choices=[",", ";"],
@@ -37,13 +36,9 @@ Runs in constant memory beside the service: each order is written as it is at th
         parser.add_argument("--json", action="store_true", help="print an object per line instead of CSV")
 
     def handle(self, *, delimiter: str, **options: Any) -> None:
-        orders = Order.objects.filter(account_id=find_account(options["account"]).id)
+        orders = Order.objects.filter(commands.in_period(options), account_id=find_account(options["account"]).id)
         if options["status"]:
             orders = orders.filter(status__in=commands.read_words(options["status"], "status", Status.values))
-        if options["since"] is not None:
-            orders = orders.filter(created_at__gte=commands.read_moment(options["since"], "from"))
-        if options["until"] is not None:
-            orders = orders.filter(created_at__lt=commands.read_moment(options["until"], "to", ends=True))
         if reconfigure := getattr(self.stdout, "reconfigure", None):  # whatever the terminal's own encoding is
             reconfigure(encoding="utf-8", newline="")
         found = batches(orders, shown=not options["json"])
