@@ -46,7 +46,41 @@ def friday() -> list[int]:
     return [5]
 
 
-class CallingRules(models.Model):
+class CallingHours(models.Model):
+    """From when until when on a day customers are called, in Algeria's time, and from when until when in between not:
+    over the Friday prayer, or the iftar of Ramadan.
+    """
+
+    HOURS = ("opens_at", "closes_at", "break_from", "break_until")
+
+    opens_at = models.TimeField(_("call from"))
+    closes_at = models.TimeField(_("call until"))
+    break_from = models.TimeField(
+        _("break from"), null=True, blank=True, help_text=_("Nobody is called in the break. Leave both empty for none.")
+    )
+    break_until = models.TimeField(_("break until"), null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def shifts(self) -> list[tuple[time, time]]:
+        """The hours before and after the break; without one, all of them."""
+        if self.break_from is None:
+            return [(self.opens_at, self.closes_at)]
+        return [(self.opens_at, self.break_from), (self.break_until, self.closes_at)]
+
+
+BREAK_WITHIN = Q(break_from=None, break_until=None) | Q(
+    break_from__isnull=False,
+    break_until__isnull=False,
+    break_from__gt=F("opens_at"),
+    break_until__gt=F("break_from"),
+    break_until__lt=F("closes_at"),
+)
+
+
+class CallingRules(CallingHours):
     """When and how often a merchant's customers are called. Without a row, the defaults here hold.
 
     Times are Algeria's. A silent call is no cancellation: after `most_attempts` of them a supervisor decides. On some
@@ -93,6 +127,7 @@ class CallingRules(models.Model):
         verbose_name_plural = _("calling rules")
         constraints = [
             models.CheckConstraint(condition=Q(opens_at__lt=F("closes_at")), name="calling_hours_in_order"),
+            models.CheckConstraint(condition=BREAK_WITHIN, name="calling_break_within"),
             models.CheckConstraint(
                 condition=Q(days_off__contained_by=[1, 2, 3, 4, 5, 6, 7]) & Q(days_off__len__lt=7),
                 name="calling_days_left",
@@ -103,7 +138,7 @@ class CallingRules(models.Model):
         return str(self.account)
 
 
-class CallingPeriod(models.Model):
+class CallingPeriod(CallingHours):
     """Other calling hours on some days, of one merchant or, without one, of all: a season's, or a window that somebody
     opens by hand.
 
@@ -123,13 +158,12 @@ class CallingPeriod(models.Model):
     name = models.CharField(_("name"), max_length=100, blank=True)
     first_day = models.DateField(_("first day"))
     last_day = models.DateField(_("last day"))
-    opens_at = models.TimeField(_("call from"))
-    closes_at = models.TimeField(_("call until"))
     is_opening = models.BooleanField(_("also on days off"), default=False)
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(opens_at__lt=F("closes_at")), name="period_hours_in_order"),
+            models.CheckConstraint(condition=BREAK_WITHIN, name="period_break_within"),
             models.CheckConstraint(condition=Q(first_day__lte=F("last_day")), name="period_days_in_order"),
         ]
 

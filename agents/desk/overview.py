@@ -28,8 +28,8 @@ def counters(agent: User) -> dict[str, int]:
     """What waits: `due` now, `later` today, `mine` (the agent's promises), for `review`; each up to COUNTED_TO.
 
     Due is what the agent may be served (`assignment`), whoever has the customer just now. Whose merchant has no calling
-    hours now is not due; it is due later today when they are still to begin, and so is a colleague's promise until it
-    is late.
+    hours now is not due; it is due later today when they are still to begin, or to go on, and so is a colleague's
+    promise until it is late.
     """
     end_of_day = days.end_of(days.today())
     values = {"agent": agent.id, "overdue": OVERDUE, "end_of_day": end_of_day, "most": COUNTED_TO, **hours.defaults()}
@@ -63,7 +63,9 @@ _COUNT = "(SELECT count(*) FROM ({which} LIMIT %(most)s) AS counted)"
 _COUNTS = ", ".join(_COUNT.format(which=which) for which in _COUNTED)
 _COUNTERS = f"""
 WITH {hours.OPEN}, {hours.OPEN_LONG}, {assignment.MINE}, {assignment.SERVED},
-opening AS MATERIALIZED (SELECT account_id FROM today WHERE opens_at > statement_timestamp())
+opening AS MATERIALIZED (
+    SELECT account_id FROM today WHERE opens_at > statement_timestamp() EXCEPT SELECT account_id FROM open
+)
 SELECT {_COUNTS}
 """  # noqa: S608  (our own conditions)
 

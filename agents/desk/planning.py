@@ -118,7 +118,7 @@ def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], wind
     ones and those of `windows`, counts for no part.
     """
     earliest = now + timedelta(minutes=rules.retry_minutes)
-    hours = {(rules.opens_at, rules.closes_at), *((_clock(opens), _clock(closes)) for opens, closes in windows)}
+    hours = {*rules.shifts, *((_clock(opens), _clock(closes)) for opens, closes in windows)}
     missed = [_part_of(at) for at in tried if any(opens <= _clock(at) < closes for opens, closes in hours)]
     missed += missed[-1:]
     moments: dict[int, datetime] = {}

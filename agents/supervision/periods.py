@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from agents.console import show
 from agents.models import CallingPeriod, PublicHoliday
 from agents.supervision import for_supervisors
+from agents.supervision.rules import CLOCKS, check_hours
 from codservice import days, values
 from codservice.accounts.models import Account
 from codservice.form_fields import Form
@@ -36,23 +37,21 @@ class CallingPeriodForm(Form, forms.ModelForm):
 
     class Meta:
         model = CallingPeriod
-        fields = ("account", "name", "first_day", "last_day", "opens_at", "closes_at", "is_opening")
+        fields = ("account", "name", "first_day", "last_day", *CallingPeriod.HOURS, "is_opening")
         labels = {"name": gettext_lazy("Reason"), "is_opening": gettext_lazy("Also on days off and holidays")}
         help_texts = {
             "name": gettext_lazy("For example Ramadan, or why a day off is worked."),
             "last_day": gettext_lazy("Choose the same day again to open a single day."),
         }
         widgets = {
-            **{name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in ("opens_at", "closes_at")},
+            **CLOCKS,
             **{name: forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d") for name in ("first_day", "last_day")},
         }
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
-        opens_at, closes_at = data.get("opens_at"), data.get("closes_at")
+        check_hours(self)
         first, last = data.get("first_day"), data.get("last_day")
-        if opens_at and closes_at and opens_at >= closes_at:
-            self.add_error("closes_at", _("Calls must end later than they begin."))
         if first and last and last < first:
             self.add_error("last_day", _("The last day must not be before the first."))
         elif last and last < days.today():

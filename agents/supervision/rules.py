@@ -1,5 +1,6 @@
 """When and how often each merchant's customers are called."""
 
+from datetime import time
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from agents.console import show
 from agents.desk import scripts
-from agents.models import CallingRules
+from agents.models import CallingHours, CallingRules
 from agents.supervision import for_supervisors
 from codservice.accounts.models import Account
 from codservice.bidi import unturned
@@ -23,10 +24,27 @@ from codservice.form_fields import FreeText, RowSinceShown
 from codservice.long_lists import BoundedPaginator
 
 PER_PAGE = 50
-HOURS = {"opens_at", "closes_at"}
+CLOCKS = {name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in CallingHours.HOURS}
 MAX_SCRIPT = CallingRules._meta.get_field("script_fr").max_length
 # ISO weekdays as Algeria's calendars show them, from Sunday on. Django counts from Monday, which is 0.
 DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
+
+
+def check_hours(form: forms.ModelForm) -> None:
+    """Say what is wrong with the hours of a `CallingHours`, where it is."""
+    data = form.cleaned_data
+    opens_at, closes_at, starts, ends = (data.get(name) for name in CallingHours.HOURS)
+    are_in_order = not (opens_at and closes_at) or opens_at < closes_at
+    if not are_in_order:
+        form.add_error("closes_at", _("Calls must end later than they begin."))
+    if not {"break_from", "break_until"} <= data.keys():
+        return
+    if (starts is None) != (ends is None):
+        form.add_error("break_until" if starts else "break_from", _("A break has a beginning and an end."))
+    elif starts and starts >= ends:
+        form.add_error("break_until", _("The break must end later than it begins."))
+    elif starts and are_in_order and not (opens_at or time.min) < starts < ends < (closes_at or time.max):
+        form.add_error("break_from", _("The break must lie within the calling hours."))
 
 
 class HoursForm(RowSinceShown):
@@ -44,15 +62,15 @@ class HoursForm(RowSinceShown):
     class Meta:
         model = CallingRules
         fields: tuple[str, ...] = (
-            "opens_at", "closes_at", "retry_minutes", "most_attempts", "days_off", "keeps_holidays",
+            *CallingHours.HOURS, "retry_minutes", "most_attempts", "days_off", "keeps_holidays",
         )  # fmt: skip
-        widgets = {name: forms.TimeInput(attrs={"type": "time"}, format="%H:%M") for name in ("opens_at", "closes_at")}
+        widgets = CLOCKS
 
     @cached_property
     def changed_data(self) -> list[str]:
         """The hours are one thing: who changes when they begin means them to end as the page said."""
-        changed = set(super().changed_data)
-        return list(changed | HOURS if changed & HOURS else changed)
+        changed, hours = set(super().changed_data), set(CallingHours.HOURS)
+        return list(changed | hours if changed & hours else changed)
 
     def clean_days_off(self) -> list[int]:
         days = sorted(self.cleaned_data["days_off"])
@@ -62,9 +80,7 @@ class HoursForm(RowSinceShown):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
-        opens_at, closes_at = data.get("opens_at"), data.get("closes_at")
-        if opens_at and closes_at and opens_at >= closes_at:
-            self.add_error("closes_at", _("Calls must end later than they begin."))
+        check_hours(self)
         return data
 
     def validate_constraints(self) -> None:

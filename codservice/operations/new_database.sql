@@ -352,6 +352,9 @@ CREATE TABLE public.agents_callingperiod (
     closes_at time without time zone NOT NULL,
     is_opening boolean NOT NULL,
     account_id uuid,
+    break_from time without time zone,
+    break_until time without time zone,
+    CONSTRAINT period_break_within CHECK ((((break_from IS NULL) AND (break_until IS NULL)) OR ((break_from > opens_at) AND (break_from IS NOT NULL) AND (break_until > break_from) AND (break_until IS NOT NULL) AND (break_until < closes_at)))),
     CONSTRAINT period_days_in_order CHECK ((first_day <= last_day)),
     CONSTRAINT period_hours_in_order CHECK ((opens_at < closes_at))
 );
@@ -365,8 +368,11 @@ CREATE TABLE public.agents_callingrules (
     keeps_holidays boolean DEFAULT false NOT NULL,
     script_ar character varying(2000) DEFAULT ''::character varying NOT NULL,
     script_fr character varying(2000) DEFAULT ''::character varying NOT NULL,
+    break_from time without time zone,
+    break_until time without time zone,
     CONSTRAINT agents_callingrules_most_attempts_check CHECK ((most_attempts >= 0)),
     CONSTRAINT agents_callingrules_retry_minutes_check CHECK ((retry_minutes >= 0)),
+    CONSTRAINT calling_break_within CHECK ((((break_from IS NULL) AND (break_until IS NULL)) OR ((break_from > opens_at) AND (break_from IS NOT NULL) AND (break_until > break_from) AND (break_until IS NOT NULL) AND (break_until < closes_at)))),
     CONSTRAINT calling_days_left CHECK (((days_off <@ ARRAY[(1)::smallint, (2)::smallint, (3)::smallint, (4)::smallint, (5)::smallint, (6)::smallint, (7)::smallint]) AND (
 CASE
     WHEN (days_off IS NULL) THEN NULL::integer
@@ -1360,6 +1366,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 ('agents', '0005_call_figures', now()),
 ('agents', '0006_assignments', now()),
 ('agents', '0007_part_of_today', now()),
+('agents', '0008_calling_breaks', now()),
 ('api', '0001_initial', now()),
 ('auth', '0001_initial', now()),
 ('auth', '0002_alter_permission_name_max_length', now()),

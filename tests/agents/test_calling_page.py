@@ -9,6 +9,7 @@ from django.test import Client
 from agents.desk import hours
 from agents.models import CallingPeriod, CallingRules
 from codservice.accounts.models import Account
+from codservice.days import ALGIERS
 from tests import factories
 from tests.harness.client import browser_of
 
@@ -52,6 +53,9 @@ def test_what_is_saved_is_said_and_obeyed(browser: Client, alice: Account) -> No
         ("opens_at", "07:59", "Choose a time from 08:00 to 21:00."),
         ("closes_at", "21:01", "Choose a time from 08:00 to 21:00."),
         ("closes_at", "09:00", "Calls must end later than they begin."),
+        ("break_from", "12:00", "A break has a beginning and an end."),
+        ("break_until", "12:00", "A break has a beginning and an end."),
+        ("break_until", "25:00", "Enter a valid time."),
         ("retry_minutes", "29", "Leave at least 30 minutes between two attempts."),
         ("most_attempts", "11", "At most 10 attempts are allowed."),
         ("days_off", ["1", "2", "3", "4", "5", "6", "7"], "Leave at least one day"),
@@ -88,6 +92,30 @@ def test_one_hour_may_be_changed_while_the_other_stays_beyond_them(browser: Clie
     CallingRules.objects.update(opens_at=time(9))  # by a supervisor: what was beyond them is no longer so
     answer = browser.post(PAGE, GOOD | shown | {"closes_at": "19:00"})
     assert "Choose a time from" in answer.content.decode()
+
+
+def test_a_break_is_said_and_obeyed_until_it_is_taken_out(browser: Client, alice: Account) -> None:
+    CallingPeriod.objects.all().delete()
+    prayer = {"break_from": "12:30", "break_until": "14:00"}
+    assert browser.post(PAGE, GOOD | prayer).url == PAGE
+
+    text = browser.get(PAGE).content.decode()
+    assert "Nobody is called in the break from 12:30 to 14:00." in text
+    assert text.count("10:00–12:30, 14:00–18:30") in (5, 6)
+    windows = hours.of_account(alice.id, 0)
+    assert [window.opens_at.astimezone(ALGIERS).hour for window in windows] in ([], [10, 14])
+    for change, says in [
+        ({"break_until": "12:00"}, "The break must end later than it begins."),
+        ({"closes_at": "13:00"}, "The break must lie within the calling hours."),
+        ({"opens_at": "12:30"}, "The break must lie within the calling hours."),
+    ]:
+        answer = browser.post(PAGE, GOOD | prayer | change)
+        assert answer.status_code == 422
+        assert says in answer.content.decode()
+
+    assert browser.post(PAGE, GOOD | {"break_from": "", "break_until": ""}).url == PAGE
+    assert CallingRules.objects.filter(break_from=None, break_until=None).exists()
+    assert "in the break from" not in browser.get(PAGE).content.decode()
 
 
 def test_in_test_mode_too_they_are_the_rules_by_which_calls_are_planned(

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from django.db import IntegrityError
 from django.test import Client
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -25,6 +26,7 @@ from tests.factories import make_order, make_orders
 
 CLOSED = "calling hours: only call a customer who has called you."
 ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
+NEARLY_ALL_DAY = {"break_from": time(0, 0, 1), "break_until": time(23, 59, 58)}
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +149,55 @@ def test_a_promise_shortly_before_closing_is_its_agents_when_the_hours_begin_aga
     assert overview.counters(agent)["due"] == 1
     assert overview.next_call(agent) == (None, False)
     assert claims.next_customer(agent)
+
+
+def test_nobody_is_called_in_a_break(alice: Account, agent: User, browser: Client) -> None:
+    order = make_order(alice)
+    rules(alice, **NEARLY_ALL_DAY)
+    assert claims.next_customer(agent) is None
+    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0}
+    assert overview.next_call(agent) == (days.at(days.today(), time(23, 59, 58)), True)
+    screen = take(browser, order)
+    assert CLOSED in screen.text
+    tomorrow = datetime.combine(days.today() + timedelta(days=1), time(12))
+    answer = screen.press("callback", at=tomorrow.strftime("%Y-%m-%dT%H:%M")).content.decode()
+    assert "On that day customers are called at 00:00–00:00, 23:59–23:59." in answer
+
+
+def test_before_a_break_what_is_due_is_not_due_later_too(alice: Account, agent: User) -> None:
+    make_order(alice)
+    rules(alice, break_from=time(23, 59, 56), break_until=time(23, 59, 58))
+    assert overview.counters(agent) == {"due": 1, "later": 0, "mine": 0, "review": 0}
+    assert claims.next_customer(agent)
+
+
+def test_a_season_has_breaks_of_its_own(alice: Account) -> None:
+    CallingRules.objects.create(account=alice, days_off=[], break_from=time(12), break_until=time(14))
+    first, last = (days.today() + timedelta(days=ahead) for ahead in (1, 2))
+    period(None, first_day=first, last_day=first, opens_at=time(10), closes_at=time(23, 30), is_opening=False,
+           break_from=time(18, 30), break_until=time(20, 30))  # fmt: skip
+    period(None, first_day=last, last_day=last, opens_at=time(10), closes_at=time(15), is_opening=False)
+    found = [window for window in hours.of_account(alice.id, 2) if window.opens_at >= days.start_of(first)]
+    assert [window.opens_at for window in found] == [
+        days.at(first, time(10)), days.at(first, time(20, 30)), days.at(last, time(10))
+    ]  # fmt: skip
+    assert [window.closes_at for window in found] == [
+        days.at(first, time(18, 30)), days.at(first, time(23, 30)), days.at(last, time(15))
+    ]  # fmt: skip
+    assert hours.of_account(alice.id, 3)[-2:] == [
+        (days.at(last + timedelta(days=1), time(9)), days.at(last + timedelta(days=1), time(12))),
+        (days.at(last + timedelta(days=1), time(14)), days.at(last + timedelta(days=1), time(20))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends"),
+    [(None, time(12)), (time(12), None), (time(12), time(12)), (time(14), time(12)), (time(8), time(10)),
+     (time(9), time(10)), (time(19), time(20))],
+)  # fmt: skip
+def test_a_break_lies_within_the_hours(starts: time | None, ends: time | None, alice: Account) -> None:
+    with pytest.raises(IntegrityError, match="calling_break_within"):
+        CallingRules.objects.create(account=alice, break_from=starts, break_until=ends)
 
 
 def windows(order: Order) -> dict[date, tuple[time, time]]:
@@ -332,7 +383,7 @@ def test_a_supervisor_enters_a_season_and_ends_it(
     assert browser.post("/console/periods/", form(account=str(alice.id), is_opening="on")).status_code == 302
     made = CallingPeriod.objects.get()
     assert (made.account, made.name, made.opens_at, made.is_opening) == (alice, "Ramadan", time(10), True)
-    assert "Ramadan" in browser.get("/console/periods/").content.decode()
+    assert "10:00–15:30" in said_of(browser.get("/console/periods/"), "Ramadan")
     assert browser.post("/console/periods/", {"end": str(made.id)}).status_code == 302
     assert browser.post("/console/periods/", {"end": "x"}).status_code == 302
     assert not CallingPeriod.objects.exists()
@@ -348,6 +399,8 @@ def test_a_supervisor_enters_a_season_and_ends_it(
         {"account": "x"},
         {"name": "x" * 101},
         {"opens_at": ""},
+        {"break_from": "12:00"},
+        {"break_from": "12:00", "break_until": "16:00"},
     ],
 )
 def test_hours_that_nobody_could_keep_are_refused(
@@ -361,6 +414,12 @@ def said_of(answer: Any, name: str) -> str:
     """What the page says in the row of these hours, in one line."""
     row = next(part for part in answer.content.decode().split("<tr>") if f"<bdi>{name}</bdi></th>" in part)
     return " ".join(re.sub(r"<[^>]*>", "", row).split())
+
+
+def test_a_season_is_entered_with_its_break(supervisor: User, browser_of: Callable[..., Client]) -> None:
+    iftar = {"closes_at": "23:30", "break_from": "18:30", "break_until": "20:30"}
+    answer = browser_of(supervisor).post("/console/periods/", form(**iftar), follow=True)
+    assert "10:00–18:30, 20:30–23:30" in said_of(answer, "Ramadan")
 
 
 def test_the_page_says_which_of_two_seasons_applies(

@@ -23,9 +23,10 @@ def windows(rules: CallingRules) -> list[Window]:
     """Of two weeks from that Monday on, as `hours` reads them."""
     dates = [MONDAY.date() + timedelta(days=ahead) for ahead in range(14)]
     return [
-        Window(days.at(day, rules.opens_at), days.at(day, rules.closes_at))
+        Window(days.at(day, opens_at), days.at(day, closes_at))
         for day in dates
         if day.isoweekday() not in rules.days_off
+        for opens_at, closes_at in rules.shifts
     ]
 
 
@@ -74,6 +75,14 @@ def test_a_call_in_a_season_counts_for_its_part_of_the_day(closes_at: int, calle
     season = windows(CallingRules(opens_at=time(12), closes_at=time(22), days_off=[]))
     assert planning.next_try(at(18, 30), rules, [called, at(18, 30)], season) == at(12, day=1)
     assert planning.next_try(at(10, 30), rules, [called], season) == at(12, 30)
+
+
+def test_nobody_is_called_in_the_break() -> None:
+    rules = CallingRules(break_from=time(12), break_until=time(14), retry_minutes=60)
+    assert next_try(at(11, 30), rules, [at(11, 30)]) == at(14)
+    assert next_try(at(13), rules, [at(9, day=-1), at(17, day=-1), at(13)]) == at(14), "it counts for no part"
+    assert presets(at(12, 30), break_from=time(12), break_until=time(14))["evening"] == at(18)
+    assert "hour" not in presets(at(12, 30), break_from=time(12), break_until=time(14))
 
 
 def test_hours_are_those_of_algiers_whatever_clock_is_given() -> None:
