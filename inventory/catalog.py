@@ -191,10 +191,9 @@ def _difference(draft: Draft, known: _Known | None, sets_stock: bool) -> stock.C
     before = _NEW if known is None else {name: getattr(known, name) for name in _RECORD}
     record |= {name: before[name] for name, value in record.items() if value is None}
     if known is None:
-        first = draft.stock_quantity or 0
-        return stock.Change(uuid7(), draft.sku, 0, first, first > 0, is_new=True, is_edited=True, **record)
+        return stock.Change(uuid7(), draft.sku, 0, draft.stock_quantity or 0, is_new=True, is_edited=True, **record)
     old = known.stock_quantity
     new = draft.stock_quantity if sets_stock and draft.stock_quantity is not None else old
     if record == before and new == old:
         return None
-    return stock.Change(known.id, draft.sku, old, new, new != old, is_edited=record != before, **record)
+    return stock.Change(known.id, draft.sku, old, new, is_edited=record != before, **record)

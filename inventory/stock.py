@@ -205,24 +205,26 @@ def _apply(
 
 @dataclass(slots=True)
 class Change:
-    """A product to make (`is_new`) or to change; of its record, None is no change.
+    """A product as it shall be, to be made (`is_new`) or changed.
 
-    With `is_moved` it gets a movement and its event, with `is_edited`, which needs its name, price and activity, the
-    event of its record.
+    A stock that changes gets a movement and its event; with `is_edited` its record's event is told too.
     """
 
     id: UUID
     sku: str
     old_quantity: int
     new_quantity: int
-    is_moved: bool
+    name: str
+    price: Decimal
+    is_active: bool
+    image_url: str
+    script: str
     is_new: bool = False
     is_edited: bool = False
-    name: str | None = None
-    price: Decimal | None = None
-    is_active: bool | None = None
-    image_url: str | None = None
-    script: str | None = None
+
+    @property
+    def is_moved(self) -> bool:
+        return self.new_quantity != self.old_quantity
 
 
 class ProductEvent(Struct):
@@ -243,7 +245,7 @@ _WRITE = """
 WITH change AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(changes)s::json) AS c(
         id uuid, sku text, name text, price numeric, is_active boolean, image_url text, script text,
-        old_quantity int, new_quantity int, is_moved boolean, is_new boolean)
+        old_quantity int, new_quantity int, is_new boolean)
 ), clock AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), max(p.updated_at)) AS at
     FROM change LEFT JOIN inventory_product p ON p.id = change.id
@@ -257,18 +259,13 @@ WITH change AS MATERIALIZED (
     RETURNING id
 ), changed AS (
     UPDATE inventory_product p SET
-        name = coalesce(c.name, p.name),
-        price = coalesce(c.price, p.price),
-        is_active = coalesce(c.is_active, p.is_active),
-        image_url = coalesce(c.image_url, p.image_url),
-        script = coalesce(c.script, p.script),
-        stock_quantity = c.new_quantity,
-        updated_at = clock.at
+        name = c.name, price = c.price, is_active = c.is_active, image_url = c.image_url, script = c.script,
+        stock_quantity = c.new_quantity, updated_at = clock.at
     FROM change c, clock WHERE p.id = c.id AND NOT c.is_new
 ), moved AS (
     INSERT INTO inventory_stockmovement (account_id, product_id, old_quantity, new_quantity, at, actor, user_id)
     SELECT %(account)s, c.id, c.old_quantity, c.new_quantity, clock.at, %(actor)s, %(user)s::uuid
-    FROM change c, clock WHERE c.is_moved AND (NOT c.is_new OR c.id IN (SELECT id FROM made))
+    FROM change c, clock WHERE c.new_quantity <> c.old_quantity AND (NOT c.is_new OR c.id IN (SELECT id FROM made))
 )
 SELECT at, ARRAY(SELECT sku FROM change WHERE is_new AND id NOT IN (SELECT id FROM made)) FROM clock
 """
@@ -305,5 +302,5 @@ def _publish(account_id: UUID, changes: list[Change], at: datetime) -> None:
 
 
 def _product_event(change: Change) -> ProductEvent:
-    name, price, is_active = change.name, f"{change.price:.2f}", change.is_active
-    return ProductEvent(change.id, name, change.sku, change.new_quantity, price, is_active)  # type: ignore[arg-type]
+    price = f"{change.price:.2f}"
+    return ProductEvent(change.id, change.name, change.sku, change.new_quantity, price, change.is_active)
