@@ -72,14 +72,8 @@ class ProductRows(Intake):
     }
     batch = 5000  # rows: some tenths of a second for which the stock of their products is locked
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.lines: dict[str, int] = {}  # of each SKU
-
-    def note(self, entry: Entry) -> None:
-        (row,) = entry
-        if (sku := sku_of(row.cells)) and not row.surplus:
-            self.lines.setdefault(sku, row.line)
+    def name_of(self, entry: Entry) -> str | None:
+        return sku_of(entry[0].cells) or None
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         drafts: list[catalog.Draft] = []
@@ -87,10 +81,9 @@ class ProductRows(Intake):
         known = self._known(entries)
         for entry in entries:
             (row,) = entry
-            sku = sku_of(row.cells)
-            first = self.lines.setdefault(sku, row.line) if sku else row.line
+            first = self.first_line(entry)
             try:
-                draft = read_product(row.cells, is_known=sku in known)
+                draft = read_product(row.cells, is_known=self.name_of(entry) in known)
                 if first != row.line:
                     raise Invalid({"sku": [f"Line {first} has the same SKU."]})
             except Invalid as error:

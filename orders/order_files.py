@@ -207,10 +207,6 @@ class OrderRows(Intake):
     counted: Mapping[str, Any] = {"imported": pgettext_lazy("rows", "Imported"), "already_there": _("Already there")}
     batch = 500  # rows: some tenths of a second
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.lines: dict[str, int] = {}  # of each order number
-
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         unnamed = itertools.count()
         number: str | int = -1  # of the row before; what has none is counted
@@ -243,11 +239,9 @@ class OrderRows(Intake):
             while part := [row for row, _below in itertools.islice(group, MAX_ROWS)]:
                 yield part
 
-    def note(self, entry: Entry) -> None:
-        if any(row.surplus for row in entry):
-            return  # it was never tried
-        if (number := serializers.external_id(entry[0].cells)) is not None:
-            self.lines.setdefault(number, entry[0].line)
+    def name_of(self, entry: Entry) -> str | None:
+        cells = entry[0].cells
+        return serializers.external_id(cells) if cells.get("external_id") else None
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         counts: Counter[str] = Counter()
@@ -255,15 +249,13 @@ class OrderRows(Intake):
         sent: list[tuple[Entry, dict[str, Any]]] = []
         catalog = self._catalog(entries)
         for entry in entries:
-            body, line = _body(entry, catalog), entry[0].line
-            external_id = serializers.external_id(body)
-            first = self.lines.setdefault(external_id, line) if external_id is not None else line
+            first = self.first_line(entry)
             if errors := _doubts(entry):
                 refused.append((entry, errors))
-            elif first != line:
+            elif first != entry[0].line:
                 refused.append((entry, {"external_id": [_apart(first)]}))
             else:
-                sent.append((entry, body))
+                sent.append((entry, _body(entry, catalog)))
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )

@@ -23,8 +23,7 @@ class Taken(NamedTuple):
 class Intake:
     """Takes the rows of one file into an account, in the order of the file and a batch at a time.
 
-    A subclass says what a batch does and how it is counted. What it remembers of earlier rows it must also learn from
-    `note`, which is told of those that were taken before a restart.
+    A subclass says what a batch does, how it is counted, and what an entry is called that may come only once.
     """
 
     columns: tuple[Column, ...] = ()
@@ -34,12 +33,24 @@ class Intake:
 
     def __init__(self, account_id: UUID, *, actor: Actor) -> None:
         self.account_id, self.actor = account_id, actor
+        self._lines: dict[str, int] = {}  # of each name
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
         return ([row] for row in rows)
 
+    def name_of(self, entry: Entry) -> str | None:
+        """What no other entry of the file may be called; None of one without such a name."""
+        return None
+
+    def first_line(self, entry: Entry) -> int:
+        """Where the first entry of this one's name begins."""
+        name = self.name_of(entry)
+        return entry[0].line if name is None else self._lines.setdefault(name, entry[0].line)
+
     def note(self, entry: Entry) -> None:
-        """An entry that was taken by an earlier run over the same file."""
+        """Remember an entry that an earlier run over the same file has tried; one that is not whole never was."""
+        if not any(row.surplus for row in entry):
+            self.first_line(entry)
 
     def take(self, entries: Sequence[Entry]) -> Taken:
         """Take a batch in, in the caller's transaction or one of its own; called again after one that was undone."""
