@@ -208,36 +208,32 @@ class OrderRows(Intake):
     batch = 500  # rows: some tenths of a second
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
-        unnamed = itertools.count()
-        number: str | int = -1  # of the row before; what has none is counted
-        is_open = False  # whether a row below may be of the same order
-        first: Mapping[str, str] = {}  # cells of that order
+        entry: list[Row] = []
+        number = ""  # that the order began with, if with any
+        first: Mapping[str, str] = {}  # cells of its first row
+        is_open = False  # whether a row below may be of it without its number
         sums = _Sums()
-
-        def number_of(pair: tuple[Row, Row]) -> str | int:
-            nonlocal number, is_open, first
-            (row, below), cells = pair, pair[0].cells
-            named, are_sums = cells.get("external_id"), sums.take(cells)
+        for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
+            cells, named = row.cells, _number(row)
+            are_sums = sums.take(cells)
             if named and named == number:
-                return number
-            is_total = _is_total(cells)
-            if not is_open or row.is_apart:
+                goes_on = True
+            elif not is_open or row.is_apart:
                 goes_on = False
-            elif is_total:
+            elif _is_total(cells):
                 is_line = _is_priced(cells) and not are_sums
                 has_line = not below.is_apart and _goes_on(below.cells) and _is_counted(below.cells)
-                goes_on = is_line or has_line or below.cells.get("external_id") == number
+                goes_on = is_line or has_line or _number(below) == number != ""
             else:
                 goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
+            if entry and (not goes_on or len(entry) == MAX_ROWS):
+                yield entry
+                entry = []
             if not goes_on:
-                number, first = named or next(unnamed), cells
-                is_open = not is_total and any(map(cells.get, WHOSE))
-            return number
-
-        pairs = itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])]))  # each row, and that below it
-        for _key, group in itertools.groupby(pairs, key=number_of):
-            while part := [row for row, _below in itertools.islice(group, MAX_ROWS)]:
-                yield part
+                number, first, is_open = named, cells, any(map(cells.get, WHOSE)) and not _is_total(cells)
+            entry.append(row)
+        if entry:
+            yield entry
 
     def name_of(self, entry: Entry) -> str | None:
         cells = entry[0].cells
