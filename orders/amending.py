@@ -62,10 +62,10 @@ def _place(edit: editing.Edit, order: Order, values: Row, errors: Errors) -> Err
     sent = {name: values[name] for name in ("customer_wilaya", "customer_commune") if name in values}
     if not sent or "customer_wilaya" in errors:
         return {}
-    try:
-        wilaya_code, commune_code = serializers.place(sent, order.wilaya_code, order.commune_code)
-    except Invalid as error:
-        return error.errors
+    wrong: Errors = {}
+    wilaya_code, commune_code = serializers.place(sent, wrong, order.wilaya_code, order.commune_code)
+    if wrong:
+        return wrong
     if wilaya_code != order.wilaya_code:
         edit.customer_wilaya, edit.wilaya_code = values["customer_wilaya"], wilaya_code
     if (wilaya_code, commune_code) != (order.wilaya_code, order.commune_code):

@@ -10,7 +10,6 @@ from rest_framework.fields import empty
 
 from codservice.api.error_answers import flatten
 from codservice.api.fields import Amount, Bodies, CanonicalUUID, Integer, Strict, StringMap, Text, read_body
-from codservice.errors import Invalid
 from orders import phones, regions
 from orders.models import (
     MAX_ATTRIBUTE_NAME,
@@ -196,11 +195,7 @@ class OrderImport(Body):
         """Field by field, then what is made of regions, of which one depends on the other."""
         values, errors = self.read_fields(data)
         if "customer_wilaya" in values:
-            wilaya = _found(errors, "customer_wilaya", _wilaya(values["customer_wilaya"]))
-            values["wilaya_code"] = wilaya and wilaya.code
-            text = wilaya and values.get("customer_commune")
-            commune = text and _found(errors, "customer_commune", _commune(text, wilaya.code))
-            values["commune_code"] = commune.code if commune else None
+            values["wilaya_code"], values["commune_code"] = place(values, errors)
         return values, errors
 
     def read_fields(self, data: Any) -> tuple[dict[str, Any], Any]:
@@ -259,6 +254,21 @@ def _commune(text: str, wilaya_code: str) -> regions.Commune | str:
         return str(error)
 
 
+def place(
+    texts: dict[str, Any], errors: dict[str, Any], wilaya_code: str | None = None, commune_code: str | None = None
+) -> tuple[str | None, str | None]:
+    """The codes of the wilaya and the commune that `texts` name; one that is not there stays as its code says.
+
+    What is wrong is added to `errors`: a commune that stays must lie in a wilaya that does not, too.
+    """
+    if "customer_wilaya" in texts:
+        wilaya = _found(errors, "customer_wilaya", _wilaya(texts["customer_wilaya"]))
+        wilaya_code = wilaya and wilaya.code
+    text = texts.get("customer_commune", commune_code)
+    commune = _found(errors, "customer_commune", _commune(text, wilaya_code)) if wilaya_code and text else None
+    return wilaya_code, commune and commune.code
+
+
 def _found(errors: dict[str, Any], name: str, found: Any) -> Any:
     if isinstance(found, str):
         errors[name] = [found]
@@ -300,24 +310,6 @@ def read_changes(body: dict[str, Any]) -> tuple[Row, Errors]:
     """
     values, errors = _CHANGES.read_fields(body)
     return values, flatten(errors) if errors else {}
-
-
-def place(texts: dict[str, str], wilaya_code: str, commune_code: str | None) -> tuple[str, str | None]:
-    """The codes of an order's new place. `texts` is what was sent; what was not sent stays as the two codes say.
-
-    Raises Invalid: a commune that is not sent must lie in a wilaya that is.
-    """
-    errors: Errors = {}
-    if "customer_wilaya" in texts:
-        wilaya = _found(errors, "customer_wilaya", _wilaya(texts["customer_wilaya"]))
-        wilaya_code = wilaya.code if wilaya else ""
-    text = texts.get("customer_commune", commune_code)
-    commune = None
-    if wilaya_code and text:
-        commune = _found(errors, "customer_commune", _commune(text, wilaya_code))
-    if errors:
-        raise Invalid(errors)
-    return wilaya_code, commune.code if commune else None
 
 
 def external_id(body: Any) -> str | None:
