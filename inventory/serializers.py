@@ -314,31 +314,15 @@ def saved_body(entries: Sequence[Draft | Refusal], saved: Sequence[Saved], sent:
     created, updated = [], []
     for id_, sku, stock_quantity, done in saved:
         (created if done is Done.CREATED else updated).append(SavedProductBody(id_, sku, stock_quantity))
-    return ProductsSavedBody(
-        created,
-        updated,
-        [
-            ProductErrorBody(
-                index=index, **_names_in(sent[index], "sku"), error=refusal.reason, message=_message(refusal)
-            )
-            for index, refusal in errors.items()
-        ],
-    )
+    return ProductsSavedBody(created, updated, _errors(ProductErrorBody, errors, sent, "sku"))
 
 
 def result_body(result: Result, sent: list[Any]) -> StockUpdatedBody:
     """What became of each entry of the `updates` that were `sent`. Raises Invalid when none could be applied."""
     if not result.updated:
         raise _none_of("updates", result.errors)
-    return StockUpdatedBody(
-        [UpdatedStockBody(*changed) for changed in result.updated.values()],
-        [
-            StockErrorBody(
-                index=index, **_names_in(sent[index], "sku", "id"), error=refusal.reason, message=_message(refusal)
-            )
-            for index, refusal in result.errors.items()
-        ],
-    )
+    updated = [UpdatedStockBody(*changed) for changed in result.updated.values()]
+    return StockUpdatedBody(updated, _errors(StockErrorBody, result.errors, sent, "sku", "id"))
 
 
 def _none_of(path: str, errors: Mapping[int, Refusal]) -> Invalid:
@@ -352,8 +336,15 @@ def _none_of(path: str, errors: Mapping[int, Refusal]) -> Invalid:
     )
 
 
-def _names_in(entry: object, *names: str) -> dict[str, Any]:
-    """`names` of the entry as they were sent."""
+def _errors(body: type[Any], errors: Mapping[int, Refusal], sent: list[Any], *names: str) -> list[Any]:
+    """A body for each refused entry, with those of its `names` that were sent."""
+    return [
+        body(index=index, **_names_in(sent[index], names), error=refusal.reason, message=_message(refusal))
+        for index, refusal in errors.items()
+    ]
+
+
+def _names_in(entry: object, names: Sequence[str]) -> dict[str, Any]:
     return {name: _sendable(entry[name]) for name in names if name in entry} if isinstance(entry, dict) else {}
 
 

@@ -32,8 +32,7 @@ class ProductPages(Pages):
     max_page_size = 500
 
 
-class InventoryViewSet(viewsets.GenericViewSet):
-    scopes = {"list": "inventory:read", "update": "inventory:write"}
+class _Products(viewsets.GenericViewSet):
     http_method_names = ["get", "head", "put"]
     filter_backends = [FilterBackend]
     filterset_class = ProductFilter
@@ -41,6 +40,10 @@ class InventoryViewSet(viewsets.GenericViewSet):
 
     def get_queryset(self) -> QuerySet[Product]:
         return Product.objects.filter(account_id=self.request.auth.account_id).order_by("sku")
+
+
+class InventoryViewSet(_Products):
+    scopes = {"list": "inventory:read", "update": "inventory:write"}
 
     @schema.describe("List products", answers={200: serializers.InventoryBody}, errors=(422,), has_etag=True)
     def list(self, request: Request) -> HttpResponseBase:
@@ -77,20 +80,13 @@ class InventoryViewSet(viewsets.GenericViewSet):
         return Response(body, status.HTTP_207_MULTI_STATUS if result.errors else status.HTTP_200_OK)
 
 
-class ProductViewSet(viewsets.GenericViewSet):
+class ProductViewSet(_Products):
     scopes = {"list": "products:read", "retrieve": "products:read", "update": "products:write"}
-    http_method_names = ["get", "head", "put"]
-    filter_backends = [FilterBackend]
-    filterset_class = ProductFilter
-    pagination_class = ProductPages
-
-    def get_queryset(self) -> QuerySet[Product]:
-        return Product.objects.filter(account_id=self.request.auth.account_id)
 
     @schema.describe("List products", answers={200: serializers.ProductListBody}, errors=(422,))
     def list(self, request: Request) -> Response:
         """In pages, sorted by sku; the inventory lists them all at once."""
-        products = self.filter_queryset(self.get_queryset().order_by("sku"))
+        products = self.filter_queryset(self.get_queryset())
         with one_at_a_time(request.auth.account_id) if "q" in request.query_params else nullcontext():
             page = self.paginate_queryset(products.values(*serializers.LISTED_PRODUCT))
         return Response(
