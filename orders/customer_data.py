@@ -187,7 +187,7 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
     had = {
         order_id: at
         for order_id, at, *values in edits.values_list("order_id", "at", "old", "new").iterator(chunk_size=BATCH)
-        if phone in map(_e164, values)
+        if phone in map(phones.e164_or_none, values)
     }
     if not had:
         return
@@ -196,7 +196,9 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
         for order_id, until in had.items():
             until_then = OrderEdit.objects.filter(order=order_id, at__lte=until)
             until_then.exclude(field__regex=_NUMBERS).update(old="", new="")
-        personal.overwrite(told, anonymising.TOLD, where=lambda data: _e164(data["customer_phone"]) == phone)
+        personal.overwrite(
+            told, anonymising.TOLD, where=lambda data: phones.e164_or_none(data["customer_phone"]) == phone
+        )
         _renew_kept_answers(account_id, had)
         note()
 
@@ -235,10 +237,3 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
 def _whose(upload: Upload, cells: list[str]) -> dict[str, str]:
     """What a row says in the columns that tell orders apart; nothing of a file that has none of them."""
     return {name: "".join(cells[place : place + 1]) for name, place in upload.mapping.items() if name in WHOSE}
-
-
-def _e164(text: str) -> str:
-    try:
-        return phones.to_e164(text)
-    except phones.NotAPhone:
-        return ""

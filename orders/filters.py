@@ -121,7 +121,7 @@ class OrderFilter(Filters):
         return {name for name, value in self.form.cleaned_data.items() if value} - {"sort"}
 
     def search(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
-        phone = _phone(value)
+        phone = phones.e164_or_none(value)
         number = _number(value, phone)
         return queryset.filter(
             trigrams.candidates(self.account_id, value, number, phone),
@@ -135,14 +135,6 @@ class OrderFilter(Filters):
 
     def order(self, queryset: QuerySet[Order], name: str, value: str) -> QuerySet[Order]:
         return queryset.order_by(value, "-id" if value.startswith("-") else "id")
-
-
-def _phone(text: str) -> str | None:
-    """As E.164, when `text` is a whole number in any usual form."""
-    try:
-        return phones.to_e164(text)
-    except phones.NotAPhone:
-        return None
 
 
 def _number(text: str, phone: str | None) -> str:

@@ -67,6 +67,14 @@ def to_e164(text: str) -> str:
     return f"+213{national}"
 
 
+def e164_or_none(text: str) -> str | None:
+    """The same; None for what is no phone."""
+    try:
+        return to_e164(text)
+    except NotAPhone:
+        return None
+
+
 def finder(phone: str) -> Callable[[str], bool]:
     """Whether a text names this number (E.164), in any usual form and with other numbers or words beside it.
 
