@@ -60,7 +60,7 @@ def customer(chance: Random) -> dict[str, Any]:
         name = f"{chance.choice(MEN + WOMEN)} {chance.choice(FAMILIES)}"
     return {
         "customer_name": name,
-        "customer_phone": _phone(chance, _digits(chance)),
+        "customer_phone": _phone(chance),
         "customer_address": chance.choice(STREETS).format(n=chance.randrange(1, 200)),
         "customer_wilaya": chance.choice([wilaya.code, wilaya.name, wilaya.name_ar, str(int(wilaya.code))]),
         "customer_commune": chance.choice([commune.code, commune.name, commune.name, commune.name_ar]),
@@ -81,7 +81,7 @@ def order(chance: Random, number: str) -> dict[str, Any]:
     total = sum((Decimal(item["unit_price"]) * item["quantity"] for item in items), shipping)
     return {
         **people,
-        **({"customer_phone_2": _phone(chance, _digits(chance))} if chance.random() < 0.2 else {}),
+        **({"customer_phone_2": _phone(chance)} if chance.random() < 0.2 else {}),
         "delivery_type": kind.value,
         "source": chance.choices(list(SOURCES), weights=list(SOURCES.values()))[0],
         "total_amount": str(total),
@@ -106,10 +106,7 @@ def fees() -> list[Fee]:
     ]
 
 
-def _digits(chance: Random) -> str:
-    return f"{chance.choice('567')}{chance.randrange(5 * 10**7, 8 * 10**7):08d}"
-
-
-def _phone(chance: Random, digits: str) -> str:
+def _phone(chance: Random) -> str:
+    digits = f"{chance.choice('567')}{chance.randrange(5 * 10**7, 8 * 10**7):08d}"
     pairs = " ".join(digits[1:][start : start + 2] for start in range(0, 8, 2))
-    return chance.choice([f"0{digits}", f"0{digits[0]}{pairs[:2]} {pairs[3:]}", f"+213{digits}", f"00213{digits}"])
+    return chance.choice([f"0{digits}", f"0{digits[0]}{pairs}", f"+213{digits}", f"00213{digits}"])

@@ -7,8 +7,7 @@ from django.db import DatabaseError, connection
 
 from orders import day_sums, metrics, trigrams
 
-SUM_UP_FOR = 20  # seconds; then other tasks have their turn
-INDEX_FOR = 20
+ROUND = 20  # seconds; then other tasks have their turn
 
 # One statement: whoever sums meanwhile sees all of the old rows or the one new. What another fold holds is skipped.
 _FOLD = """
@@ -37,7 +36,7 @@ def fold_order_counts(at_least: int = 100) -> int:
 def sum_up_days() -> int:
     """Sum up the days that are over or have changed, over all accounts and of each; how many steps it were."""
     by_account = {f"account {account_id}": partial(day_sums.sum_up, account_id) for account_id in day_sums.due()}
-    return _go_round(day_sums.OVER_ALL | by_account, SUM_UP_FOR)
+    return _go_round(day_sums.OVER_ALL | by_account)
 
 
 @shared_task
@@ -49,19 +48,17 @@ def count_pending_orders() -> None:
 @shared_task
 def index_texts() -> int:
     """Index what `q` searches, of the accounts that have many orders; how many steps it were."""
-    steps = _go_round(
-        {f"account {account_id}": partial(trigrams.index, account_id) for account_id in trigrams.due()}, INDEX_FOR
-    )
+    steps = _go_round({f"account {account_id}": partial(trigrams.index, account_id) for account_id in trigrams.due()})
     trigrams.clean_pending_list()
     return steps
 
 
-def _go_round(work: Mapping[str, Callable[[], bool]], seconds: float) -> int:
-    """For so many seconds, let each take its steps until one says that no more is left; how many steps it were.
+def _go_round(work: Mapping[str, Callable[[], bool]]) -> int:
+    """For a ROUND, let each take its steps until one says that no more is left; how many steps it were.
 
     What fails keeps nobody after it from theirs. The first such error is raised in the end.
     """
-    steps, end, failed = 0, time.monotonic() + seconds, None
+    steps, end, failed = 0, time.monotonic() + ROUND, None
     for name, step in work.items():
         more = True
         try:
