@@ -44,8 +44,8 @@ class UnreadableSheet(ValueError):
     """Says what is wrong, after the file's name."""
 
 
-def read(sheet: Path | IO[bytes]) -> tuple[int, IO[bytes], str]:
-    """How many rows there are, a file of them (a JSON list of texts a line), and the sheet's name if others are shown.
+def read(sheet: Path | IO[bytes]) -> tuple[IO[bytes], str]:
+    """A file of the rows (a JSON list of texts a line), and the sheet's name if others are shown.
 
     Raises UnreadableSheet, OSError.
     """
@@ -60,8 +60,7 @@ def read(sheet: Path | IO[bytes]) -> tuple[int, IO[bytes], str]:
         raise UnreadableSheet(said)
     if done.returncode:
         raise UnreadableSheet("is too large a spreadsheet to be read: save it as “CSV UTF-8”.")
-    rows.seek(0)
-    return sum(piece.count(b"\n") for piece in iter(lambda: rows.read(1 << 20), b"")), rows, said
+    return rows, said
 
 
 def _write_rows(file: IO[bytes]) -> None:

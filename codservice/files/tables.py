@@ -97,7 +97,7 @@ class Table:
         self._rows: IO[bytes] | None = None
         if path.suffix.lower() in sheets.SUFFIXES:
             try:
-                self._row_count, self._rows, self.sheet = sheets.read(file or path)
+                self._rows, self.sheet = sheets.read(file or path)
             except sheets.UnreadableSheet as error:
                 raise UnreadableTable(f"{self} {error}") from None
         self._above = self._rows_above(columns)
@@ -120,9 +120,8 @@ class Table:
 
     def __len__(self) -> int:
         """About how many rows there are, for a progress bar; much quicker than reading them."""
-        if self._rows is not None:
-            return max(self._row_count - 1, 0)
-        with self.path.open("rb") if self._file is None else nullcontext(self._file) as file:
+        given = self._rows or self._file
+        with self.path.open("rb") if given is None else nullcontext(given) as file:
             file.seek(0)
             lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
         return max(lines - 1, 1)
