@@ -57,8 +57,12 @@ def phone(e164: str) -> str:
 @register.filter
 def wilaya(code: str) -> str:
     """The name of the wilaya in the reader's script."""
+    return _place_name("wilaya", code)
+
+
+def _place_name(kind: str, code: str) -> str:
     try:
-        place = regions.wilaya(code)
+        place = getattr(regions, kind)(code)
     except regions.NotFound:
         return code
     return place.name_ar if (get_language() or "").startswith("ar") else place.name
@@ -175,11 +179,7 @@ def _said(field: str, value: str) -> str:
     if name == "delivery_type":
         return str(dict(DeliveryType.choices).get(value, value))
     if name in ("wilaya_code", "commune_code"):
-        try:
-            found = getattr(regions, name.removesuffix("_code"))(value)
-        except regions.NotFound:
-            return value
-        return found.name_ar if (get_language() or "").startswith("ar") else found.name
+        return _place_name(name.removesuffix("_code"), value)
     return _SUM.sub(lambda found: _sum(found[0]), value) if name.isdecimal() else value
 
 
