@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -51,28 +50,35 @@ BATCH = 500  # refused rows in memory at once
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
     """Takes a file: announced by name and size, whose pieces follow; or whole, from a browser that runs no scripts."""
-    error, status = "", 200
-    if request.method == "POST":
-        sent, by_script = request.FILES.get("file"), "size" in request.POST
-        size = request.POST["size"] if by_script else str(sent.size if sent else 0)
-        name = request.POST.get("name", "") if by_script else (sent.name if sent else "") or ""
-        try:
-            number = int(size) if size.isdecimal() and len(size) < 16 else 0
-            upload = arrival.begin(account, kind, name=name, size=number, user=request.user)  # type: ignore[arg-type]
-        except Refused as refused:
-            error, status = refused.message, 422
-        else:
-            if not by_script:
-                _take_whole(upload, account, sent)  # type: ignore[arg-type]
-                return redirect("account-upload", id=upload.id)
-            address, pieces = (
-                reverse("account-upload", args=[upload.id]),
-                reverse("account-upload-piece", args=[upload.id]),
-            )
-            return JsonResponse({"address": address, "pieces": pieces, "bytes": arrival.PIECE_BYTES})
-        if by_script:
-            return JsonResponse({"error": error}, status=status)
-    uploads = list(Upload.objects.filter(account=account, kind=kind).order_by("-created_at", "-id")[:SHOWN_UPLOADS])
+    if request.method != "POST":
+        return _page(request, account, kind)
+    if "size" in request.POST:
+        return _announced(request, account, kind)
+    sent = request.FILES.get("file")
+    name, size = (sent.name or "", sent.size or 0) if sent else ("", 0)
+    try:
+        upload = arrival.begin(account, kind, name=name, size=size, user=request.user)  # type: ignore[arg-type]
+    except Refused as refused:
+        return _page(request, account, kind, error=refused.message)
+    # Not by `chunks`, which gives a file that Django has in memory in one.
+    for number, data in enumerate(iter(lambda: sent.read(arrival.PIECE_BYTES), b"")):  # type: ignore[union-attr]
+        arrival.take_piece(upload.id, account, number=number, data=data)
+    return redirect("account-upload", id=upload.id)
+
+
+def _announced(request: HttpRequest, account: Account, kind: str) -> JsonResponse:
+    name, size = request.POST.get("name", ""), request.POST["size"]
+    number = int(size) if size.isdecimal() and len(size) < 16 else 0
+    try:
+        upload = arrival.begin(account, kind, name=name, size=number, user=request.user)  # type: ignore[arg-type]
+    except Refused as refused:
+        return JsonResponse({"error": refused.message}, status=422)
+    address, pieces = (reverse(page, args=[upload.id]) for page in ("account-upload", "account-upload-piece"))
+    return JsonResponse({"address": address, "pieces": pieces, "bytes": arrival.PIECE_BYTES})
+
+
+def _page(request: HttpRequest, account: Account, kind: str, error: str = "") -> HttpResponse:
+    uploads = Upload.objects.filter(account=account, kind=kind).order_by("-created_at", "-id")[:SHOWN_UPLOADS]
     context = {
         "kind": KINDS[kind],
         "columns": [column.label for column in KINDS[kind].intake.columns],
@@ -80,13 +86,7 @@ def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
         "uploads": [(upload, _counts(upload)) for upload in uploads],
         "most": arrival.MAX_BYTES >> 20,
     }
-    return render(request, "uploads/new.html", context, status=status)
-
-
-def _take_whole(upload: Upload, account: Account, sent: UploadedFile) -> None:
-    # Not by `chunks`, which gives a file that Django has in memory in one.
-    for number, data in enumerate(iter(lambda: sent.read(arrival.PIECE_BYTES), b"")):
-        arrival.take_piece(upload.id, account, number=number, data=data)
+    return render(request, "uploads/new.html", context, status=422 if error else 200)
 
 
 @account_page(look=Right.WRITE)
