@@ -220,23 +220,15 @@ def _pictures(rows: list[tuple[str, Figures]], by: str, first: date, last: date)
     if by == "day":
         by_day = {row.key: row for _text, row in rows}
         dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-        days_ = [(f"{day:%d.%m}", by_day.get(day.isoformat(), Figures())) for day in dates]
-        return {
-            "decided": pictures.standing([Bar(name, row.confirmed_count, row.refused_count) for name, row in days_]),
-            "ended": pictures.standing([Bar(name, row.delivered_count, row.returned_count) for name, row in days_]),
-        }
-    shown = [(name, row, _rates(row)) for name, row in rows[: pictures.MOST_LYING]]
-    return {
-        "decided": pictures.lying(
-            [
-                Bar(name, row.confirmed_count, row.refused_count, rates["confirmation_rate"])
-                for name, row, rates in shown
-            ]
-        ),
-        "ended": pictures.lying(
-            [Bar(name, row.delivered_count, row.returned_count, rates["delivery_rate"]) for name, row, rates in shown]
-        ),
-    }
+        draw = pictures.standing
+        shown = [(f"{day:%d.%m}", by_day.get(day.isoformat(), Figures()), dict.fromkeys(_RATES, "")) for day in dates]
+    else:
+        draw, shown = pictures.lying, [(name, row, _rates(row)) for name, row in rows[: pictures.MOST_LYING]]
+    decided = [
+        Bar(name, row.confirmed_count, row.refused_count, said["confirmation_rate"]) for name, row, said in shown
+    ]
+    ended = [Bar(name, row.delivered_count, row.returned_count, said["delivery_rate"]) for name, row, said in shown]
+    return {"decided": draw(decided), "ended": draw(ended)}
 
 
 class Part(NamedTuple):
@@ -261,7 +253,7 @@ def _waits(summary: Summary) -> dict[str, Any]:
     half, reached, within = sum(count for _key, count in rows) / 2, 0, ""
     for key, count in rows:
         reached += count
-        if not within and reached and reached >= half:
+        if reached and reached >= half:
             within = _time(WAITS[int(key)]) if int(key) < len(WAITS) else ""
             break
     return _parts([(_wait(key), count) for key, count in rows]) | {"within": within}
