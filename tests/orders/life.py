@@ -9,7 +9,7 @@ from threading import Event as Flag
 from typing import Any
 
 from django.db import connections, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
@@ -108,10 +108,7 @@ class Life:
     def date_back(self, order: Order) -> None:
         by = timedelta(days=self.chance.choice([0.001, 0.3, 1, 1, 2, 5, 40]))
         orders = Order.objects.filter(account_id=order.account_id, id__lte=order.id)
-        ids = list(orders.values_list("id", flat=True))
-        orders.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
-        StatusChange.objects.filter(order__in=ids).update(at=F("at") - by)
-        CallNote.objects.filter(order__in=ids).update(created_at=F("created_at") - by)
+        date_back(by, orders)
 
     def sum_up(self, order: Order) -> None:
         self.chance.choice([lambda: day_sums.sum_up(order.account_id), sum_up_days])()
@@ -135,6 +132,14 @@ class Life:
             order.delete()
 
 
+def date_back(by: timedelta, orders: QuerySet[Order] | None = None) -> None:
+    """As if these orders, or all, and what happened to them so far, had been so much earlier."""
+    ids = list((Order.objects.all() if orders is None else orders).values_list("id", flat=True))
+    Order.objects.filter(id__in=ids).update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
+    StatusChange.objects.filter(order__in=ids).update(at=F("at") - by)
+    CallNote.objects.filter(order__in=ids).update(created_at=F("created_at") - by)
+
+
 def change_while_summed_up(
     *accounts: Account, past: timedelta, sum_up: Callable[[], Any], step_back: timedelta
 ) -> None:
@@ -145,8 +150,7 @@ def change_while_summed_up(
     for account in accounts:
         for _ in range(6):
             factories.make_order(account)
-    Order.objects.update(created_at=F("created_at") - past, updated_at=F("updated_at") - past)
-    StatusChange.objects.update(at=F("at") - past)
+    date_back(past)
     done = Flag()
 
     def sum_up_again_and_again() -> None:

@@ -27,8 +27,12 @@ def actor(role, name="Samira"):
 
 def order_in(status, account=None):
     order = make_order(account or AccountFactory())
+    bring(order, status)
+    return order
+
+
+def bring(order, status):
     for move in PATHS[status]:
         MOVES[move](order.id, actor=actor("supervisor"))
     order.refresh_from_db()
     assert order.status == status
-    return order

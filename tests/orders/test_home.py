@@ -5,12 +5,10 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 from io import StringIO
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import connection
-from django.db.models import F
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -22,11 +20,13 @@ from codservice.uploads.models import RefusedRow, Upload
 from inventory import catalog
 from orders import daily, editing, home_page, lifecycle, pictures
 from orders.cancel_reasons import CancelReason
-from orders.models import CallNote, ChangedDay, DayFigure, Order, StatusChange, SummedUp
+from orders.models import CallNote, ChangedDay, DayFigure, SummedUp
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.factories import make_order, order_line
 from tests.harness.client import browser_of
+from tests.orders.life import date_back
+from tests.orders.moves import bring
 from webhooks import registry
 from webhooks.models import Webhook
 
@@ -70,18 +70,8 @@ def lived(account: Account, agent: User) -> None:
     for order in orders[1:]:
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.ANSWERED)
     lifecycle.cancel(orders[1].id, actor=SUPERVISOR, reason=CancelReason.DUPLICATE.kept_as("of Monday's"))
-    for rank, order in enumerate(orders[2:]):
-        moves: list[Any] = [lifecycle.confirm, lifecycle.ship, lifecycle.deliver]
-        if rank == 3:
-            moves[-1] = lifecycle.return_order
-        for move in moves[: rank + 1]:
-            move(order.id, actor=SUPERVISOR)
-
-
-def date_back(by: timedelta) -> None:
-    Order.objects.update(created_at=F("created_at") - by, updated_at=F("updated_at") - by)
-    StatusChange.objects.update(at=F("at") - by)
-    CallNote.objects.update(created_at=F("created_at") - by)
+    for order, status in zip(orders[2:], ("confirmed", "shipped", "delivered", "returned"), strict=True):
+        bring(order, status)
 
 
 def test_the_file_has_semicolons_in_french(browser: Client) -> None:

@@ -17,10 +17,10 @@ from orders.editing import Edit
 from orders.lifecycle import Call, CallPlan
 from orders.models import CallNote, CallState, Order
 from tests.factories import AccountFactory, AgentFactory, make_order
+from tests.orders.moves import bring
 from webhooks.models import Event
 
 Outcome = CallNote.Outcome
-SUPERVISOR = Actor(Role.SUPERVISOR, "Karim")
 pytestmark = pytest.mark.django_db
 
 
@@ -30,11 +30,8 @@ def told(kind: str) -> list[dict[str, Any]]:
 
 
 def test_each_way_of_a_parcel_is_told_with_the_shops_number(alice: Account) -> None:
-    for end, move in (("delivered", lifecycle.deliver), ("returned", lifecycle.return_order)):
-        order = make_order(alice, external_id=end)
-        for step in (lifecycle.confirm, lifecycle.ship, move):
-            step(order.id, actor=SUPERVISOR)
-
+    for end in ("delivered", "returned"):
+        bring(make_order(alice, external_id=end), end)
         assert [event["status"] for event in told(f"order.{end}")] == [end]
         assert told(f"order.{end}")[0]["external_id"] == end
     assert [event["external_id"] for event in told("order.shipped")] == ["delivered", "returned"]
