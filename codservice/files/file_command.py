@@ -68,16 +68,7 @@ class FileCommand(Command):
         self.shown: list[tuple[Entry, Errors]] = []
         if report is not None:
             _refuse_report(report, file)
-        try:
-            table = Table(file, self.required, self.intake.columns, file=_kept(file))
-        except FileNotFoundError:
-            raise CommandError(f"There is no file {file}.") from None
-        except OSError as error:
-            raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
-        except UnreadableTable as error:
-            raise CommandError(str(error)) from None
-        if table.sheet:
-            self.say(f"Of the file's sheets the first that is shown is read: {table.sheet}.")
+        table = self.open_table(file)
         problem, status = "", 1
         again = "Run the same command again: it goes on where it was."
         atomic = options.get("atomic", False) and not dry_run
@@ -95,10 +86,10 @@ class FileCommand(Command):
             problem = f"{report or file} cannot be used: {error.strerror}."
             if not any(self.counts.values()):
                 raise CommandError(problem) from None
-        if problem and not self.is_kept:
-            self.forget_counts()
-            again = f"{again} Nothing was kept of this run."
         if problem:
+            if not self.is_kept:
+                self.forget_counts()
+                again = f"{again} Nothing was kept of this run."
             problem = f"{problem} {(not dry_run and self.again()) or again}"
         self.tell(dry_run=dry_run, as_json=options["json"])
         if problem or self.counts["refused"]:
@@ -107,6 +98,20 @@ class FileCommand(Command):
                 problem or f"{self.counts['refused']} were refused: {mend} and give it to this command.",
                 returncode=status,
             )
+
+    def open_table(self, file: Path) -> Table:
+        """The file as a table. Raises CommandError."""
+        try:
+            table = Table(file, self.required, self.intake.columns, file=_kept(file))
+        except FileNotFoundError:
+            raise CommandError(f"There is no file {file}.") from None
+        except OSError as error:
+            raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
+        except UnreadableTable as error:
+            raise CommandError(str(error)) from None
+        if table.sheet:
+            self.say(f"Of the file's sheets the first that is shown is read: {table.sheet}.")
+        return table
 
     def take_table(self, table: Table, report: Path | None, *, dry_run: bool, atomic: bool) -> None:
         rows = self.progress(table, total=len(table), unit="rows")
