@@ -33,13 +33,21 @@ _SENTENCES: dict[str, Any] = {
     "Must start with https://.": _("Must start with https://."),
     "Must not hold a user name or password.": _("Must not hold a user name or password."),
     "Must be true or false, yes or no, oui or non, 1 or 0.": _("Must be yes or no."),
+    "Must have at most <most> characters once its special characters are encoded.": _(
+        "Must have at most %(most)s characters once its special characters are encoded."
+    ),
+    "Must have at most <most> keys.": _("A line has at most %(most)s details."),
+    "A key cannot be used. <why>": _(
+        "The name of a detail cannot be used: it is empty, too long or has characters that cannot be stored."
+    ),
+    "Two keys are the same text: <text>": _("Two details of a line have the same name: %(text)s"),
     "Must be an object with string values.": _('Must be a JSON object with texts, such as {"taille": "M"}.'),
     # Orders.
     "Must be home or desk.": _("Must be “home” or “desk” (a stop desk)."),
     "Must be an Algerian phone number, such as 0550 12 34 56 or +213550123456.": _(
         "Must be an Algerian phone number, such as 0550 12 34 56."
     ),
-    "Ensure this field has no more than <most> elements.": _("An order has at most %(most)s lines."),
+    "Must have 1 to <most> entries.": _("An order has at most %(most)s lines."),
     "<text> is not the code or name of a wilaya.": _("%(text)s is not a wilaya."),
     "<text> is not the code or name of a wilaya. Did you mean <names>?": _(
         "%(text)s is not a wilaya. Did you mean %(names)s?"

@@ -21,10 +21,11 @@ from codservice.accounts import merchants
 from codservice.accounts.models import Account, Membership, SecurityEntry
 from codservice.files.headings import meant
 from codservice.retention import SWEEPS
-from codservice.uploads import arrival, work
+from codservice.uploads import arrival, wording, work
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChange
 from orders.order_files import COLUMNS, OrderRows
+from orders.serializers import read_order
 from tests.factories import ProductFactory, UserFactory, make_order
 from tests.harness.client import browser_of
 from tests.harness.sheets import Failed, workbook
@@ -431,12 +432,26 @@ def test_a_formula_that_has_failed_is_nothing_that_was_left_out(browser: Client,
 
 
 def test_reasons_are_in_the_persons_language(browser: Client) -> None:
-    upload = take_in(browser, send(browser, csv_of([*BAD, row("A8", phone="5,50123E+08")])))
+    many = [row("A7")] * 101
+    upload = take_in(browser, send(browser, csv_of([*BAD, *many, row("A8", phone="5,50123E+08")])))
     browser.cookies["django_language"] = "fr"
     rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"), ";")
     assert "Téléphone: Le tableur a abrégé ce numéro, dont les derniers chiffres sont perdus." in rows[-1][1]
+    assert "Une commande a 100 articles au plus." in rows[-102][1]
     english = {"Must", "must", "Line ", "The "}
     assert [cells[1] for cells in rows[1:] if any(word in cells[1] for word in english)] == []
+
+
+@pytest.mark.parametrize(
+    "details",
+    [{str(number): "x" for number in range(21)}, {"k" * 65: "x"}, {"": "x"}, {"k": "x", "k ": "y"}, {"k": "x" * 256}],
+)
+def test_what_is_wrong_with_details_is_said_in_the_persons_language(details: dict[str, str]) -> None:
+    line = {"product_name": "Robe", "quantity": 1, "unit_price": 1, "attributes": details}
+    _order, errors = read_order({"items": [line]})
+    (said,) = [sentence for path, sentences in errors.items() if path.startswith("items.") for sentence in sentences]
+    with override("fr"):
+        assert wording.in_words(said) != said
 
 
 def test_nothing_in_a_file_is_run_or_breaks_a_page(browser: Client) -> None:
