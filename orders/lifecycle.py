@@ -209,20 +209,13 @@ def _note(orders: Sequence[Order], call: Call) -> list[CallNote]:
 # --- Moves -------------------------------------------------------------------------------------------------------
 
 
-def confirm(
-    order_id: UUID,
-    *,
-    actor: Actor,
-    account_id: UUID | None = None,
-    seen_version: int | None = None,
-    call: Call | None = None,
-) -> Order:
+def confirm(order_id: UUID, *, actor: Actor, seen_version: int | None = None, call: Call | None = None) -> Order:
     """The customer said yes. Raises AlreadyDecided, Changed, NotAllowed.
 
     The `call` in which they did is noted with it. One that was noted before is a decision that was made before: then
     nothing is changed and nothing refused.
     """
-    return move("confirm", order_id, actor=actor, account_id=account_id, seen_version=seen_version, call=call)
+    return move("confirm", order_id, actor=actor, seen_version=seen_version, call=call)
 
 
 def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
@@ -277,21 +270,19 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
     return refused
 
 
-def ship(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, seen_version: int | None = None) -> Order:
+def ship(order_id: UUID, *, actor: Actor) -> Order:
     """The parcel was handed to the courier."""
-    return move("ship", order_id, actor=actor, account_id=account_id, seen_version=seen_version)
+    return move("ship", order_id, actor=actor)
 
 
-def deliver(order_id: UUID, *, actor: Actor, account_id: UUID | None = None, seen_version: int | None = None) -> Order:
+def deliver(order_id: UUID, *, actor: Actor) -> Order:
     """The customer took the parcel and paid."""
-    return move("deliver", order_id, actor=actor, account_id=account_id, seen_version=seen_version)
+    return move("deliver", order_id, actor=actor)
 
 
-def return_order(
-    order_id: UUID, *, actor: Actor, account_id: UUID | None = None, reason: str = "", seen_version: int | None = None
-) -> Order:
+def return_order(order_id: UUID, *, actor: Actor) -> Order:
     """The parcel came back."""
-    return move("return", order_id, actor=actor, account_id=account_id, reason=reason, seen_version=seen_version)
+    return move("return", order_id, actor=actor)
 
 
 def move(

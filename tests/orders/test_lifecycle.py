@@ -127,9 +127,9 @@ def test_nothing_is_decided_on_a_version_that_was_not_seen():
 
 def test_another_accounts_order_does_not_exist():
     order = order_in("pending_confirmation")
-    for move in (lifecycle.cancel, lifecycle.ship, lifecycle.deliver, lifecycle.return_order):
+    for move in MOVES:
         with pytest.raises(Order.DoesNotExist):
-            move(order.id, actor=actor("supervisor"), account_id=AccountFactory().id)
+            lifecycle.move(move, order.id, actor=actor("supervisor"), account_id=AccountFactory().id)
     with pytest.raises(Order.DoesNotExist):
         lifecycle.confirm(uuid4(), actor=actor("agent"))
 
