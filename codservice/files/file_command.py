@@ -1,6 +1,7 @@
 """Commands that take a file of rows in."""
 
 import gc
+import os
 import shutil
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from django.db import OperationalError, transaction
 
 from codservice.commands import Command
 from codservice.files.intake import Entry, Errors, Intake, batches, blame, see, whole_ones
-from codservice.files.tables import Row, Table, UnreadableTable, draft_of, refused_rows
+from codservice.files.tables import ADDED, BOM, Row, SafeWriter, Table, UnreadableTable
 
 MOST_SHOWN = 1000  # refusals; a report has them all
 # PostgreSQL's codes for what goes away when somebody else's transaction ends: lock_not_available, deadlock_detected.
@@ -115,7 +116,7 @@ class FileCommand(Command):
 
     def take_table(self, table: Table, report: Path | None, *, dry_run: bool, atomic: bool) -> None:
         rows = self.progress(table, total=len(table), unit="rows")
-        with refused_rows(report, table) as add, _rare_collections():
+        with _report(report, table) as add, _rare_collections():
             try:
                 with transaction.atomic() if atomic else nullcontext():
                     if atomic:
@@ -188,11 +189,46 @@ def _refuse_report(report: Path, file: Path) -> None:
             raise CommandError(f"--report: {report} is there already and is no file.")
         if report.exists() and file.exists() and report.samefile(file):
             raise CommandError("--report must be another file than the one that is read.")
-        draft = draft_of(report)
+        draft = _draft_of(report)
         if draft.exists() and file.exists() and draft.samefile(file):
             raise CommandError(f"--report is written as {draft}, which is the file that is read: choose another name.")
     except OSError as error:
         raise CommandError(f"{report} cannot be used: {error.strerror}.") from None
+
+
+def _draft_of(report: Path) -> Path:
+    """What is written until the report is whole."""
+    path = Path(os.path.realpath(report))
+    return path.with_name(f"{path.name}.part")
+
+
+@contextmanager
+def _report(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], None]]:
+    """Gives a function that adds a row of `table` and the reason to the report at `path`, or does nothing without one.
+
+    The report has the table's own columns, so that it can be mended and read like the table. It is there, in place of
+    an earlier one, when all is written; after an exception it is not. A link stays, and what it leads to is written.
+    Raises OSError.
+    """
+    if path is None:
+        yield lambda row, reason: None
+        return
+    columns = [
+        (title, name) for title, name in zip(table.header, table.names, strict=True) if name and name not in ADDED
+    ]
+    path, draft = Path(os.path.realpath(path)), _draft_of(path)
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as file:
+            file.write(BOM)
+            writer = SafeWriter(file, table.delimiter)
+            writer.write([*ADDED, *(title for title, _ in columns)])
+            yield lambda row, reason: writer.write(
+                [row.line, reason, *(row.cells.get(name) for _, name in columns), *row.surplus]
+            )
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _kept(path: Path) -> IO[bytes] | None:

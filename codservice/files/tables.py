@@ -6,11 +6,10 @@ put it there themselves; `Table` takes it away again, so that a file of ours tha
 """
 
 import csv
-import os
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from decimal import Decimal
 from io import StringIO, TextIOWrapper
@@ -320,38 +319,3 @@ ADDED = ("line", "refused")  # columns of a report of refused rows, which were n
 def is_of_report(cells: Mapping[str, str]) -> bool:
     """Whether a row comes from such a report, where rows that stood above it in the file may be missing."""
     return all(name in cells for name in ADDED)
-
-
-def draft_of(report: Path) -> Path:
-    """What is written until the report is whole."""
-    path = Path(os.path.realpath(report))
-    return path.with_name(f"{path.name}.part")
-
-
-@contextmanager
-def refused_rows(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], None]]:
-    """Gives a function that adds a row of `table` and the reason to the report at `path`, or does nothing without one.
-
-    The report has the table's own columns, so that it can be mended and read like the table. It is there, in place of
-    an earlier one, when all is written; after an exception it is not. A link stays, and what it leads to is written.
-    Raises OSError.
-    """
-    if path is None:
-        yield lambda row, reason: None
-        return
-    columns = [
-        (title, name) for title, name in zip(table.header, table.names, strict=True) if name and name not in ADDED
-    ]
-    path, draft = Path(os.path.realpath(path)), draft_of(path)
-    try:
-        with draft.open("w", encoding="utf-8", newline="") as file:
-            file.write(BOM)
-            writer = SafeWriter(file, table.delimiter)
-            writer.write([*ADDED, *(title for title, _ in columns)])
-            yield lambda row, reason: writer.write(
-                [row.line, reason, *(row.cells.get(name) for _, name in columns), *row.surplus]
-            )
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
