@@ -17,11 +17,12 @@ from typing import IO
 
 from codservice import data_folder
 from codservice.onebox.postgres import postgres
-from codservice.onebox.process import spawn
+from codservice.onebox.process import becomes_ready, spawn
 from codservice.onebox.valkey import valkey
 from codservice.secret_file import secrets
 
 OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ENCRYPTION_KEYS", "DATA_DIR", "PORT")
+START_SECONDS = 120.0
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -63,11 +64,9 @@ def storage() -> Iterator[dict[str, str]]:
     children = []
     try:
         for process in (postgres(layout), valkey(layout)):
-            if process.before_start:
-                process.before_start()
             children.append(spawn(process))
-            while process.is_ready and not process.is_ready():
-                time.sleep(0.05)
+            if not becomes_ready(process, children[-1], seconds=START_SECONDS):
+                raise SystemExit(f"The {process.name} did not start.")
         subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=CHECKOUT, env=environ, check=True)
         yield environ
     finally:
@@ -118,7 +117,7 @@ def running(stderr: IO[str] | None = None, **settings: str) -> Iterator[Service]
         stderr=stderr,
     )
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + START_SECONDS
         while not service.is_ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit("The service did not start.")

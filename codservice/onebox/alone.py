@@ -2,7 +2,6 @@
 
 import fcntl
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,7 +9,7 @@ from codservice.data_folder import Layout, make_data_folder
 from codservice.errors import CannotStart
 
 from .postgres import postgres
-from .process import spawn
+from .process import becomes_ready, spawn
 
 START_SECONDS = 600.0  # recovery after a crash may take its time
 
@@ -33,15 +32,10 @@ def database_of(layout: Layout) -> Iterator[None]:
             yield
             return
         process = postgres(layout)
-        if process.before_start:
-            process.before_start()
         child = spawn(process)
         try:
-            deadline = time.monotonic() + START_SECONDS
-            while process.is_ready and not process.is_ready():
-                if child.poll() is not None or time.monotonic() > deadline:
-                    raise CannotStart(f"PostgreSQL did not start; {process.log} says why.")
-                time.sleep(0.05)
+            if not becomes_ready(process, child, seconds=START_SECONDS):
+                raise CannotStart(f"PostgreSQL did not start; {process.log} says why.")
             yield
         finally:
             child.send_signal(process.stop[0][0])

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ class Process:
     target: Callable[[], int | None] | None = None
     """Run in a fork of the supervisor, in place of a command: shares the memory of what is loaded already."""
     before_start: Callable[[], None] | None = None
-    """Called before every start; may raise `CannotStart`."""
+    """Called by `spawn` before every start; may raise `CannotStart`."""
     is_ready: Callable[[], bool] | None = None
     """Asked until it says yes; what comes later in the list waits for it. None: ready as soon as it runs."""
     is_early: bool = False
@@ -62,6 +63,8 @@ class Child(Protocol):
 
 def spawn(process: Process) -> Child:
     """Start it where Ctrl-C does not reach it, and bound to our life."""
+    if process.before_start:
+        process.before_start()
     bind = _bind(process.orphan_signal, os.getpid())
     if process.target is not None:
         return _Fork(process.name, process.target, bind)
@@ -81,6 +84,16 @@ def spawn(process: Process) -> Child:
     finally:
         if output:
             output.close()
+
+
+def becomes_ready(process: Process, child: Child, *, seconds: float) -> bool:
+    """Wait for it where no supervisor does; False when it has ended or takes longer."""
+    deadline = time.monotonic() + seconds
+    while process.is_ready and not process.is_ready():
+        if child.poll() is not None or time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def begin_log_anew(log: Path) -> None:

@@ -161,8 +161,6 @@ class Supervisor:
 
     def _start(self, child: _Slot) -> None:
         try:
-            if child.process.before_start:
-                child.process.before_start()
             child.popen = spawn(child.process)
         except (CannotStart, OSError, subprocess.SubprocessError) as error:
             if not self._is_kept(child):

@@ -10,9 +10,9 @@ import psycopg
 from codservice import data_folder
 from codservice.data_folder import Layout, make_data_folder
 from codservice.onebox.postgres import postgres, server_user
-from codservice.onebox.process import Process, spawn
+from codservice.onebox.process import Process, becomes_ready, spawn
 from codservice.onebox.valkey import valkey
-from tests.harness.background import eventually
+from tests.harness.background import PATIENCE
 from tests.harness.processes import CHECKOUT
 
 OPERATIONS = CHECKOUT / "docs/operations"
@@ -20,10 +20,8 @@ PROGRAM = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin:/usr/bin:/us
 
 
 def start(process: Process) -> "subprocess.Popen[bytes]":
-    if process.before_start:
-        process.before_start()
     popen = spawn(process)
-    eventually(lambda: process.is_ready is None or process.is_ready())
+    assert becomes_ready(process, popen, seconds=PATIENCE)
     return popen  # type: ignore[return-value]
 
 

@@ -12,10 +12,10 @@ import redis
 
 from codservice import data_folder
 from codservice.data_folder import Layout
-from codservice.onebox.process import spawn
+from codservice.onebox.process import becomes_ready, spawn
 from codservice.onebox.valkey import valkey
 
-from .background import PATIENCE, eventually
+from .background import PATIENCE
 
 
 class Broker:
@@ -53,11 +53,9 @@ def running_broker(folder: Path) -> Iterator[Broker]:
     folder.mkdir(parents=True, exist_ok=True)
     layout = Layout(folder)
     process = valkey(layout)
-    assert process.before_start
-    process.before_start()
     child = spawn(process)
     try:
-        eventually(lambda: process.is_ready and process.is_ready())
+        assert becomes_ready(process, child, seconds=PATIENCE)
         yield Broker(data_folder.redis_url(folder), child.pid)
     finally:
         child.send_signal(process.stop[0][0])

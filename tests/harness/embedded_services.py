@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import pytest
 from codservice import data_folder
 from codservice.data_folder import Layout
 from codservice.onebox.postgres import postgres
-from codservice.onebox.process import Process, spawn
+from codservice.onebox.process import Process, becomes_ready, spawn
 from codservice.onebox.valkey import valkey
 from codservice.secret_file import secrets
 
@@ -60,16 +59,11 @@ class _Services:
     def _run(self, process: Process) -> None:
         # Test data is thrown away: when this process dies there is nothing to write out.
         process = replace(process, orphan_signal=signal.SIGKILL)
-        if process.before_start:
-            process.before_start()
         popen = spawn(process)
         self.running.append((process, popen))
-        deadline = time.monotonic() + START_SECONDS
-        while process.is_ready and not process.is_ready():
-            if popen.poll() is not None or time.monotonic() > deadline:
-                log = process.log.read_text(errors="replace")[-2000:] if process.log else ""
-                pytest.exit(f"the {process.name} for the tests did not start:\n{log}", returncode=3)
-            time.sleep(0.02)
+        if not becomes_ready(process, popen, seconds=START_SECONDS):
+            log = process.log.read_text(errors="replace")[-2000:] if process.log else ""
+            pytest.exit(f"the {process.name} for the tests did not start:\n{log}", returncode=3)
 
     def stop(self) -> None:
         for process, popen in reversed(self.running):
