@@ -1,15 +1,17 @@
 """The folder that holds an installation's data: which file lies where, who may own it, how its servers are reached.
 
-Pure functions of the folder, but for the two that make one: settings call them, no process is started and nothing slow
-is imported. `codservice.onebox` starts the servers that the addresses lead to.
+Pure functions of the folder, but for those that make and hold one: settings call them, no process is started and
+nothing slow is imported. `codservice.onebox` starts the servers that the addresses lead to.
 """
 
+import fcntl
 import hashlib
 import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 from codservice.errors import CannotStart
@@ -117,3 +119,19 @@ def make_data_folder(layout: Layout) -> None:
         raise CannotStart(f"DATA_DIR {layout.data} cannot be made: {error.strerror}.") from error
     if not os.access(layout.data, os.W_OK | os.X_OK):
         raise CannotStart(f"DATA_DIR {layout.data} cannot be written to by user id {os.geteuid()}.")
+
+
+def hold(layout: Layout) -> IO[str] | None:
+    """Make the folder if there is none, and hold it alone until this file is closed, or we end, however we end.
+
+    None: a service holds it.
+    """
+    make_data_folder(layout)
+    try:
+        file = layout.lock.open("w")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        raise CannotStart(f"DATA_DIR {layout.data} cannot be locked: {error.strerror}.") from error
+    return file

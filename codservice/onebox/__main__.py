@@ -1,6 +1,5 @@
 """`python -m codservice.onebox`: the whole service in the foreground, until Ctrl-C or SIGTERM."""
 
-import fcntl
 import os
 import shutil
 import signal
@@ -8,9 +7,8 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import IO
 
-from codservice.data_folder import Layout, data_dir, make_data_folder
+from codservice.data_folder import Layout, data_dir, hold
 from codservice.errors import CannotStart
 from codservice.run.kernel import die_with_parent, return_memory
 from codservice.run.web import Web
@@ -32,8 +30,8 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
     try:
         web = Web.from_environ()
         layout = Layout(data_dir())
-        make_data_folder(layout)
-        lock = _lock(layout)
+        if (lock := hold(layout)) is None:
+            raise CannotStart(f"Another codservice already runs on DATA_DIR {layout.data}.")
         _check_port(web)
         if not is_set(os.environ, "SECRET_KEY"):
             secrets(layout.data)
@@ -49,18 +47,6 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
     except CannotStart as error:
         say(str(error))
         return 1
-
-
-def _lock(layout: Layout) -> IO[str]:
-    """Hold the data folder; the kernel lets go of it when we end, however we end."""
-    try:
-        file = layout.lock.open("w")
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise CannotStart(f"Another codservice already runs on DATA_DIR {layout.data}.") from error
-    except OSError as error:
-        raise CannotStart(f"DATA_DIR {layout.data} cannot be locked: {error.strerror}.") from error
-    return file
 
 
 def _check_port(web: Web) -> None:

@@ -1,11 +1,10 @@
 """The embedded PostgreSQL without the service around it, for a command that needs nothing but the data."""
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codservice.data_folder import Layout, make_data_folder
+from codservice.data_folder import Layout, hold
 from codservice.errors import CannotStart
 
 from .postgres import postgres
@@ -20,17 +19,10 @@ def database_of(layout: Layout) -> Iterator[None]:
 
     Makes the data folder and an empty cluster where there are none. Raises CannotStart.
     """
-    make_data_folder(layout)
-    try:
-        opened = layout.lock.open("w")
-    except OSError as error:
-        raise CannotStart(f"DATA_DIR {layout.data} cannot be locked: {error.strerror}.") from error
-    with opened as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # a service holds it
-            yield
-            return
+    if (lock := hold(layout)) is None:
+        yield
+        return
+    with lock:
         process = postgres(layout)
         child = spawn(process)
         try:
