@@ -60,11 +60,31 @@ class TooManyTries(ValidationError):
         super().__init__(text, code="locked", params={"minutes": minutes})
 
 
-class LoginForm(Form, auth_forms.AuthenticationForm):
-    """Username or e-mail address, and password; who has turned codes on gives one too.
+class CountedTries:
+    """A form of which so many tries are taken. `wait` is the seconds until the next, 0 when it may be now."""
 
-    `wait` is the seconds until the next try, 0 when it may be now.
-    """
+    request: HttpRequest
+    wait = 0
+
+    def count(self, group: str, value: str, rate: str) -> None:
+        self.wait = ratelimit.limited_for(self.request, group, value, rate)
+        if self.wait:
+            raise TooManyTries(self.wait)
+
+
+class OwnPassword(CountedTries):
+    """Asks who is signed in for their password, which is guessed at no faster than at the login."""
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        self.request = request
+        super().__init__(*args, **kwargs)
+
+    def count_guess(self) -> None:
+        self.count("password", str(self.request.user.pk), LOGIN_RATE)
+
+
+class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
+    """Username or e-mail address, and password; who has turned codes on gives one too."""
 
     code = forms.CharField(
         label=_("One-time code"),
@@ -74,7 +94,6 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
         widget=CODE_WIDGET,
     )
     is_of_staff = False  # the console's: no other door lets in who works there and has turned codes on
-    wait = 0
     error_messages = {
         "invalid_login": _("The username or the password is wrong. Check upper and lower case."),
         "inactive": _("The username or the password is wrong. Check upper and lower case."),
@@ -92,13 +111,13 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
             return self.cleaned_data
         # Each try is counted before the password is looked at: a hundred at the same moment are not more than ten.
         network = ratelimit.client_network(self.request)
-        self._count("login-address", network, ADDRESS_RATE)
+        self.count("login-address", network, ADDRESS_RATE)
         username, last_login = _find(typed)
         # A success begins a new count, because it changes the last login.
         tries_of = f"{username.casefold()} {last_login}"
-        self._count("login", f"{tries_of} {network}", LOGIN_RATE)
+        self.count("login", f"{tries_of} {network}", LOGIN_RATE)
         if not known_browsers.knows(self.request, username):
-            self._count("login-name", tries_of, NAME_RATE)
+            self.count("login-name", tries_of, NAME_RATE)
         self.cleaned_data["username"] = username
         try:
             return super().clean()
@@ -106,11 +125,6 @@ class LoginForm(Form, auth_forms.AuthenticationForm):
             if self.user_cache is not None:  # of a wrong password Django tells the log itself
                 security_log.note_refused_login(username)
             raise
-
-    def _count(self, group: str, value: str, rate: str) -> None:
-        self.wait = ratelimit.limited_for(self.request, group, value, rate)
-        if self.wait:
-            raise TooManyTries(self.wait)
 
     def confirm_login_allowed(self, user: User) -> None:
         """The password is right. So is the code, or none is asked for."""
@@ -147,15 +161,7 @@ class NewPasswordForm(Form, auth_forms.SetPasswordForm):
         return user
 
 
-class PasswordChangeForm(auth_forms.PasswordChangeForm, NewPasswordForm):
-    """The old password is guessed at no faster than at the login. `wait` is as there."""
-
-    wait = 0
-
-    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
-        self.request = request
-        super().__init__(*args, **kwargs)
-
+class PasswordChangeForm(OwnPassword, auth_forms.PasswordChangeForm, NewPasswordForm):
     def clean_new_password1(self) -> str:
         new = self.cleaned_data["new_password1"]
         old = self.cleaned_data.get("old_password", "")
@@ -165,9 +171,7 @@ class PasswordChangeForm(auth_forms.PasswordChangeForm, NewPasswordForm):
 
     @sensitive_variables()
     def clean_old_password(self) -> str:
-        self.wait = ratelimit.limited_for(self.request, "password", str(self.user.pk), LOGIN_RATE)
-        if self.wait:
-            raise TooManyTries(self.wait)
+        self.count_guess()
         return super().clean_old_password()
 
 

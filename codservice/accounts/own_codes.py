@@ -19,35 +19,25 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django.views.decorators.http import require_http_methods
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from codservice import ratelimit
 from codservice.accounts import one_time_codes, sessions
 from codservice.accounts.account_page import account_page
-from codservice.accounts.forms import CODE_WIDGET, LOGIN_RATE, TooManyTries
+from codservice.accounts.forms import CODE_WIDGET, OwnPassword
 from codservice.accounts.models import Account, User
 from codservice.accounts.team import Right
 from codservice.accounts.views import locked_or
 from codservice.form_fields import Form
 
 
-class PasswordForm(Form):
-    """Asks for the password of who is signed in; it is guessed at no faster than at the login."""
-
+class PasswordForm(OwnPassword, Form):
     password = forms.CharField(
         label=gettext_lazy("Your password"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password", "dir": "ltr"}),
     )
-    wait = 0
-
-    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
-        self.request = request
-        super().__init__(*args, **kwargs)
 
     @sensitive_variables()
     def clean_password(self) -> str:
-        self.wait = ratelimit.limited_for(self.request, "password", str(self.request.user.pk), LOGIN_RATE)
-        if self.wait:
-            raise TooManyTries(self.wait)
+        self.count_guess()
         if not self.request.user.check_password(self.cleaned_data["password"]):
             raise ValidationError(_("This is not your password."))
         return self.cleaned_data["password"]
