@@ -124,7 +124,7 @@ class DeliveryAdmin(OfLiveAccounts):
     actions = ("resend",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        deliveries = super().get_queryset(request).select_related("webhook", "event", "account")
+        deliveries = super().get_queryset(request).select_related("webhook", "event")
         deliveries = deliveries.defer("webhook__secret", "webhook__previous_secret")
         is_page = request.resolver_match.url_name.endswith("change")
         return deliveries if is_page else deliveries.defer("event__body")

@@ -53,7 +53,6 @@ class AccountAdmin(ReadOnly):
 
     change_list_template = "operators/merchants.html"
     change_form_template = "operators/merchant.html"
-    list_select_related = ("holder",)
     list_filter = (StateFilter,)
     search_fields = ("name", "holder__email", "holder__username")
     search_help_text = gettext_lazy("Part of the name, or of the holder's e-mail address.")
@@ -145,7 +144,6 @@ class ApiKeyAdmin(ReadOnly):
 
     change_list_template = "operators/keys.html"
     change_form_template = "operators/key.html"
-    list_select_related = ("account", "account__live")
     list_filter = (KeyStateFilter, KeysOfMerchantFilter)
     search_fields = ("name", "prefix", "account__name", "account__holder__email")
     search_help_text = gettext_lazy("Part of the key's name, its first characters, or the merchant.")
@@ -208,7 +206,6 @@ class PersonAdmin(OperatorsList, UserAdmin):
     form = PersonForm
     add_form = NewPersonForm
     change_password_form = NewPasswordForm
-    list_select_related = ("account", "membership__account")
     list_filter = (RoleFilter, StateFilter)
     search_help_text = gettext_lazy("Part of the username, name or e-mail address.")
     ordering = ("username",)
@@ -301,7 +298,6 @@ class SecurityEntryAdmin(ReadOnly):
 
     change_list_template = "operators/log.html"
     change_form_template = "operators/log_entry.html"
-    list_select_related = ("account",)
     list_filter = (ActionFilter, OutcomeFilter, MerchantFilter)
     search_fields = ("actor",)  # there is a search box; `get_search_results` says what it finds
     search_help_text = gettext_lazy("Names, e-mail addresses, keys, IP addresses: the beginnings of words.")
