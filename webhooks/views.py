@@ -14,12 +14,11 @@ from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from codservice import values
 from codservice.api import schema
 from codservice.api.adapters import needed_body
 from codservice.api.error_answers import read_all
 from codservice.api.filters import FilterBackend
-from codservice.api.paging import Pages
+from codservice.api.paging import Pages, read_number
 from codservice.errors import Invalid
 from codservice.searches import one_at_a_time
 from webhooks import delivery, events, feed, recovery, registry, serializers
@@ -174,7 +173,9 @@ class FeedPages(BasePagination):
     def read(self, request: Request) -> dict[str, Any]:
         """Raises Invalid with each value that cannot be used."""
         after, kinds, limit = read_all(
-            lambda: self._after(request), lambda: self._kinds(request), lambda: self._limit(request)
+            lambda: self._after(request),
+            lambda: self._kinds(request),
+            lambda: read_number(request, "limit", feed.MOST, feed.MOST),
         )
         return {"after": after, "kinds": kinds, "limit": limit}
 
@@ -189,14 +190,6 @@ class FeedPages(BasePagination):
             return KindsField().clean(text)
         except ValidationError as error:
             raise Invalid({"types": error.messages}) from None
-
-    def _limit(self, request: Request) -> int:
-        if (text := request.query_params.get("limit")) is None:
-            return feed.MOST
-        try:
-            return values.digits(text, 1, feed.MOST)
-        except ValueError as error:
-            raise Invalid({"limit": [str(error)]}) from None
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         limit = {"type": "integer", "minimum": 1, "maximum": feed.MOST, "default": feed.MOST}

@@ -66,8 +66,8 @@ class Pages(BasePagination):
         self.is_by_cursor = "cursor" in request.query_params
         self._bound_to = _binding(request, view)
         self.per_page, self.number, self._after = read_all(
-            lambda: _read(request, "per_page", self.page_size, self.max_page_size),
-            lambda: _read(request, "page", 1, MAX_PAGE),
+            lambda: read_number(request, "per_page", self.page_size, self.max_page_size),
+            lambda: read_number(request, "page", 1, MAX_PAGE),
             lambda: self._read_cursor(request) if self.is_by_cursor else None,
         )
 
@@ -184,11 +184,12 @@ def _place(queryset: QuerySet, row: Any, names: Sequence[str]) -> list[Any]:
     return [row[fields.index(name)] for name in names]
 
 
-def _read(request: Request, name: str, default: int, maximum: int) -> int:
+def read_number(request: Request, name: str, default: int, most: int) -> int:
+    """The parameter of this name, from 1 to `most`; `default` where it was not sent. Raises Invalid."""
     text = request.query_params.get(name)
     if text is None:
         return default
     try:
-        return values.digits(text, 1, maximum)
+        return values.digits(text, 1, most)
     except ValueError as error:
         raise Invalid({name: [str(error)]}) from None
