@@ -140,7 +140,7 @@ class LogForm(Form):
 
 
 def _webhooks(account: Account) -> QuerySet[Webhook]:
-    return Webhook.objects.filter(account=account, deleted_at=None).defer("secret", "previous_secret")
+    return Webhook.of(account.id).defer("secret", "previous_secret")
 
 
 def _webhook(account: Account, id: UUID) -> Webhook:
@@ -333,10 +333,8 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @require_safe
 def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One delivery: the body that is sent, and each attempt."""
-    deliveries = Delivery.objects.filter(webhook__account=account, webhook__deleted_at=None)
-    shown = get_object_or_404(
-        deliveries.select_related("event", "webhook").defer("webhook__secret", "webhook__previous_secret"), id=id
-    )
+    deliveries = Delivery.of(account.id).select_related("event", "webhook")
+    shown = get_object_or_404(deliveries.defer("webhook__secret", "webhook__previous_secret"), id=id)
     attempts = list(Attempt.objects.filter(delivery=shown).order_by("-number"))
     context = {"delivery": shown, "attempts": attempts, "most": delivery.MOST_ATTEMPTS}
     return render(request, "webhooks/delivery.html", context)
@@ -346,9 +344,8 @@ def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
 @require_POST
 def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One more attempt, now, with the same id and body."""
-    deliveries = Delivery.objects.filter(webhook__account=account, webhook__deleted_at=None)
     asked = ("status", "attempt_count", "webhook__is_active", "webhook__url", "webhook__account_id")
-    found = get_object_or_404(deliveries.select_related("webhook").only(*asked), id=id)
+    found = get_object_or_404(Delivery.of(account.id).select_related("webhook").only(*asked), id=id)
     try:
         with transaction.atomic():
             delivery.resend_one(found)

@@ -146,7 +146,7 @@ class WebhookOff(Invalid):
 
 def off_or_gone(account_id: UUID, webhook_id: UUID) -> Exception:
     """Why nothing could be written for it: WebhookOff, or Webhook.DoesNotExist."""
-    is_there = Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None).exists()
+    is_there = Webhook.of(account_id).filter(id=webhook_id).exists()
     return WebhookOff() if is_there else Webhook.DoesNotExist()
 
 

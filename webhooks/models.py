@@ -1,8 +1,9 @@
 from collections.abc import Sequence
+from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Func, Q
+from django.db.models import Func, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
@@ -43,6 +44,11 @@ class Webhook(models.Model):
 
     def __str__(self) -> str:
         return self.url
+
+    @classmethod
+    def of(cls, account_id: UUID) -> QuerySet["Webhook"]:
+        """The account's own: what is deleted is there for the log alone."""
+        return cls.objects.filter(account_id=account_id, deleted_at=None)
 
 
 class Event(models.Model):
@@ -167,6 +173,11 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} {self.id}"
+
+    @classmethod
+    def of(cls, account_id: UUID) -> QuerySet["Delivery"]:
+        """Those to the account's webhooks, as far as these are not deleted."""
+        return cls.objects.filter(webhook__account_id=account_id, webhook__deleted_at=None)
 
     def shown_status(self) -> str:
         """Its status as people and programs see it: what a webhook that is deleted or off has waiting is dropped, also

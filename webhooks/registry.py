@@ -62,10 +62,9 @@ def register(
     with transaction.atomic():
         # The account's row is the lock under which its webhooks are counted.
         Account.objects.select_for_update(no_key=True).get(id=account_id)
-        if Webhook.objects.filter(account_id=account_id, deleted_at=None).count() >= MOST_WEBHOOKS:
+        if Webhook.of(account_id).count() >= MOST_WEBHOOKS:
             raise Invalid({"url": [f"The account has {MOST_WEBHOOKS} webhooks, the maximum; delete one first."]})
-        same = Webhook.objects.filter(account_id=account_id, deleted_at=None, url=url, events__contains=events)
-        if once and same.exists():
+        if once and Webhook.of(account_id).filter(url=url, events__contains=events).exists():
             text = _("A webhook to this address is told of these events already. Its page makes a new secret for it.")
             raise Invalid({"url": [text]})
         webhook = Webhook.objects.create(
@@ -92,7 +91,7 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
         # What was left over when it was turned off: before its row is locked, for which all who tell it of news wait.
         _drop_pending(webhook_id, until=until)
     with transaction.atomic(durable=True):
-        webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
+        webhook = Webhook.of(account_id).select_for_update().get(id=webhook_id)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
         is_turned_off = written.get("is_active") is False
         if written.get("is_active"):
@@ -121,15 +120,16 @@ def rotate_secret(account_id: UUID, webhook_id: UUID, *, replaces: str | None = 
     Raises Webhook.DoesNotExist; and SecretChanged when `replaces`, a secret's hint, is given and no longer its own.
     """
     secret = secrets.make_secret()
-    only = {} if replaces is None else {"secret_hint": replaces}
+    own = Webhook.of(account_id).filter(id=webhook_id)
+    as_shown = own if replaces is None else own.filter(secret_hint=replaces)
     with transaction.atomic():
-        rotated = Webhook.objects.filter(id=webhook_id, account_id=account_id, deleted_at=None, **only).update(
+        rotated = as_shown.update(
             previous_secret=F("secret"),
             previous_secret_until=Now() + OVERLAP,
             secret=secrets.encrypt(secret),
             secret_hint=secrets.hint(secret),
         )
-        webhook = Webhook.objects.get(id=webhook_id, account_id=account_id, deleted_at=None)
+        webhook = own.get()
         if not rotated:
             raise SecretChanged
         note(Action.WEBHOOK_ROTATED, webhook)
@@ -147,7 +147,7 @@ def delete(account_id: UUID, webhook_id: UUID) -> None:
         # Waits for what is being published or resent to it, and holds up none after that for long: the deliveries are
         # dropped when the lock is gone, since a claim looks for `deleted_at` itself. FOR UPDATE comes first: an UPDATE
         # that touches no key alone would not hold up those who share it (FOR KEY SHARE).
-        webhook = Webhook.objects.select_for_update().get(id=webhook_id, account_id=account_id, deleted_at=None)
+        webhook = Webhook.of(account_id).select_for_update().get(id=webhook_id)
         Webhook.objects.filter(id=webhook.id).update(deleted_at=Now())
         note(Action.WEBHOOK_DELETED, webhook)
         delivery.hold_off_claims()

@@ -41,7 +41,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
     http_method_names = ["get", "head", "post", "patch", "delete"]
 
     def get_queryset(self) -> QuerySet[Webhook]:
-        return _webhooks(self.request)
+        return Webhook.of(self.request.auth.account_id).defer("secret", "previous_secret")
 
     @schema.describe(
         "Register a webhook",
@@ -133,12 +133,12 @@ class DeliveryViewSet(viewsets.GenericViewSet):
     pagination_class = Pages
 
     def get_queryset(self) -> QuerySet[Delivery]:
-        return Delivery.objects.filter(webhook__account_id=self.request.auth.account_id, webhook__deleted_at=None)
+        return Delivery.of(self.request.auth.account_id)
 
     @schema.describe("List deliveries", answers={200: serializers.DeliveryListBody}, errors=(404, 422))
     def list(self, request: Request, id: UUID) -> Response:
         """The webhook's log, newest first, with the newest 8 attempts of each delivery."""
-        webhook = _webhooks(request).only("is_active", "deleted_at").get(id=id)
+        webhook = Webhook.of(request.auth.account_id).only("is_active", "deleted_at").get(id=id)
         newest = Attempt.objects.filter(number__gt=F("delivery__attempt_count") - serializers.SHOWN_ATTEMPTS)
         log = (
             Delivery.objects.filter(webhook=webhook)
@@ -216,11 +216,6 @@ class EventViewSet(viewsets.GenericViewSet):
         event exactly once, whatever is committed late. It costs one statement."""
         page = feed.read(request.auth.account_id, **self.paginator.read(request))
         return Response(serializers.feed_answer(page, request.auth.account_id))
-
-
-def _webhooks(request: Request) -> QuerySet[Webhook]:
-    webhooks = Webhook.objects.filter(account_id=request.auth.account_id, deleted_at=None)
-    return webhooks.defer("secret", "previous_secret")
 
 
 def _with_secret(webhook: Webhook, secret: str, status_code: int = status.HTTP_200_OK) -> Response:
