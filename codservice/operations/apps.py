@@ -20,7 +20,7 @@ class OperationsConfig(AppConfig):
         metrics.add_figure(
             "codservice_duty_age_seconds",
             "For how long what recurs has not been done: a sign of life of beat and a worker, a round of retention.",
-            lambda: [((name,), age) for name, age in duties.ages()],
+            lambda: [((name,), age) for name, age in duties.ages().items()],
             labels=["duty"],
         )
         health.SLOW_CHECKS |= {

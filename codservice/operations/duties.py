@@ -41,16 +41,13 @@ def leave(name: str, *, is_done: bool) -> None:
         )
 
 
-def ages() -> list[tuple[str, float]]:
-    """How many seconds ago each was last done, by name."""
+def ages() -> dict[str, float]:
+    """How many seconds ago each was last done, by name: the few that there are."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT name, EXTRACT(EPOCH FROM now() - done_at)::float FROM operations_duty")
-        return cursor.fetchall()
+        return dict(cursor.fetchall())
 
 
 def age(name: str) -> float | None:
     """How many seconds ago it was last done; None when nobody has ever been at it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT EXTRACT(EPOCH FROM now() - done_at)::float FROM operations_duty WHERE name = %s", [name])
-        row = cursor.fetchone()
-    return row[0] if row else None
+    return ages().get(name)
