@@ -96,21 +96,17 @@ def read_all(*reads: Callable[[], Any]) -> list[Any]:
 
 def exception_handler(exc: Exception, context: dict) -> Response | None:
     """DRF's hook: any exception of a view as an answer; None (a crash) goes on to Django's 500 handler."""
-    headers = {}
     if request := context.get("request"):  # also of a view whose answers are pages or YAML
         request.accepted_renderer, request.accepted_media_type = ExactJSONRenderer(), ExactJSONRenderer.media_type
-    match exc:
-        case exceptions.ValidationError():
-            exc = Invalid(flatten(exc.detail))
-        case OperationalError() | InterfaceError():
-            logger.warning("database: %s", str(exc).splitlines()[0] if str(exc) else type(exc).__name__)
-            return Response(error_body("unavailable"), HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "1"})
+    if isinstance(exc, exceptions.ValidationError):
+        exc = Invalid(flatten(exc.detail))
+    message, errors, headers = "", None, {}
     match exc:
         case Refused():
-            is_soon_over = exc.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-            headers = {"Retry-After": "1"} if is_soon_over else {}
-            body = error_body(exc.code, exc.message, getattr(exc, "errors", None))
-            return Response(body, exc.status, headers=headers)
+            status, code, message, errors = exc.status, exc.code, exc.message, getattr(exc, "errors", None)
+        case OperationalError() | InterfaceError():
+            logger.warning("database: %s", str(exc).splitlines()[0] if str(exc) else type(exc).__name__)
+            status, code = HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"
         case Http404() | exceptions.NotFound() | ObjectDoesNotExist():
             status, code = HTTPStatus.NOT_FOUND, "not_found"
         case exceptions.MethodNotAllowed():
@@ -121,11 +117,12 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
         case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
             status, code, headers = HTTPStatus.UNAUTHORIZED, "unauthenticated", {"WWW-Authenticate": "Bearer"}
         case exceptions.PermissionDenied() | PermissionDenied():
-            message = str(getattr(exc, "detail", ""))
-            return Response(error_body("insufficient_scope", message), HTTPStatus.FORBIDDEN)
+            status, code, message = HTTPStatus.FORBIDDEN, "insufficient_scope", str(getattr(exc, "detail", ""))
         case _:
             return None
-    return Response(error_body(code), status, headers=headers)
+    if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        headers = {"Retry-After": "1"}
+    return Response(error_body(code, message, errors), status, headers=headers)
 
 
 # --- Django's own error pages, for what happens outside the views ------------------------------------------------
