@@ -12,19 +12,14 @@ import json
 import re
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-
-import requests
 
 from benchmarks import command_line, load, service
 from benchmarks.deliveries import receiver
-from benchmarks.orders import CLIENTS, PROGRAMS, psql
+from benchmarks.orders import CLIENTS, PROGRAMS, pgbench, psql
 from benchmarks.shares import shares, worked
-from codservice.data_folder import database_url
 
 SECONDS = 5.0
 TURNS = 5
@@ -100,7 +95,7 @@ FROM generate_series(1, {count}) AS n
 def main() -> None:
     command_line(__doc__).parse_args()
     with service.running(WEBHOOK_ALLOW_PRIVATE="true", LOG_LEVEL="WARNING") as running:
-        url = database_url(Path(running.environ["DATA_DIR"]))
+        url = service.database(running.environ)
         result = reads(running, url) | catalogs(running, url) | updates(running, url) | one_change(running, url)
     print(json.dumps(result))
 
@@ -130,7 +125,7 @@ def catalogs(running: service.Service, url: str) -> dict[str, float]:
         key, account = _shop(running, url, f"catalog{count}")
         psql(url, CATALOG.format(account=account, count=count))
         psql(url, "VACUUM ANALYZE inventory_product")
-        session = _session(key)
+        session = running.session(key)
         copy = (
             "COPY (SELECT id, sku, name, price, stock_quantity, is_active, updated_at FROM inventory_product"
             f" WHERE account_id = '{account}' ORDER BY sku) TO STDOUT"
@@ -202,15 +197,9 @@ def _shop(running: service.Service, url: str, name: str) -> tuple[str, str]:
     return key, psql(url, f"SELECT id FROM accounts_account WHERE name = '{name}' AND live_id IS NULL")
 
 
-def _session(key: str) -> requests.Session:
-    session = requests.Session()
-    session.headers["Authorization"] = f"Bearer {key}"
-    return session
-
-
 def _webhook(running: service.Service, key: str, url: str) -> None:
     body = {"url": url, "events": ["inventory.updated"]}
-    _session(key).post(f"{running.url}/api/v1/webhooks", json=body).raise_for_status()
+    running.session(key).post(f"{running.url}/api/v1/webhooks", json=body).raise_for_status()
 
 
 def _web_peak_mb() -> float:
@@ -232,21 +221,10 @@ def _against(url: str, target: str, asked: Callable[[int], Iterator[bytes]], scr
     for turn in range(TURNS):
         ours = load.drive(target, asked, clients=CLIENTS, seconds=SECONDS)
         assert set(ours.statuses) == {200}, ours.statuses
-        theirs = _pgbench(url, script)
+        theirs = pgbench(url, script, SECONDS)
         ratios.append(ours.rate / theirs)
         print(f"turn {turn + 1}: service {ours.rate:8.0f}/s   pgbench {theirs:8.0f}/s   ratio {ratios[-1]:.3f}")
     return round(statistics.median(ratios), 3)
-
-
-def _pgbench(url: str, text: str) -> float:
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
-        script.write(text)
-        script.flush()
-        command: list[Any] = [PROGRAMS / "pgbench", "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "1"]
-        done = subprocess.run(
-            [*command, "-T", str(int(SECONDS)), "-f", script.name, url], check=True, capture_output=True, text=True
-        )
-    return float(re.search(r"tps = ([0-9.]+)", done.stdout)[1])  # type: ignore[index]
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ django.setup()
 
 from benchmarks import command_line, service  # noqa: E402
 from benchmarks.orders import psql  # noqa: E402
-from codservice.data_folder import Layout, database_url  # noqa: E402
+from codservice.data_folder import Layout  # noqa: E402
 from orders import demo  # noqa: E402
 
 ROWS = 20_000
@@ -56,9 +56,8 @@ class Run(NamedTuple):
 class Bench:
     def __init__(self, environ: dict[str, str], folder: Path) -> None:
         self.environ, self.folder = environ, folder
-        data = Path(environ["DATA_DIR"])
-        self.url = database_url(data)
-        self.postmaster = (Layout(data).cluster / "postmaster.pid").read_text().split()[0]
+        self.url = service.database(environ)
+        self.postmaster = (Layout(Path(environ["DATA_DIR"])).cluster / "postmaster.pid").read_text().split()[0]
 
     def manage(self, *arguments: Any, out: Any = subprocess.DEVNULL) -> "Run":
         before = self.servers_processor()

@@ -23,11 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from benchmarks import command_line, peers, service
 from benchmarks.orders import psql
-from codservice.data_folder import database_url
 from tests.webhooks.engine.certificates import Authority
 
 MANY = 50_000
@@ -54,7 +51,7 @@ class Bench:
 
     def __init__(self, environ: dict[str, str], name: str = "bench") -> None:
         self.environ = environ | {"WEBHOOK_ALLOW_PRIVATE": "true"}
-        self.url = database_url(Path(environ["DATA_DIR"]))
+        self.url = service.database(environ)
         self.python("manage.py", "create_account", name, "--email", f"{name}@example.dz")
         self.account = self.sql(f"SELECT id FROM accounts_account WHERE name = '{name}'")
         code = "from webhooks import secrets; print(secrets.encrypt(secrets.make_secret()).hex())"
@@ -311,8 +308,7 @@ def arrival() -> dict[str, float]:
     """From the commit of a cancellation over the API to the webhook's arrival, on a service that does nothing else."""
     count = 300
     with tempfile.NamedTemporaryFile() as file, service.running(WEBHOOK_ALLOW_PRIVATE="true") as running:
-        session = requests.Session()
-        session.headers["Authorization"] = f"Bearer {running.make_key('arrival')}"
+        session = running.session(running.make_key("arrival"))
         api = f"{running.url}/api/v1"
         with receiver(file.name) as url:
             answer = session.post(f"{api}/webhooks", json={"url": f"{url}/hook", "events": ["order.cancelled"]})
@@ -323,9 +319,10 @@ def arrival() -> dict[str, float]:
                 assert session.post(f"{api}/orders/{order}/cancel").status_code == 200
                 time.sleep(0.02)
             time.sleep(1)
-        url = database_url(Path(running.environ["DATA_DIR"]))
         # The rows carry the time when their transaction began, a little before its commit.
-        rows = psql(url, "SELECT id, extract(epoch FROM created_at) FROM webhooks_delivery").splitlines()
+        rows = psql(
+            service.database(running.environ), "SELECT id, extract(epoch FROM created_at) FROM webhooks_delivery"
+        ).splitlines()
         arrived = {line.split()[1]: float(line.split()[0]) for line in Path(file.name).read_text().splitlines()}
     waits = [arrived[row.split("|")[0]] - float(row.split("|")[1]) for row in rows]
     assert len(waits) == count

@@ -20,7 +20,6 @@ import statistics
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
@@ -31,7 +30,6 @@ from benchmarks import command_line, service
 from benchmarks.lists import NO_INDEX, SUM_UP
 from benchmarks.orders import psql
 from benchmarks.shares import shares, worked
-from codservice.data_folder import database_url
 
 AGENTS = 50
 ACCOUNTS = 50
@@ -131,7 +129,7 @@ class Desk:
 
     @property
     def database(self) -> str:
-        return database_url(Path(self.running.environ["DATA_DIR"]))
+        return service.database(self.running.environ)
 
     def read_whole(self) -> dict[str, int]:
         """How often each table has been read from one end to the other."""

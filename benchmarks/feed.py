@@ -9,7 +9,6 @@ and without its place in the row and its index: the processor time of the applic
 """
 
 import json
-import os
 import random
 import statistics
 import time
@@ -18,7 +17,6 @@ from uuid import uuid4
 from benchmarks import command_line, service
 from benchmarks.orders import psql
 from benchmarks.shares import worked
-from codservice import data_folder
 
 FEW, MANY = 10_000, 10_000_000
 CHUNK = 1_000_000
@@ -50,12 +48,8 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--events", type=int, default=MANY, help=f"at last (default: {MANY})")
     options = parser.parse_args()
-    with service.storage() as environ:
-        os.environ.update(environ, DJANGO_SETTINGS_MODULE="codservice.settings", LOG_LEVEL="WARNING")
-        import django
-
-        django.setup()
-        print(json.dumps(measure(options.events, data_folder.database_url(service.Path(environ["DATA_DIR"])))))
+    with service.with_django(LOG_LEVEL="WARNING") as database:
+        print(json.dumps(measure(options.events, database)))
 
 
 def measure(many: int, database: str) -> dict[str, float]:

@@ -11,7 +11,6 @@ the web server.
 
 import itertools
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -20,7 +19,6 @@ from typing import Any
 
 from benchmarks import command_line, service
 from benchmarks.orders import psql
-from codservice import data_folder
 
 ORDERS = 1_000_000
 DAYS = 365
@@ -81,16 +79,8 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=ORDERS, help=f"of the account (default: {ORDERS})")
     parser.add_argument("--days", type=int, default=DAYS, help=f"over which they came (default: {DAYS})")
     options = parser.parse_args()
-    with service.storage() as environ:
-        os.environ.update(environ, DJANGO_SETTINGS_MODULE="codservice.settings", LOG_LEVEL="WARNING")
-        import django
-
-        django.setup()
-        print(
-            json.dumps(
-                measure(options.orders, options.days, data_folder.database_url(service.Path(environ["DATA_DIR"])))
-            )
-        )
+    with service.with_django(LOG_LEVEL="WARNING") as database:
+        print(json.dumps(measure(options.orders, options.days, database)))
 
 
 def measure(orders: int, length: int, database: str) -> dict[str, float]:

@@ -7,13 +7,11 @@ receiver acknowledges, and stock is set once for each order. Sizes are taken aft
 """
 
 import json
-import os
 from random import Random
 
 from benchmarks import command_line, service
 from benchmarks.deliveries import receiver
 from benchmarks.orders import psql
-from codservice import data_folder
 
 ORDERS = 10_000
 BATCH = 100
@@ -23,9 +21,6 @@ SIZE = "SELECT count(*), pg_total_relation_size('{0}'), pg_indexes_size('{0}') F
 
 
 def fill(url: str) -> None:
-    import django
-
-    django.setup()
     from django.db import transaction
 
     from agents.management.commands.seed_demo import Command
@@ -63,10 +58,8 @@ def fill(url: str) -> None:
 
 def main() -> None:
     command_line(__doc__).parse_args()
-    with service.storage() as environ, receiver() as url:
-        os.environ.update(environ, WEBHOOK_ALLOW_PRIVATE="true", DJANGO_SETTINGS_MODULE="codservice.settings")
+    with service.with_django(WEBHOOK_ALLOW_PRIVATE="true") as database, receiver() as url:
         fill(url)
-        database = data_folder.database_url(service.Path(environ["DATA_DIR"]))
         psql(database, "VACUUM ANALYZE")
         sizes = {
             table: [int(number) for number in psql(database, SIZE.format(table)).split("|")]

@@ -10,11 +10,9 @@ the first page is the p50 of the whole request. It takes disk: 2 GB for each mil
 import itertools
 import json
 import statistics
-from pathlib import Path
 
 from benchmarks import command_line, load, service
 from benchmarks.orders import psql
-from codservice.data_folder import database_url
 
 FEW, OWN, ALL = 10_000, 2_000_000, 10_000_000
 CHUNK = 100_000
@@ -108,7 +106,7 @@ def main() -> None:
     parser.add_argument("--without-q", action="store_true", help="spares its index: a second for 1 000 of one's orders")
     options = parser.parse_args()
     with service.running(LOG_LEVEL="WARNING") as running:
-        url = database_url(Path(running.environ["DATA_DIR"]))
+        url = service.database(running.environ)
         few, many = running.make_key("few"), running.make_key("many")
         others = options.orders - options.own
         accounts = max(others // OTHERS, 1)

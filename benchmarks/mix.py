@@ -13,15 +13,11 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
-
-import requests
 
 from benchmarks import command_line, load, service
 from benchmarks.calls import CATALOG
 from benchmarks.deliveries import receiver
 from benchmarks.orders import imports, psql
-from codservice.data_folder import database_url
 
 CLIENTS = 16
 PEAK_SECONDS = 15.0
@@ -62,11 +58,10 @@ class Shop:
 
     def __init__(self, running: service.Service, hook: str) -> None:
         self.api, self.key = f"{running.url}/api/v1", running.make_key("mix")
-        url = database_url(Path(running.environ["DATA_DIR"]))
+        url = service.database(running.environ)
         account = psql(url, "SELECT id FROM accounts_account WHERE name = 'mix' AND live_id IS NULL")
         psql(url, CATALOG.format(account=account, count=1000))
-        session = requests.Session()
-        session.headers["Authorization"] = f"Bearer {self.key}"
+        session = running.session(self.key)
         kinds = ["order.cancelled", "inventory.updated"]
         session.post(f"{self.api}/webhooks", json={"url": hook, "events": kinds}).raise_for_status()
         bodies = imports(f"{self.api}/orders", self.key, -1)

@@ -18,9 +18,7 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-import venv
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -34,6 +32,7 @@ from urllib.request import urlopen
 
 from benchmarks import command_line, load, service
 from benchmarks.orders import CLIENTS, SECONDS, TURNS, imports, psql
+from benchmarks.peers import python_with
 from benchmarks.seeing import PRODUCTION
 from codservice import data_folder
 
@@ -43,7 +42,7 @@ PROJECTS = Path(__file__).resolve().parent / "projects"
 Turn = Callable[[float], float]  # orders per second, over so many seconds
 
 
-def main(turns: int = TURNS, seconds: float = SECONDS) -> None:
+def main() -> None:
     command_line(__doc__).parse_args()
     with (
         open(os.devnull, "w") as log,
@@ -51,7 +50,8 @@ def main(turns: int = TURNS, seconds: float = SECONDS) -> None:
         idiomatic(running.environ) as drf,
         oscar(running.environ) as shop,
     ):
-        rates = in_turns({"ours": ours(running), "idiomatic DRF": drf, "oscar": shop}, turns, seconds)
+        ours = imported(running.url, running.make_key("import"))
+        rates = in_turns({"ours": ours, "idiomatic DRF": drf, "oscar": shop})
     result = {
         "imports_per_second": round(statistics.median(rates["ours"])),
         "vs_idiomatic_drf": ratio(rates["ours"], rates["idiomatic DRF"]),
@@ -60,24 +60,20 @@ def main(turns: int = TURNS, seconds: float = SECONDS) -> None:
     print(json.dumps(result))
 
 
-def in_turns(of: dict[str, Turn], turns: int, seconds: float) -> dict[str, list[float]]:
+def in_turns(of: dict[str, Turn]) -> dict[str, list[float]]:
     """The rates of each, after a short turn that does not count."""
     for turn in of.values():
         turn(2)
     rates: dict[str, list[float]] = {name: [] for name in of}
-    for number in range(turns):
+    for number in range(TURNS):
         for name, turn in of.items():
-            rates[name].append(turn(seconds))
+            rates[name].append(turn(SECONDS))
         print(f"turn {number + 1}:", "   ".join(f"{name} {rate[-1]:6.1f}/s" for name, rate in rates.items()))
     return rates
 
 
 def ratio(ours: list[float], theirs: list[float]) -> float:
     return round(statistics.median(a / b for a, b in zip(ours, theirs, strict=True)), 2)
-
-
-def ours(running: service.Service) -> Turn:
-    return imported(running.url, running.make_key("import"))
 
 
 @contextmanager
@@ -102,13 +98,9 @@ def imported(url: str, key: str) -> Turn:
 @contextmanager
 def oscar(environ: dict[str, str]) -> Iterator[Turn]:
     """In an environment of its own, with our versions of what both sides use."""
-    with tempfile.TemporaryDirectory(prefix="codservice-peer-") as folder:
-        venv.create(folder, with_pip=True)
-        python = str(Path(folder) / "bin/python")
-        packages = [*OSCAR, *(f"{name}=={version(name)}" for name in SHARED)]
-        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
-        with served("shop", environ, python) as (url, key):
-            yield checked_out(url, key)
+    shared = (f"{name}=={version(name)}" for name in SHARED)
+    with python_with(*OSCAR, *shared) as python, served("shop", environ, python) as (url, key):
+        yield checked_out(url, key)
 
 
 def checked_out(url: str, key: str) -> Turn:

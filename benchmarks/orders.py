@@ -23,7 +23,6 @@ from typing import Any
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 from benchmarks import command_line, load, service
-from codservice.data_folder import database_url
 from codservice.onebox.binaries import ServerUser, find_postgres
 
 PROGRAMS = find_postgres(
@@ -34,8 +33,12 @@ SECONDS = 8.0
 TURNS = 5
 ACCOUNTS = 50
 
+# A random uuid: pgbench has no variable of that type, so the text is put together.
+ID = "(lpad(to_hex(:a::bigint), 8, '0') || '-0000-4000-8000-' || lpad(to_hex(:b::bigint), 12, '0'))::uuid"
 # The same rows as an import writes, order, two lines and the first of the history, prepared, in one commit.
 PGBENCH = """
+\\set a random(0, 4294967295)
+\\set b random(0, 281474976710655)
 \\set phone random(10000000, 99999999)
 BEGIN;
 INSERT INTO orders_order (id, account_id, status, version, customer_name, customer_phone, phone_e164,
@@ -68,8 +71,8 @@ JOIN (SELECT id, row_number() OVER (ORDER BY id) AS number FROM accounts_account
 def main() -> None:
     command_line(__doc__).parse_args()
     with service.running() as running:
-        psql_url = database_url(Path(running.environ["DATA_DIR"]))
-        result = import_against_pgbench(running, psql_url) | list_when_it_grows(running, psql_url)
+        url = service.database(running.environ)
+        result = import_against_pgbench(running, url) | list_when_it_grows(running, url)
     print(json.dumps(result))
 
 
@@ -81,13 +84,14 @@ def import_against_pgbench(
     account = psql(url, f"SELECT id FROM accounts_account WHERE name = '{name}'")
     requests = f"{running.url}/api/v1/orders"
     load.drive(requests, lambda client: imports(requests, key, client), clients=CLIENTS, seconds=2)
-    pgbench(url, account, 2)
+    script = PGBENCH.format(account=account).replace(":id", ID)
+    pgbench(url, script, 2)
     rows = []
     for turn in range(turns):
         ours = load.drive(requests, lambda client: imports(requests, key, client), clients=CLIENTS, seconds=seconds)
         if set(ours.statuses) != {201}:
             raise SystemExit(f"Not every import was answered with 201: {dict(ours.statuses)}")
-        theirs = pgbench(url, account, seconds)
+        theirs = pgbench(url, script, seconds)
         rows.append((ours.rate, theirs, ours.rate / theirs))
         print(f"turn {turn + 1}: import {ours.rate:8.0f}/s   pgbench {theirs:8.0f}/s   ratio {ours.rate / theirs:.3f}")
     return {
@@ -151,21 +155,16 @@ def psql(url: str, sql: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def pgbench(url: str, account: str, seconds: float) -> float:
-    """Transactions per second of the same rows by `CLIENTS` clients."""
-    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
-        # A random uuid each: pgbench has no variable of that type, so the text is put together.
-        script.write("\\set a random(0, 4294967295)\n\\set b random(0, 281474976710655)\n")
-        script.write(PGBENCH.format(account=account).replace(":id", ID))
-        script.flush()
+def pgbench(url: str, script: str, seconds: float) -> float:
+    """Transactions of this script a second, by `CLIENTS` clients."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(script)
+        file.flush()
         command = [str(PROGRAMS / "pgbench"), "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "1"]
         done = subprocess.run(
-            [*command, "-T", str(int(seconds)), "-f", script.name, url], check=True, capture_output=True, text=True
+            [*command, "-T", str(int(seconds)), "-f", file.name, url], check=True, capture_output=True, text=True
         )
     return float(re.search(r"tps = ([0-9.]+)", done.stdout)[1])  # type: ignore[index]
-
-
-ID = "(lpad(to_hex(:a::bigint), 8, '0') || '-0000-4000-8000-' || lpad(to_hex(:b::bigint), 12, '0'))::uuid"
 
 
 if __name__ == "__main__":

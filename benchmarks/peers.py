@@ -9,7 +9,8 @@ import tempfile
 import textwrap
 import time
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from codservice import data_folder
@@ -99,56 +100,60 @@ def celery_task_each(environ: dict[str, str], url: str) -> float:
     }
     # Tried on two cores, deliveries per second: one process of 8 threads 289, 4 processes (prefork) 288, 8 processes
     # 272, 3 x 4 threads 259, 2 x 16 threads 240, 2 x 8 threads 233, 2 processes 130.
-    return _measure(environ, url, sys.executable, files, EACH, workers=[["--pool", "threads", "-c", "8"]])
+    return _measure(environ, url, sys.executable, files, EACH, "--pool", "threads", "-c", "8")
 
 
 def django_webhook(environ: dict[str, str], url: str) -> float:
     """Deliveries per second of the package at its defaults: a saved model, a task, a prefork worker."""
+    files = {
+        "settings.py": SETTINGS.format(apps='"django_webhook",', more=TOLD),
+        "peer.py": CELERY,
+        "shop/__init__.py": "",
+        "shop/models.py": """
+            from django.db import models
+            class Order(models.Model):
+                text = models.TextField()
+                class Meta: app_label = "shop"
+        """,
+        "fill.py": """
+            import os, django, sys
+            import peer
+            django.setup()
+            from django.core.management import call_command
+            call_command("migrate", run_syncdb=True, verbosity=0)
+            from django_webhook.models import Webhook, WebhookTopic
+            topic, _ = WebhookTopic.objects.get_or_create(name="shop.Order/create")
+            webhook = Webhook.objects.create(url=os.environ["PEER_URL"])
+            webhook.topics.set([topic])
+            from shop.models import Order
+            for _ in range(int(sys.argv[1])):
+                Order.objects.create(text="x" * 250)
+        """,
+        "left.py": """
+            import django
+            import peer
+            django.setup()
+            from django_webhook.models import WebhookEvent
+            from shop.models import Order
+            print(Order.objects.count() - WebhookEvent.objects.filter(status="SUCCESS").count())
+        """,
+    }
+    with python_with(DJANGO_WEBHOOK, "celery[redis]", "psycopg[binary]", "dj-database-url") as python:
+        return _measure(environ, url, python, files, PACKAGED)
+
+
+@contextmanager
+def python_with(*packages: str) -> Iterator[str]:
+    """A Python with these packages, in an environment of its own."""
     with tempfile.TemporaryDirectory(prefix="codservice-peer-") as folder:
         venv.create(folder, with_pip=True)
         python = str(Path(folder) / "bin/python")
-        packages = [DJANGO_WEBHOOK, "celery[redis]", "psycopg[binary]", "dj-database-url"]
         subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
-        files = {
-            "settings.py": SETTINGS.format(apps='"django_webhook",', more=TOLD),
-            "peer.py": CELERY,
-            "shop/__init__.py": "",
-            "shop/models.py": """
-                from django.db import models
-                class Order(models.Model):
-                    text = models.TextField()
-                    class Meta: app_label = "shop"
-            """,
-            "fill.py": """
-                import os, django, sys
-                import peer
-                django.setup()
-                from django.core.management import call_command
-                call_command("migrate", run_syncdb=True, verbosity=0)
-                from django_webhook.models import Webhook, WebhookTopic
-                topic, _ = WebhookTopic.objects.get_or_create(name="shop.Order/create")
-                webhook = Webhook.objects.create(url=os.environ["PEER_URL"])
-                webhook.topics.set([topic])
-                from shop.models import Order
-                for _ in range(int(sys.argv[1])):
-                    Order.objects.create(text="x" * 250)
-            """,
-            "left.py": """
-                import django
-                import peer
-                django.setup()
-                from django_webhook.models import WebhookEvent
-                from shop.models import Order
-                print(Order.objects.count() - WebhookEvent.objects.filter(status="SUCCESS").count())
-            """,
-        }
-        return _measure(environ, url, python, files, PACKAGED, workers=[[]])
+        yield python
 
 
-def _measure(
-    environ: dict[str, str], url: str, python: str, files: dict[str, str], count: int, *, workers: list[list[str]]
-) -> float:
-    """Queue `count` deliveries, then start the workers; deliveries per second from the first one done to the last."""
+def _measure(environ: dict[str, str], url: str, python: str, files: dict[str, str], count: int, *options: str) -> float:
+    """Queue `count` deliveries, then start a worker; deliveries per second from the first one done to the last."""
     data_dir = Path(environ["DATA_DIR"])
     name = f"peer{time.monotonic_ns()}"
     database = data_folder.database_url(data_dir)
@@ -173,27 +178,22 @@ def _measure(
             ).stdout
 
         run("fill.py", str(count))
-        started = [
-            subprocess.Popen(
-                [python, "-m", "celery", "-q", "-A", "peer", "worker", "--loglevel", "ERROR", *options],
-                cwd=folder,
-                env=variables | {"C_FORCE_ROOT": "1"},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            for options in workers
-        ]
+        worker = subprocess.Popen(
+            [python, "-m", "celery", "-q", "-A", "peer", "worker", "--loglevel", "ERROR", *options],
+            cwd=folder,
+            env=variables | {"C_FORCE_ROOT": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             return _rate(lambda: int(run("left.py")), count)
         finally:
-            for worker in started:
-                worker.terminate()
-            for worker in started:
-                worker.wait()
+            worker.terminate()
+            worker.wait()
 
 
 def _rate(left: Callable[[], int], count: int) -> float:
-    """Measured between a tenth and the end, so that the workers' own start is not counted."""
+    """Measured between a tenth and the end, so that the worker's own start is not counted."""
     first: tuple[float, int] | None = None
     while True:
         remaining = left()

@@ -24,7 +24,6 @@ import requests
 from benchmarks import command_line, load, service
 from benchmarks.deliveries import percentile
 from benchmarks.orders import imports, psql
-from codservice.data_folder import database_url
 
 DELIVERIES = 250_000
 ATTEMPTS_EACH = 4
@@ -71,7 +70,7 @@ INSERT INTO orders_callnote (id, account_id, order_id, outcome, note, agent_name
 def main() -> None:
     command_line(__doc__).parse_args()
     with service.running(LOG_LEVEL="WARNING") as running:
-        url = database_url(Path(running.environ["DATA_DIR"]))
+        url = service.database(running.environ)
         key = running.make_key("import")
         # As if beat's round of today were over: nobody else shall prune.
         psql(url, "INSERT INTO operations_duty (name, done_at, taken_until) VALUES ('prune', now(), now())")

@@ -19,14 +19,12 @@ import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
 from benchmarks import command_line, service
 from benchmarks.orders import FILL as ORDERS
 from benchmarks.orders import imports, psql
-from codservice.data_folder import database_url
 
 REQUESTS = 2000
 MILLION = 1_000_000
@@ -138,7 +136,7 @@ def _environ(key: str, body: bytes) -> dict[str, object]:
 
 def metrics_over_a_million() -> dict[str, float]:
     with service.storage() as environ:
-        url = database_url(Path(environ["DATA_DIR"]))
+        url = service.database(environ)
         _fill(environ, url)
         with _web(environ) as address:
             for path in ("/api/v1/orders", "/healthz", "/nowhere", "/account/", "/console/", "/api/schema"):

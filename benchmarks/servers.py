@@ -32,7 +32,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 from benchmarks import command_line, load, service
 from benchmarks.orders import FILL, imports, psql
 from benchmarks.seeing import PRODUCTION
-from codservice.data_folder import database_url
 
 TURNS = 5
 SECONDS = 3.0
@@ -160,7 +159,7 @@ class Server:
             (self.folder / file).write_text(text.format(folder=self.folder, port=self.port))
         (self.folder / "counters").mkdir()
         own = environ | PRODUCTION | {"PORT": str(self.port), "PROMETHEUS_MULTIPROC_DIR": str(self.folder / "counters")}
-        if name not in ("ours", "before"):
+        if name != "ours":
             own["PYTHONPATH"] = os.environ.get("SITE", "")
         self.log = self.folder / "log"
         self.processes = []
@@ -220,7 +219,7 @@ class Server:
 def main(names: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with service.storage() as environ:
-        database = database_url(Path(environ["DATA_DIR"]))
+        database = service.database(environ)
         maker = service.Service(Path(environ["DATA_DIR"]), 0)
         keys = {name: maker.make_key(name) for name in ("import", "list1")}
         psql(database, FILL.format(first=1, last=500, accounts=1))

@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import django
+import requests
+
 from codservice import data_folder
 from codservice.onebox.postgres import postgres
 from codservice.onebox.process import becomes_ready, spawn
@@ -47,6 +50,12 @@ class Service:
         self.manage("create_account", name, "--email", email, "--rate-limit", "1000000")
         return self.manage("create_api_key", "--account", email)
 
+    def session(self, key: str) -> requests.Session:
+        """A merchant's client, whose connection is kept."""
+        session = requests.Session()
+        session.headers["Authorization"] = f"Bearer {key}"
+        return session
+
     def is_ready(self) -> bool:
         try:
             return urllib.request.urlopen(f"{self.url}/readyz", timeout=2).status == 200
@@ -75,6 +84,20 @@ def storage() -> Iterator[dict[str, str]]:
             child.wait()
         shutil.rmtree(layout.runtime, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def database(environ: dict[str, str]) -> str:
+    """The address of the PostgreSQL that this environment leads to."""
+    return data_folder.database_url(Path(environ["DATA_DIR"]))
+
+
+@contextmanager
+def with_django(**settings: str) -> Iterator[str]:
+    """`storage`, with Django set up over it in this process; the database's address."""
+    with storage() as environ:
+        os.environ.update(environ, DJANGO_SETTINGS_MODULE="codservice.settings", **settings)
+        django.setup()
+        yield database(environ)
 
 
 def free_port() -> int:

@@ -8,14 +8,12 @@ change it less than they change rates.
 
 import json
 import os
-import time
 from collections import Counter
 from pathlib import Path
 
 from benchmarks import command_line, load, service
-from benchmarks.deliveries import FILL, receiver
-from benchmarks.orders import CLIENTS, imports, psql
-from codservice.data_folder import database_url
+from benchmarks.deliveries import Bench, receiver, wait_until_done
+from benchmarks.orders import CLIENTS, imports
 
 SECONDS = 15.0
 DELIVERIES = 50_000
@@ -43,22 +41,11 @@ def imports_cost(running: service.Service) -> dict[str, float]:
 
 
 def deliveries_cost(running: service.Service, receiver_url: str) -> dict[str, float]:
-    database = database_url(Path(running.environ["DATA_DIR"]))
-    account = psql(database, "SELECT id FROM accounts_account")
-    secret = running.manage(
-        "shell", "-v0", "-c", "from webhooks import secrets; print(secrets.encrypt(secrets.make_secret()).hex())"
-    )
-    webhook = psql(
-        database,
-        "INSERT INTO webhooks_webhook (id, account_id, url, events, is_active, secret, secret_hint, is_failing,"
-        f" created_at) VALUES (gen_random_uuid(), '{account}', '{receiver_url}', '{{order.confirmed}}', true,"
-        f" '\\x{secret}', 'whsec_…', false, now()) RETURNING id",
-    )
-    body = json.dumps({"event": "order.confirmed", "timestamp": "2026-01-01T00:00:00Z", "data": {"n": "x" * 150}})
-    psql(database, FILL.format(count=DELIVERIES, account=account, webhooks=f"'{webhook}'", number=1, body=body))
+    bench = Bench(running.environ)
+    webhook = bench.webhook(receiver_url)
+    bench.add([webhook], DELIVERIES)
     before = worked()
-    while psql(database, "SELECT count(*) FROM webhooks_delivery WHERE status = 'pending'") != "0":
-        time.sleep(0.5)
+    wait_until_done(bench, [webhook])
     return shares(before, DELIVERIES)
 
 

@@ -9,10 +9,8 @@ the machine may just have had other work.
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from benchmarks import command_line, deliveries, orders, service
-from codservice.data_folder import database_url
 
 # Of longer runs; for those of time the low end of what they showed beside other work.
 FIGURES = {"import_vs_pgbench": 0.2, "list_100k_vs_1k": 1.1, "vs_bare_client": 0.5, "statements_per_delivery": 0.01}
@@ -23,7 +21,7 @@ TURNS = (2, 4)  # of the first look, and of the second
 def main() -> int:
     command_line(__doc__).parse_args()
     with service.running() as running:
-        url = database_url(Path(running.environ["DATA_DIR"]))
+        url = service.database(running.environ)
         result = look(
             lambda turns: orders.import_against_pgbench(running, url, turns, seconds=3, name=f"import{turns}")
         )
@@ -41,7 +39,7 @@ def main() -> int:
 
 def list_when_it_grows(turns: int) -> dict[str, float]:
     with service.running() as running:
-        url = database_url(Path(running.environ["DATA_DIR"]))
+        url = service.database(running.environ)
         seconds = turns * 0.3
         grown = orders.list_when_it_grows(running, url, few=1_000, many=100_000, seconds=seconds, accounts=4)
     return {"list_100k_vs_1k": grown["list_1m_vs_10k"]}
