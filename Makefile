@@ -17,11 +17,11 @@ install = { $(UV_INSTALL) --python $(1)/bin/python $(2) 2>/dev/null || \
 # Many tests wait, for processes, browsers and deadlines: on two cores five workers need 11 minutes where three need 16.
 PYTEST_ARGS ?= -n 5
 
-.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench bench-calls bench-commands bench-deliveries bench-desk bench-feed bench-figures bench-orders bench-retention bench-seeing bench-servers bench-shares bench-smoke bench-growth bench-lists bench-mix bench-starts bench-order-peers images lighthouse browser languages messages extract
+.PHONY: help run install test check lint format typecheck test-hosts test-containers attack judges chaos chaos-short pins postman new-database holidays clean bench images lighthouse browser languages messages extract
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z%-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 run: $(BIN)/pip ## Start the whole service in the foreground (PORT, HOST, DATA_DIR, DEMO=1)
 	@$(MAKE) --silent --no-print-directory -j2 $(VENV)/.requirements $(VENV)/.embedded
@@ -98,56 +98,8 @@ holidays: $(VENV)/.requirements-dev ## Write the file of Algeria's public holida
 bench: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure all of it, for hours; ends with one JSON object (PARTS="orders calls …")
 	$(BIN)/python -W ignore -m benchmarks $(PARTS)
 
-bench-calls: install $(VENV)/.embedded ## Measure the other calls
-	$(BIN)/python -W ignore -m benchmarks.calls
-
-bench-lists: install $(VENV)/.embedded ## Measure long lists
-	$(BIN)/python -W ignore -m benchmarks.lists
-
-bench-mix: install $(VENV)/.embedded ## Measure how steady a mix of calls is
-	$(BIN)/python -W ignore -m benchmarks.mix
-
-bench-starts: install ## Measure starts and idle memory
-	$(BIN)/python -W ignore -m benchmarks.starts
-
-bench-deliveries: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure deliveries
-	$(BIN)/python -W ignore -m benchmarks.deliveries
-
-bench-retention: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure what deleting old rows costs requests
-	$(BIN)/python -W ignore -m benchmarks.retention
-
-bench-seeing: install $(VENV)/.embedded ## Measure log lines and /metrics
-	$(BIN)/python -m benchmarks.seeing
-
-bench-desk: install $(VENV)/.embedded ## Measure the agents' desk
-	$(BIN)/python -m benchmarks.desk
-
-bench-figures: install $(VENV)/.embedded ## Measure a merchant's home and the supervisors' figures
-	$(BIN)/python -m benchmarks.figures
-
-bench-feed: install $(VENV)/.embedded ## Measure the feed of events
-	$(BIN)/python -m benchmarks.feed
-
-bench-commands: install $(VENV)/.embedded ## Measure files in and out
-	$(BIN)/python -m benchmarks.commands
-
-bench-orders: install $(VENV)/.embedded ## Measure order imports
-	$(BIN)/python -m benchmarks.orders
-
-bench-order-peers: install $(VENV)/.embedded ## Measure order imports against what others would build
-	$(BIN)/python -W ignore -m benchmarks.order_peers
-
-bench-servers: install $(VENV)/.embedded ## Measure our web server against others
-	$(BIN)/python -W ignore -m benchmarks.servers $(SERVERS)
-
-bench-shares: install $(VENV)/.embedded ## Measure which part works how long
-	$(BIN)/python -W ignore -m benchmarks.shares
-
-bench-smoke: install $(VENV)/.embedded ## See in two minutes whether something has become slower by a third
-	$(BIN)/python -W ignore -m benchmarks.smoke
-
-bench-growth: install $(VENV)/.embedded ## Measure what each table grows by
-	$(BIN)/python -W ignore -m benchmarks.growth
+bench-%: $(VENV)/.requirements-dev $(VENV)/.embedded ## Measure a part, as bench-orders (benchmarks/README.md has all); bench-smoke takes two minutes (SERVERS="ours …")
+	$(BIN)/python -W ignore -m benchmarks.$(subst -,_,$*) $(SERVERS)
 
 images: $(VENV)/.requirements-dev $(VENV)/.embedded browser ## Take the pictures of the docs anew
 	$(BIN)/python -m tests.docs.images
