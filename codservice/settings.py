@@ -293,6 +293,7 @@ TEMPLATES = [
         },
     },
 ]
+SILENCED_SYSTEM_CHECKS = ["templates.W003"]  # `i18n` is Django's and ours in its place (`codservice.i18n_tags`)
 
 # --- People: who they are, and how long they stay signed in ---------------------------------------------------
 AUTH_USER_MODEL = "accounts.User"
@@ -386,11 +387,6 @@ CACHES = {
         },
     }
 }
-RATELIMIT_USE_CACHE = "default"
-SILENCED_SYSTEM_CHECKS = [
-    *("django_ratelimit.E003", "django_ratelimit.W001"),  # they do not know Django's own RedisCache
-    "templates.W003",  # `i18n` is Django's and ours in its place (`codservice.i18n_tags`)
-]
 
 # --- Celery: wake-ups by Redis, and the clock -----------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
@@ -417,7 +413,6 @@ CELERY_TASK_SERIALIZER = "json"
 # that matters.
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "codservice.run.beat:Scheduler"
 # A message expires by the clocks of two hosts, beat's and the worker's: minutes, so that a skew of seconds is nothing.
 CELERY_BEAT_SCHEDULE = {
@@ -458,14 +453,12 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "codservice.api.schema.Schema",
     "EXCEPTION_HANDLER": "codservice.api.error_answers.exception_handler",
     "UNAUTHENTICATED_USER": None,
-    "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "codservice API",
     "VERSION": __version__,
     "DESCRIPTION": "Cash-on-delivery orders for Algerian merchants. Send `Authorization: Bearer <API_KEY>`.",
     "OAS_VERSION": "3.1.0",
-    "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "PATH_CONVERTER_OVERRIDES": {"id": {"type": "string", "format": "uuid"}},
     "POSTPROCESSING_HOOKS": ["codservice.api.schema.finish"],

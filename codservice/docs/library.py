@@ -69,7 +69,7 @@ TYPES = {
     ".csv": "text/csv; charset=utf-8",
     ".json": "application/json",
     **dict.fromkeys(
-        ("", ".py", ".php", ".mjs", ".ts", ".go", ".yaml", ".yml", ".sql", ".ini", ".conf", ".sh", ".txt"),
+        ("", ".py", ".php", ".mjs", ".ts", ".go", ".yaml", ".yml", ".sql", ".ini", ".sh"),
         "text/plain; charset=utf-8",
     ),
 }
