@@ -62,7 +62,7 @@ class MerchantsRulesForm(HoursForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's, in test mode too: calls of test orders are planned by them (`agents.rehearsal`)."""
-    account = request.live_account  # type: ignore[attr-defined]
+    account = account.live or account
     kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     said = {"rules": kept, "days_off": [name for day, name in DAYS if day in kept.days_off]}
     form: Any

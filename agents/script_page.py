@@ -21,7 +21,7 @@ from codservice.accounts.models import Account
 @require_http_methods(["GET", "HEAD", "POST"])
 def script(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's, in test mode too. By POST what is written is saved, or with `preview` shown alone."""
-    account = request.live_account  # type: ignore[attr-defined]
+    account = account.live or account
     kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     texts = {"fr": kept.script_fr, "ar": kept.script_ar}
     form = ScriptForm(instance=kept)

@@ -52,10 +52,9 @@ def account_page(
 
     It takes the right `look` to look at it and `change` for any other method; others get 403, and strangers are sent to
     the login. A page whose `change` is READ is about the person alone, and changes nothing of the account. In test mode
-    the account is its twin; what is of the live account alone finds that in `request.live_account`. People of a closed
-    account may look, and change nothing; what `takes_out` data alone they may too. What somebody else deletes while it
-    is being changed is not found, as in the API. What is not found is told in the words of `gone`, with 404, and what
-    never was likewise. No answer is kept by a browser or proxy.
+    the account is its twin. People of a closed account may look, and change nothing; what `takes_out` data alone they
+    may too. What somebody else deletes while it is being changed is not found, as in the API. What is not found is told
+    in the words of `gone`, with 404, and what never was likewise. No answer is kept by a browser or proxy.
     """
     if view is None:
         return partial(account_page, look=look, change=change, takes_out=takes_out, gone=gone)
@@ -79,7 +78,7 @@ def account_page(
         if request.method == "POST" and request.POST.get(MODE, account.mode) != account.mode:
             messages.error(request, _("Another page has switched test mode on or off; nothing was changed here."))
             return redirect(request.path)
-        request.live_account, request.account = live, account  # type: ignore[attr-defined]
+        request.account = account  # type: ignore[attr-defined]
         try:
             return view(request, account, *args, **kwargs)
         except (Http404, ObjectDoesNotExist) as missing:
@@ -130,7 +129,7 @@ def switch(request: HttpRequest, account: Account) -> None:
 @require_POST
 def change_mode(request: HttpRequest, account: Account) -> HttpResponse:
     """Switches test mode on or off. Without a twin yet the quick start says how to get one."""
-    live: Account = request.live_account  # type: ignore[attr-defined]
+    live = account.live or account
     if request.POST.get("to") != TEST:
         switch(request, live)
     elif hasattr(live, "twin"):

@@ -78,7 +78,7 @@ class InvitationForm(RoleForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 def page(request: HttpRequest, account: Account) -> HttpResponse:
     """The people, and who is invited; by POST somebody more is."""
-    live: Account = request.live_account  # type: ignore[attr-defined]
+    live = account.live or account
     form, status = InvitationForm(request.POST if request.method == "POST" else None), 200
     if request.method == "POST":
         status = 422
@@ -98,6 +98,7 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
     people = [live.holder, *(member.user for member in members)]
     with_codes = TOTPDevice.objects.filter(user__in=people, confirmed=True).values_list("user_id", flat=True)
     context = {
+        "live": live,
         "form": form,
         "members": members,
         "with_codes": set(with_codes),
@@ -131,7 +132,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> 
 @account_page(look=Right.OWN, change=Right.OWN, gone=NO_INVITATION)
 @require_POST
 def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    live: Account = request.live_account  # type: ignore[attr-defined]
+    live = account.live or account
     invitation = get_object_or_404(Invitation, id=id, account=live)
     if wait := _limited(request, live):
         messages.error(request, TooManyTries(wait).messages[0])
@@ -143,7 +144,7 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
 @account_page(look=Right.OWN, change=Right.OWN, gone=NO_INVITATION)
 @require_POST
 def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    live: Account = request.live_account  # type: ignore[attr-defined]
+    live = account.live or account
     get_object_or_404(Invitation, id=id, account=live)
     team.withdraw(live.id, id)
     messages.success(request, _("The invitation is withdrawn: its link does not work any more."))
@@ -153,8 +154,8 @@ def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 # --- A colleague -----------------------------------------------------------------------------------------------------
 
 
-def _member(request: HttpRequest, id: UUID) -> Membership:
-    live: Account = request.live_account  # type: ignore[attr-defined]
+def _member(account: Account, id: UUID) -> Membership:
+    live = account.live or account
     return get_object_or_404(live.memberships.select_related("user"), id=id)
 
 
@@ -162,7 +163,7 @@ def _member(request: HttpRequest, id: UUID) -> Membership:
 @require_http_methods(["GET", "HEAD", "POST"])
 def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """What they may, and by POST what they may from now on."""
-    member, status = _member(request, id), 200
+    member, status = _member(account, id), 200
     form = RoleForm(request.POST if request.method == "POST" else None, initial={"role": member.role})
     if request.method == "POST":
         if form.is_valid():
@@ -179,7 +180,7 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed."""
-    member = _member(request, id)
+    member = _member(account, id)
     name = {"name": unturned(member.user.display_name)}
     if request.method != "POST":
         return confirmation(
@@ -202,7 +203,7 @@ def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @require_POST
 def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """For a colleague who has lost their phone."""
-    member = _member(request, id)
+    member = _member(account, id)
     team.forget_codes(member.account_id, id)
     name = unturned(member.user.display_name)
     messages.success(request, _("%(name)s signs in by password alone now.") % {"name": name})

@@ -152,7 +152,7 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
             data = form.cleaned_data
             try:
                 row, key = ApiKey.issue(
-                    request.live_account,  # type: ignore[attr-defined]
+                    account.live or account,
                     name=data["name"],
                     scopes=data["scopes"],
                     expires_at=form.expires_at,
@@ -209,7 +209,7 @@ class LogForm(Form):
 @require_safe
 def security(request: HttpRequest, account: Account) -> HttpResponse:
     """What the security log has of the account: who signed in or tried to, and what its people did."""
-    live: Account = request.live_account  # type: ignore[attr-defined]
+    live = account.live or account
     people = User.objects.filter(Q(account=live) | Q(membership__account=live)).order_by("first_name", "username")
     form, entries, status = LogForm(request.GET, people=list(people)), account.security_entries.all(), 200
     if not form.is_valid():
