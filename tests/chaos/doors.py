@@ -1,11 +1,9 @@
 """Doors on the ways between parts: each passes on what comes over TCP, and can be made to delay, hold, lose or cut."""
 
 import asyncio
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.harness.background import PATIENCE
+from tests.harness.background import Listening
 
 Target = Path | tuple[str, int]
 PIECE = 65536
@@ -88,7 +86,7 @@ class Door:
             writer.write_eof()
 
 
-class Doors:
+class Doors(Listening):
     """The doors, in a thread of their own until the block ends."""
 
     def __init__(self, **targets: Target) -> None:
@@ -101,26 +99,5 @@ class Doors:
         for door in self.named.values():
             door.open()
 
-    def __enter__(self) -> "Doors":
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(lambda loop, context: None)
-        is_listening = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(is_listening.set,), daemon=True)
-        self._thread.start()
-        assert is_listening.wait(PATIENCE)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE)
-
-    def _run(self, is_listening: Callable[[], None]) -> None:
-        servers = [self._loop.run_until_complete(door.listen()) for door in self.named.values()]
-        is_listening()
-        self._loop.run_forever()
-        for server in servers:
-            server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.close()
+    async def listen(self) -> list[asyncio.Server]:
+        return [await door.listen() for door in self.named.values()]

@@ -1,15 +1,17 @@
-"""Calls in threads of their own, each with a database connection of its own, and waiting for what others do.
+"""Calls in threads of their own, each with a database connection of its own, servers likewise, and waiting for what
+others do.
 
 Who waits says for what; `PATIENCE` is only what a busy machine may need for it.
 """
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from django.db import connections, transaction
 
@@ -96,3 +98,35 @@ def open_transaction(begin: Callable[[], T]) -> Iterator[T]:
     finally:
         end.set()
         held.result()
+
+
+class Listening:
+    """Servers in an event loop in a thread of its own while the block runs; `listen` makes them."""
+
+    async def listen(self) -> list[asyncio.Server]:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        # Those that hang are abandoned with the loop; nobody needs to hear of it.
+        self._loop.set_exception_handler(lambda loop, context: None)
+        is_listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(is_listening,), daemon=True)
+        self._thread.start()
+        assert is_listening.wait(PATIENCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE)
+
+    def _run(self, is_listening: threading.Event) -> None:
+        servers = self._loop.run_until_complete(self.listen())
+        is_listening.set()
+        self._loop.run_forever()
+        for server in servers:
+            server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from .background import PATIENCE
+from .background import PATIENCE, Listening
 
 
 @dataclass
@@ -80,7 +80,7 @@ async def hang(connection: Connection) -> None:
 
 
 @dataclass
-class Receiver:
+class Receiver(Listening):
     """Listens until stopped, in a thread of its own. Each path behaves as `behaviours` says, others by the default."""
 
     tls: ssl.SSLContext | None = None
@@ -91,18 +91,6 @@ class Receiver:
     connections: int = 0
     sent: Counter[str] = field(default_factory=Counter)
     _arrived: threading.Condition = field(default_factory=threading.Condition)
-
-    def __enter__(self) -> "Receiver":
-        self._loop = asyncio.new_event_loop()
-        started = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
-        self._thread.start()
-        assert started.wait(PATIENCE)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE)
 
     def url(self, path: str = "/", host: str | None = None) -> str:
         scheme = "https" if self.tls else "http"
@@ -119,24 +107,12 @@ class Receiver:
             )
             return list(self.requests)
 
-    def _run(self, started: threading.Event) -> None:
-        async def begin() -> asyncio.Server:
-            server = await asyncio.start_server(
-                self._serve, *self.address, ssl=self.tls, backlog=1024, ssl_handshake_timeout=10 if self.tls else None
-            )
-            self.address = server.sockets[0].getsockname()[:2]
-            started.set()
-            return server
-
-        # Those that hang are abandoned with the loop; nobody needs to hear of it.
-        self._loop.set_exception_handler(lambda loop, context: None)
-        server = self._loop.run_until_complete(begin())
-        self._loop.run_forever()
-        server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.close()
+    async def listen(self) -> list[asyncio.Server]:
+        server = await asyncio.start_server(
+            self._serve, *self.address, ssl=self.tls, backlog=1024, ssl_handshake_timeout=10 if self.tls else None
+        )
+        self.address = server.sockets[0].getsockname()[:2]
+        return [server]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
