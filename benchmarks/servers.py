@@ -187,12 +187,12 @@ class Server:
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def seconds_of_an_answer(self, limit: float = 2.0) -> float | None:
-        """How long GET /healthz takes; None when it takes longer than `limit` seconds, or nobody is there."""
+    def seconds_of_an_answer(self) -> float | None:
+        """How long GET /healthz takes; None when it takes longer than two seconds, or nobody is there."""
         began = time.perf_counter()
         with (
             contextlib.suppress(OSError, IndexError),
-            socket.create_connection(("127.0.0.1", self.port), timeout=limit) as connection,
+            socket.create_connection(("127.0.0.1", self.port), timeout=2.0) as connection,
         ):
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             if connection.recv(4096).split()[1] == b"200":

@@ -8,7 +8,6 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -66,9 +65,9 @@ def _postgres_socket(runtime: Path) -> Path:
     return runtime / "postgres" / ".s.PGSQL.5432"
 
 
-def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
+def data_dir() -> Path:
     """The absolute data folder: `DATA_DIR`, else the user's own folder for application data."""
-    if chosen := environ.get("DATA_DIR"):
+    if chosen := os.environ.get("DATA_DIR"):
         return Path(chosen).absolute()
     from platformdirs import user_data_path
 

@@ -27,13 +27,15 @@ class NewestFirst:
     `-created_at, -id` as fast as the first, and nothing is counted. Raises Http404 for one that cannot be read.
     """
 
-    def __init__(self, queryset: QuerySet[Any], *, before: str = "", size: int = 25) -> None:
+    SIZE = 25
+
+    def __init__(self, queryset: QuerySet[Any], *, before: str = "") -> None:
         if before:
             at, id_ = _read(before)
             queryset = queryset.filter(Q(created_at__lt=at) | Q(created_at=at, id__lt=id_), created_at__lte=at)
-        rows = list(queryset.order_by("-created_at", "-id")[: size + 1])
-        self.rows = rows[:size]
-        self.older = _name(self.rows[-1]) if len(rows) > size else ""
+        rows = list(queryset.order_by("-created_at", "-id")[: self.SIZE + 1])
+        self.rows = rows[: self.SIZE]
+        self.older = _name(self.rows[-1]) if len(rows) > self.SIZE else ""
 
 
 def _name(row: Any) -> str:

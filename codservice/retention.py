@@ -33,7 +33,7 @@ class SweepsFailed(Exception):
     """Some could not be gone through; all others were."""
 
 
-def sweep(older_than: timedelta, *, dry_run: bool = False, rest: float = REST) -> Iterator[tuple[str, dict[str, int]]]:
+def sweep(older_than: timedelta, *, dry_run: bool = False) -> Iterator[tuple[str, dict[str, int]]]:
     """Let all SWEEPS forget what is older, batch by batch: the sweep's name and its counts.
 
     Whoever stops asking stops it; the next one goes on with what is left. Two at once do no harm. One that fails does
@@ -58,7 +58,7 @@ def sweep(older_than: timedelta, *, dry_run: bool = False, rest: float = REST) -
             if counts is None:
                 break
             yield name, counts
-            time.sleep(taken * rest)
+            time.sleep(taken * REST)
     if failed:
         raise SweepsFailed("; ".join(f"the sweep of {name} failed: {error}" for name, error in failed.items()))
 

@@ -54,11 +54,9 @@ def error_body(code: str, message: str = "", errors: dict[str, list[str]] | None
     return Error(code, message) if errors is None else ValidationFailed(code, message, errors)
 
 
-def error_response(status: int, code: str, message: str = "", headers: dict | None = None) -> HttpResponse:
+def error_response(status: int, code: str, headers: dict | None = None) -> HttpResponse:
     """A finished error answer, for the places outside DRF's views."""
-    return HttpResponse(
-        dump_json(error_body(code, message)), status=status, content_type="application/json", headers=headers
-    )
+    return HttpResponse(dump_json(error_body(code)), status=status, content_type="application/json", headers=headers)
 
 
 def unavailable() -> HttpResponse:

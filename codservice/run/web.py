@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -45,13 +44,13 @@ class Web:
     threads: int
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> "Web":
+    def from_environ(cls) -> "Web":
         """Raises `CannotStart` with a sentence that names the variable."""
         return cls(
-            host=environ.get("HOST") or "127.0.0.1",
-            port=_number(environ, "PORT", 8000, 1, 65535),
-            workers=_number(environ, "WEB_WORKERS", 2, 1, 64),
-            threads=_number(environ, "WEB_THREADS", 2, 1, 64),
+            host=os.environ.get("HOST") or "127.0.0.1",
+            port=_number("PORT", 8000, most=65535),
+            workers=_number("WEB_WORKERS", 2, most=64),
+            threads=_number("WEB_THREADS", 2, most=64),
         )
 
     @property
@@ -77,10 +76,10 @@ class Web:
         return self.get("/healthz")[0] != 0
 
 
-def _number(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    given = environ.get(name) or str(default)
-    if not (given.isascii() and given.isdigit() and least <= int(given) <= most):
-        raise CannotStart(f"{name} must be a whole number from {least} to {most}, not {given!r}.")
+def _number(name: str, default: int, *, most: int) -> int:
+    given = os.environ.get(name) or str(default)
+    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= most):
+        raise CannotStart(f"{name} must be a whole number from 1 to {most}, not {given!r}.")
     return int(given)
 
 
