@@ -47,9 +47,6 @@ class WebhookStateFilter(Choice):
         "deleted": Q(deleted_at__isnull=False),
     }
 
-    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
-        return rows.filter(self.meant[chosen])
-
 
 @admin.register(Webhook)
 class WebhookAdmin(OfLiveAccounts):
@@ -104,14 +101,11 @@ class FailedFilter(Choice):
 
     title = gettext_lazy("status")
     parameter_name = "status"
+    words = ((Delivery.Status.FAILED.value, gettext_lazy("Failed")),)
+    meant = {Delivery.Status.FAILED.value: Q(status=Delivery.Status.FAILED.value)}
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        if not request.GET.get(WebhookFilter.parameter_name):
-            return []
-        return [(Delivery.Status.FAILED.value, gettext_lazy("Failed"))]
-
-    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
-        return rows.filter(status=chosen)
+        return super().lookups(request, model_admin) if request.GET.get(WebhookFilter.parameter_name) else []
 
 
 @admin.register(Delivery)

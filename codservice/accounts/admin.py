@@ -42,9 +42,7 @@ class StateFilter(Choice):
     title = gettext_lazy("state")
     parameter_name = "state"
     words = (("active", gettext_lazy("Active")), ("closed", gettext_lazy("Deactivated")))
-
-    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
-        return rows.filter(is_active=chosen == "active")
+    meant = {"active": Q(is_active=True), "closed": Q(is_active=False)}
 
 
 @admin.register(Account)
@@ -124,12 +122,11 @@ class KeyStateFilter(Choice):
         ("expired", gettext_lazy("Expired")),
         ("revoked", gettext_lazy("Revoked")),
     )
-
-    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
-        if chosen == "revoked":
-            return rows.filter(revoked_at__isnull=False)
-        expired = Q(expires_at__lte=Now())
-        return rows.filter(expired if chosen == "expired" else Q(expires_at=None) | ~expired, revoked_at=None)
+    meant = {
+        "works": Q(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None),
+        "expired": Q(expires_at__lte=Now(), revoked_at=None),
+        "revoked": Q(revoked_at__isnull=False),
+    }
 
 
 class KeysOfMerchantFilter(MerchantFilter):
@@ -190,9 +187,6 @@ class RoleFilter(Choice):
         "holder": Q(account__isnull=False),
         "colleague": Q(membership__isnull=False),
     }
-
-    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
-        return rows.filter(self.meant[chosen])
 
 
 @admin.register(User)
@@ -278,18 +272,14 @@ class ActionFilter(Choice):
     title = gettext_lazy("action")
     parameter_name = "action"
     words = Action.choices
-
-    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
-        return rows.filter(action=chosen)
+    meant = {action.value: Q(action=action.value) for action in Action}
 
 
 class OutcomeFilter(Choice):
     title = gettext_lazy("outcome")
     parameter_name = "outcome"
     words = ((Outcome.REFUSED.value, Outcome.REFUSED.label),)
-
-    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
-        return rows.filter(outcome=chosen)
+    meant = {Outcome.REFUSED.value: Q(outcome=Outcome.REFUSED.value)}
 
 
 @admin.register(SecurityEntry)

@@ -5,7 +5,7 @@ A list reads along an index, shows PER_PAGE rows and counts no further than `Bou
 for which a long table has no index.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -26,9 +26,10 @@ PER_PAGE = 12  # so that a page with its styles stays below 100 kB
 
 
 class Choice(admin.SimpleListFilter):
-    """One of a few values, or all. What is not offered chooses nothing."""
+    """One of a few values, or all: each with its `words` and what is `meant`. What is not offered chooses nothing."""
 
     words: Sequence[tuple[str, Any]] = ()
+    meant: Mapping[str, Q] = {}
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return list(self.words)
@@ -41,10 +42,7 @@ class Choice(admin.SimpleListFilter):
         return self.value() if self.value() in {value for value, _label in self.lookup_choices} else ""
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return self.narrow(rows, self.chosen) if self.chosen else rows
-
-    def narrow(self, rows: QuerySet[Any], chosen: str) -> QuerySet[Any]:
-        raise NotImplementedError
+        return rows.filter(self.meant[self.chosen]) if self.chosen else rows
 
 
 class Owner(admin.SimpleListFilter):
