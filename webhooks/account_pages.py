@@ -6,6 +6,7 @@ same checks.
 """
 
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -266,28 +267,23 @@ def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question of which days, by POST what was missed in them is sent."""
-    shown, status = _webhook(account, id), 200
+    shown = _webhook(account, id)
     form = RecoverForm(request.POST if request.method == "POST" else None, initial={"since": days.today()})
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            try:
-                recovered = recovery.recover(
-                    account.id,
-                    id,
-                    **form.cleaned_data,
-                    note=lambda: registry.note(Action.WEBHOOK_RECOVERED, shown),
-                )
-            except events.WebhookOff:
-                messages.error(request, _("This webhook is off. Turn it on first."))
-                return redirect("account-webhook", id=id)
-            count = recovered.deliveries
-            text = ngettext("%(count)d delivery is sent.", "%(count)d deliveries are sent.", count)
-            messages.success(request, text % {"count": count})
-            if not recovered.is_over:
-                messages.success(request, _("There is more, and it follows by itself."))
-            return redirect("account-webhook", id=id)
-    return render(request, "webhooks/recover.html", {"webhook": shown, "form": form}, status=status)
+    if not form.is_valid():
+        context = {"webhook": shown, "form": form}
+        return render(request, "webhooks/recover.html", context, status=422 if form.errors else 200)
+    try:
+        note = partial(registry.note, Action.WEBHOOK_RECOVERED, shown)
+        recovered = recovery.recover(account.id, id, **form.cleaned_data, note=note)
+    except events.WebhookOff:
+        messages.error(request, _("This webhook is off. Turn it on first."))
+        return redirect("account-webhook", id=id)
+    count = recovered.deliveries
+    text = ngettext("%(count)d delivery is sent.", "%(count)d deliveries are sent.", count)
+    messages.success(request, text % {"count": count})
+    if not recovered.is_over:
+        messages.success(request, _("There is more, and it follows by itself."))
+    return redirect("account-webhook", id=id)
 
 
 # --- The log ---------------------------------------------------------------------------------------------------------

@@ -79,21 +79,19 @@ class InvitationForm(RoleForm):
 def page(request: HttpRequest, account: Account) -> HttpResponse:
     """The people, and who is invited; by POST somebody more is."""
     live = account.live or account
-    form, status = InvitationForm(request.POST if request.method == "POST" else None), 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            if wait := _limited(request, live):
-                form.add_error(None, TooManyTries(wait))
-                status = 429
-            else:
-                try:
-                    invitation = team.invite(live.id, **form.cleaned_data)
-                except Refused as refused:
-                    form.add_error("email", refused.message)
-                else:
-                    _send(request, invitation.email, lambda: invitation)
-                    return redirect("team")
+    form, is_limited = InvitationForm(request.POST if request.method == "POST" else None), False
+    if form.is_valid():
+        try:
+            _count(request, live)
+            invitation = team.invite(live.id, **form.cleaned_data)
+        except TooManyTries as error:
+            form.add_error(None, error)
+            is_limited = True
+        except Refused as refused:
+            form.add_error("email", refused.message)
+        else:
+            _send(request, invitation.email, lambda: invitation)
+            return redirect("team")
     members = list(live.memberships.select_related("user").order_by("user__first_name", "user__username"))
     people = [live.holder, *(member.user for member in members)]
     with_codes = TOTPDevice.objects.filter(user__in=people, confirmed=True).values_list("user_id", flat=True)
@@ -105,11 +103,13 @@ def page(request: HttpRequest, account: Account) -> HttpResponse:
         "invitations": list(live.invitations.order_by("email")),
         "now": timezone.now(),
     }
-    return render(request, "accounts/team.html", context, status=status)
+    return render(request, "accounts/team.html", context, status=429 if is_limited else 422 if form.errors else 200)
 
 
-def _limited(request: HttpRequest, account: Account) -> int:
-    return ratelimit.limited_for(request, "invitation", str(account.id), INVITATION_RATE)
+def _count(request: HttpRequest, account: Account) -> None:
+    """Count an invitation of the account. Raises TooManyTries."""
+    if wait := ratelimit.limited_for(request, "invitation", str(account.id), INVITATION_RATE):
+        raise TooManyTries(wait)
 
 
 def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> None:
@@ -134,8 +134,10 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> 
 def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     live = account.live or account
     invitation = get_object_or_404(Invitation, id=id, account=live)
-    if wait := _limited(request, live):
-        messages.error(request, TooManyTries(wait).messages[0])
+    try:
+        _count(request, live)
+    except TooManyTries as error:
+        messages.error(request, error.messages[0])
     else:
         _send(request, invitation.email, lambda: team.invite_again(live.id, id))
     return redirect("team")
@@ -163,17 +165,15 @@ def _member(account: Account, id: UUID) -> Membership:
 @require_http_methods(["GET", "HEAD", "POST"])
 def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """What they may, and by POST what they may from now on."""
-    member, status = _member(account, id), 200
+    member = _member(account, id)
     form = RoleForm(request.POST if request.method == "POST" else None, initial={"role": member.role})
-    if request.method == "POST":
-        if form.is_valid():
-            team.change_role(member.account_id, id, form.cleaned_data["role"])
-            messages.success(request, _("The role applies from their next click on."))
-            return redirect("team")
-        status = 422
+    if form.is_valid():
+        team.change_role(member.account_id, id, form.cleaned_data["role"])
+        messages.success(request, _("The role applies from their next click on."))
+        return redirect("team")
     has_codes = one_time_codes.are_on(member.user)
     context = {"member": member, "form": form, "has_codes": has_codes}
-    return render(request, "accounts/colleague.html", context, status=status)
+    return render(request, "accounts/colleague.html", context, status=422 if form.errors else 200)
 
 
 @account_page(look=Right.OWN, change=Right.OWN, gone=NOT_HERE)
