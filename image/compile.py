@@ -20,21 +20,11 @@ from django.core.management import get_commands, load_command_class  # noqa: E40
 for name, app in get_commands().items():
     if not app.startswith("django.contrib.gis"):
         load_command_class(app, name)
+# What settings name, and what is imported when it is needed.
 for name in (
-    "granian.server.mp",
-    "granian.asgi",
-    "codservice.run.gateway",
-    "django.contrib.auth.hashers",
     "django.template.loaders.cached",
-    "email.mime.multipart",
     "django.core.mail.backends.smtp",
     "django.core.mail.backends.console",
-    "celery.beat",
-    "kombu.transport.redis",
-    "pycurl",
-    "webhooks.engine",
-    "python_calamine",
-    "segno",
     "sentry_sdk",
 ):
     importlib.import_module(name)
