@@ -36,7 +36,7 @@ class CustomerForm(Form):
         return phones.to_e164(self.cleaned_data["phone"])
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN)
 @require_safe
 def data(request: HttpRequest, account: Account) -> HttpResponse:
     """What can be taken out; with a phone also that customer's orders; and what was erased so far."""
@@ -55,7 +55,7 @@ def data(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "orders/data.html", context, status=422 if form.errors else 200)
 
 
-@account_page(look=Right.OWN, change=Right.OWN, takes_out=True)
+@account_page(look=Right.OWN, takes_out=True)
 @require_http_methods(["GET", "HEAD", "POST"])
 def export(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":
@@ -64,7 +64,7 @@ def export(request: HttpRequest, account: Account) -> HttpResponseBase:
     return _download(account_export.stream(account), f"codservice-{days.today()}.zip", "application/zip")
 
 
-@account_page(look=Right.OWN, change=Right.OWN, takes_out=True)
+@account_page(look=Right.OWN, takes_out=True)
 @require_http_methods(["GET", "HEAD", "POST"])
 def export_customer(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":
@@ -87,7 +87,7 @@ def _download(pieces: Any, name: str, kind: str) -> HttpResponseBase:
     return StreamingHttpResponse(pieces, content_type=kind, headers=headers)
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN)
 @require_http_methods(["GET", "HEAD", "POST"])
 def erase(request: HttpRequest, account: Account) -> HttpResponse:
     """By GET the question, by POST the deed."""

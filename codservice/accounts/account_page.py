@@ -50,11 +50,12 @@ def account_page(
 ) -> Any:
     """A page of the account that the signed-in person works for, which the view gets; all it shows must start there.
 
-    It takes the right `look` to look at it and `change` for any other method; others get 403, and strangers are sent to
-    the login. A page whose `change` is READ is about the person alone, and changes nothing of the account. In test mode
-    the account is its twin. People of a closed account may look, and change nothing; what `takes_out` data alone they
-    may too. What somebody else deletes while it is being changed is not found, as in the API. What is not found is told
-    in the words of `gone`, with 404, and what never was likewise. No answer is kept by a browser or proxy.
+    It takes the right `look` to look at it, and `change` too for any other method; others get 403, and strangers are
+    sent to the login. A page whose `change` is READ is about the person alone, and changes nothing of the account. In
+    test mode the account is its twin. People of a closed account may look, and change nothing; what `takes_out` data
+    alone they may too. What somebody else deletes while it is being changed is not found, as in the API. What is not
+    found is told in the words of `gone`, with 404, and what never was likewise. No answer is kept by a browser or
+    proxy.
     """
     if view is None:
         return partial(account_page, look=look, change=change, takes_out=takes_out, gone=gone)
@@ -66,7 +67,7 @@ def account_page(
         seat = request.seat = team.seat_of(request.user)  # type: ignore[attr-defined]  # for the templates, as those below
         if seat is None:
             raise PermissionDenied
-        needed = look if request.method in ("GET", "HEAD") else change
+        needed = look if request.method in ("GET", "HEAD") else max(look, change)
         if seat.right < needed:
             raise PermissionDenied(_("Your role does not allow this. Ask the account's holder."))
         live = seat.account

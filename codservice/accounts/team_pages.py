@@ -74,7 +74,7 @@ class InvitationForm(RoleForm):
         return str(self.cleaned_data["email"]).lower()
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN)
 @require_http_methods(["GET", "HEAD", "POST"])
 def page(request: HttpRequest, account: Account) -> HttpResponse:
     """The people, and who is invited; by POST somebody more is."""
@@ -129,7 +129,7 @@ def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> 
     messages.success(request, text % {"email": unturned(email)})
 
 
-@account_page(look=Right.OWN, change=Right.OWN, gone=NO_INVITATION)
+@account_page(look=Right.OWN, gone=NO_INVITATION)
 @require_POST
 def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     live = account.live or account
@@ -143,7 +143,7 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     return redirect("team")
 
 
-@account_page(look=Right.OWN, change=Right.OWN, gone=NO_INVITATION)
+@account_page(look=Right.OWN, gone=NO_INVITATION)
 @require_POST
 def withdraw(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     live = account.live or account
@@ -161,7 +161,7 @@ def _member(account: Account, id: UUID) -> Membership:
     return get_object_or_404(live.memberships.select_related("user"), id=id)
 
 
-@account_page(look=Right.OWN, change=Right.OWN, gone=NOT_HERE)
+@account_page(look=Right.OWN, gone=NOT_HERE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """What they may, and by POST what they may from now on."""
@@ -176,7 +176,7 @@ def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return render(request, "accounts/colleague.html", context, status=422 if form.errors else 200)
 
 
-@account_page(look=Right.OWN, change=Right.OWN, gone=NOT_HERE)
+@account_page(look=Right.OWN, gone=NOT_HERE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed."""
@@ -199,7 +199,7 @@ def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("team")
 
 
-@account_page(look=Right.OWN, change=Right.OWN, gone=NOT_HERE)
+@account_page(look=Right.OWN, gone=NOT_HERE)
 @require_POST
 def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """For a colleague who has lost their phone."""

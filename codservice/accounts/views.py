@@ -172,7 +172,7 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "accounts/api_keys.html", context, status=status)
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN)
 @require_http_methods(["GET", "HEAD", "POST"])
 def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """By GET the question, by POST the deed."""
@@ -205,7 +205,7 @@ class LogForm(Form):
         self.fields["by"].choices = [("", _("Everybody")), *((str(each.pk), each.display_name) for each in people)]
 
 
-@account_page(look=Right.OWN, change=Right.OWN)
+@account_page(look=Right.OWN)
 @require_safe
 def security(request: HttpRequest, account: Account) -> HttpResponse:
     """What the security log has of the account: who signed in or tried to, and what its people did."""
