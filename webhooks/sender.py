@@ -176,7 +176,7 @@ class Sender:
             self._tell(transfer, outcome)
 
     def _end_unsent(self, transfer: Transfer, failure: str) -> None:
-        self._tell(transfer, transfer.unsent(failure))
+        self._tell(transfer, transfer.came_to(failure))
 
     def _tell(self, transfer: Transfer, outcome: Outcome) -> None:
         """Tell of it at once; that there was no connection when the attempt's time is over, whatever it was."""

@@ -107,29 +107,26 @@ class Transfer:
             return pycurl.SOCKET_BAD
         return socket.socket(family, kind, protocol)
 
-    def unsent(self, failure: str) -> Outcome:
-        """What it came to without libcurl."""
-        return self._came_to(failure)
-
     def outcome(self, curl: Any, error: int) -> Outcome:
         """What it came to when its handle has ended, with libcurl's error or 0."""
         code = curl.getinfo(pycurl.RESPONSE_CODE)  # 0 when there was none
         if self.is_blocked:
-            return self._came_to(BLOCKED)
+            return self.came_to(BLOCKED)
         if self.is_no_http:
-            return self._came_to(BAD_ANSWER)
+            return self.came_to(BAD_ANSWER)
         if 200 <= code < 300:
-            return self._came_to("", code)  # the status line was in time; what came after it does not matter
+            return self.came_to("", code)  # the status line was in time; what came after it does not matter
         if error and code < 200:
             # Of a connection that was there already libcurl tells no time; what it was sent tells of it.
             is_connected = curl.getinfo(pycurl.CONNECT_TIME) > 0 or curl.getinfo(pycurl.REQUEST_SIZE) > 0
             is_reached = is_connected or error != pycurl.E_OPERATION_TIMEDOUT
-            return self._came_to(_FAILURES.get(error, UNREACHABLE) if is_reached else UNREACHABLE, code)
+            return self.came_to(_FAILURES.get(error, UNREACHABLE) if is_reached else UNREACHABLE, code)
         if 300 <= code < 400 and self.target:  # for the log alone: it is never followed
             self.response = bytearray(b"Location: %b\n\n%b" % (self.target, self.response))[:KEPT]
-        return self._came_to(STATUS, code)
+        return self.came_to(STATUS, code)
 
-    def _came_to(self, failure: str, code: int = 0) -> Outcome:
+    def came_to(self, failure: str, code: int = 0) -> Outcome:
+        """What it came to, with the answer's status where there was one."""
         took = DEADLINE if failure == UNREACHABLE else round((time.monotonic() - self.started) * 1000)
         return Outcome(self.post, failure, code or None, took, bytes(self.response))
 
