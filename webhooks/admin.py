@@ -28,6 +28,23 @@ class OfLiveAccounts(ReadOnly):
         return super().get_queryset(request).filter(account__live=None).select_related("account")
 
 
+class FoundById(OfLiveAccounts):
+    """Searched by ids alone, those in the columns `ids`; without a text all are found."""
+
+    search_fields = ("id__exact",)  # there is a search box; `get_search_results` says what it finds
+    ids: tuple[str, ...] = ("id",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term.strip():
+            return queryset, False
+        wanted = _read_id(search_term)
+        if wanted is None:
+            return queryset.none(), False
+        return queryset.filter(Q(**dict.fromkeys(self.ids, wanted), _connector=Q.OR)), False
+
+
 # --- Webhooks --------------------------------------------------------------------------------------------------------
 
 
@@ -65,21 +82,15 @@ class WebhookAdmin(OfLiveAccounts):
 
 
 @admin.register(Event)
-class EventAdmin(OfLiveAccounts):
+class EventAdmin(FoundById):
     change_list_template = "operators/events.html"
     change_form_template = "operators/event.html"
-    search_fields = ("id__exact",)
     search_help_text = gettext_lazy("An event's id.")
     ordering = ("-id",)  # ids sort by time
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         events = super().get_queryset(request)
         return events if request.resolver_match.url_name.endswith("change") else events.defer("body")
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        return _by_id(queryset, search_term, "id"), False
 
     def page_of(self, row: Event) -> dict[str, Any]:
         told = row.deliveries.select_related("webhook").defer("webhook__secret", "webhook__previous_secret")
@@ -109,12 +120,12 @@ class FailedFilter(Choice):
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(OfLiveAccounts):
+class DeliveryAdmin(FoundById):
     change_list_template = "operators/deliveries.html"
     change_form_template = "operators/delivery.html"
     list_filter = (FailedFilter, WebhookFilter)
-    search_fields = ("id__exact",)
     search_help_text = gettext_lazy("The id of a delivery, a webhook or an event.")
+    ids = ("id", "event_id")
     actions = ("resend",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
@@ -136,7 +147,7 @@ class DeliveryAdmin(OfLiveAccounts):
         wanted = _read_id(search_term)
         if wanted and Webhook.objects.filter(id=wanted).exists():
             return queryset.filter(webhook_id=wanted).order_by("-created_at", "-id"), False
-        return _by_id(queryset, search_term, "id", "event_id"), False
+        return super().get_search_results(request, queryset, search_term)
 
     def page_of(self, row: Delivery) -> dict[str, Any]:
         return {
@@ -170,17 +181,12 @@ class DeliveryAdmin(OfLiveAccounts):
 
 
 @admin.register(Attempt)
-class AttemptAdmin(OfLiveAccounts):
+class AttemptAdmin(FoundById):
     change_list_template = "operators/attempts.html"
     change_form_template = "operators/attempt.html"
-    search_fields = ("delivery__id__exact",)
     search_help_text = gettext_lazy("A delivery's id.")
+    ids = ("delivery_id",)
     ordering = ("-id",)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        return _by_id(queryset, search_term, "delivery_id"), False
 
     def page_of(self, row: Attempt) -> dict[str, Any]:
         return {"title": _("Attempt %(number)d") % {"number": row.number}}
@@ -191,13 +197,3 @@ def _read_id(text: str) -> UUID | None:
         return UUID(text.strip())
     except ValueError:
         return None
-
-
-def _by_id(rows: QuerySet[Any], text: str, *names: str) -> QuerySet[Any]:
-    """Those one of whose ids in `names` is `text`; all of them without a text."""
-    if not text.strip():
-        return rows
-    wanted = _read_id(text)
-    if wanted is None:
-        return rows.none()
-    return rows.filter(Q(**dict.fromkeys(names, wanted), _connector=Q.OR))
