@@ -4,19 +4,11 @@ import shutil
 
 from playwright.sync_api import expect, sync_playwright
 
+from benchmarks.desk import OPEN_ALWAYS
 from benchmarks.service import Service
 
 # Chromium looks for its maker's hosts unless it is told not to.
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
-
-
-# Whatever the clock says, and on a day off too.
-OPEN_ALWAYS = """
-from datetime import date, time
-from agents.models import CallingPeriod
-always = {"first_day": date(2000, 1, 1), "last_day": date(2100, 1, 1), "opens_at": time.min, "closes_at": time.max}
-CallingPeriod.objects.create(**always, is_opening=True)
-"""
 
 
 def confirm_in_browser(running: Service, count: int) -> int:

@@ -43,16 +43,19 @@ CSRF = "0123456789abcdefghijklmnopqrstuv"
 # Those that grow with the orders. Claims are as many as agents, so reading all of them is as good as an index.
 TABLES = ("orders_order", "orders_orderitem", "orders_callnote", "orders_statuschange")
 
+# Whatever the clock says, and on a day off too.
+OPEN_ALWAYS = """
+from datetime import date, time
+from agents.models import CallingPeriod
+always = {"first_day": date(2000, 1, 1), "last_day": date(2100, 1, 1), "opens_at": time.min, "closes_at": time.max}
+CallingPeriod.objects.create(**always, is_opening=True)
+"""
 PEOPLE = """
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.contrib.sessions.backends.db import SessionStore
 from codservice.accounts.models import Account, User
 from inventory.models import Product
-from datetime import date, time
-from agents.models import CallingPeriod
-always = {{"first_day": date(2000, 1, 1), "last_day": date(2100, 1, 1), "opens_at": time.min, "closes_at": time.max}}
-CallingPeriod.objects.create(**always, is_opening=True)
 for number in range({accounts}):
     holder = User.objects.create(username=f"shop{{number}}@example.dz", email=f"shop{{number}}@example.dz")
     account = Account.objects.create(name=f"Shop {{number}}", holder=holder)
@@ -188,7 +191,7 @@ class Agent(threading.Thread):
 
 
 def prepare(running: service.Service, orders: int) -> Desk:
-    keys = running.manage("shell", "-v0", "-c", PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
+    keys = running.manage("shell", "-v0", "-c", OPEN_ALWAYS + PEOPLE.format(accounts=ACCOUNTS, agents=AGENTS)).split()
     desk = Desk(running, orders, keys[-AGENTS:])
     # What workers would do for minutes after so many orders at once, which no desk waits for.
     psql(desk.database, NO_INDEX)
