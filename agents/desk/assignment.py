@@ -53,13 +53,6 @@ IS_MINE = "(o.account_id IN (SELECT account_id FROM mine)) IS TRUE"
 IS_THEIRS = "(o.callback_agent_id = %(agent)s OR o.account_id IN (SELECT account_id FROM mine)) IS TRUE"
 
 
-def unserved(agent: User, account_ids: Iterable[UUID]) -> list[str]:
-    """The names of those merchants whom the agent does not serve."""
-    with connection.cursor() as cursor:
-        cursor.execute(_UNSERVED, {"agent": agent.pk, "accounts": list(account_ids)})
-        return [name for (name,) in cursor.fetchall()]
-
-
 def check(agent: User, account_ids: Iterable[UUID], *, by: User) -> None:
     """Raises NotServed when somebody who is no supervisor gives the agent a customer whose merchant they do not serve.
 
@@ -71,7 +64,9 @@ def check(agent: User, account_ids: Iterable[UUID], *, by: User) -> None:
 
 def warning(agent: User, account_ids: Iterable[UUID]) -> str:
     """A sentence that says which of these merchants the agent does not serve; empty when they serve all."""
-    names = unserved(agent, account_ids)
+    with connection.cursor() as cursor:
+        cursor.execute(_UNSERVED, {"agent": agent.pk, "accounts": list(account_ids)})
+        names = [name for (name,) in cursor.fetchall()]
     said = {"name": unturned(agent.display_name), "merchants": ", ".join(map(unturned, names))}
     return _("By the rules %(name)s does not serve %(merchants)s.") % said if names else ""
 

@@ -17,7 +17,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.desk import assignment, claims, hours, planning, shown
-from agents.desk.planning import SILENT
 from agents.models import CallingRules
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import User
@@ -279,9 +278,9 @@ def _renew_or_refuse(claim_id: UUID, agent: User) -> str:
 
 def _plans(orders: Sequence[Order], call: Call, to: User | None) -> dict[UUID, CallPlan]:
     rules = CallingRules.objects.in_bulk({order.account_id for order in orders})
-    is_ours_to_time = call.outcome in SILENT or to is not None
+    is_ours_to_time = call.outcome in CallNote.SILENT or to is not None
     windows = hours.by_account([order.id for order in orders]) if is_ours_to_time else {}
-    silent = CallNote.objects.filter(order__in=orders, outcome__in=SILENT).order_by("created_at")
+    silent = CallNote.objects.filter(order__in=orders, outcome__in=CallNote.SILENT).order_by("created_at")
     tried = defaultdict(list)
     for order_id, at in silent.values_list("order_id", "created_at"):
         tried[order_id].append(at)

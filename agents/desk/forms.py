@@ -120,7 +120,7 @@ class OutcomeForm(Form):
     # Outcomes that ask why, and the reasons that have buttons: `cancel:Duplicate`.
     REASONS = {CANCEL: CancelReason, Outcome.HANDED_OVER: HandoverReason, Outcome.SKIPPED: SkipReason}
     OUTCOMES = [
-        CONFIRM, CONFIRM_ALL, CANCEL, *(outcome.value for outcome in planning.SILENT), Outcome.WRONG_NUMBER, *CALLBACKS,
+        CONFIRM, CONFIRM_ALL, CANCEL, *(outcome.value for outcome in CallNote.SILENT), Outcome.WRONG_NUMBER, *CALLBACKS,
         Outcome.HANDED_OVER, Outcome.SKIPPED,
         *(f"{name}:{reason}" for name, reasons in REASONS.items() for reason in reasons),
     ]  # fmt: skip

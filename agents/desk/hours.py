@@ -106,7 +106,7 @@ def of_account(account_id: UUID, days: int) -> Windows:
         return [Window(opens_at, closes_at) for _account_id, opens_at, closes_at in cursor.fetchall()]
 
 
-def of_customer(order_ids: Collection[UUID], days: int = AHEAD) -> Windows:
+def of_customer(order_ids: Collection[UUID], days: int) -> Windows:
     """When one call may be about all these orders, as `in_common` has it."""
     return in_common(by_account(order_ids, days).values())
 

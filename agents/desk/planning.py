@@ -15,7 +15,6 @@ from orders.lifecycle import Call, CallPlan
 from orders.models import CallNote, CallState, Order
 
 Outcome = CallNote.Outcome
-SILENT = CallNote.SILENT
 PACE = timedelta(minutes=2)  # from one call to the next
 SKIPPED_FOR = timedelta(minutes=15)  # before a skipped customer is served again
 # Morning, afternoon, evening: who does not answer at work may answer at home.

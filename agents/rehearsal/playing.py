@@ -49,7 +49,7 @@ def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None
         made = Call(None, outcome, callback_at=callback_at)
         live_id = order.account.live_id
         rules = CallingRules.objects.filter(account=live_id).first() or CallingRules()
-        silent = CallNote.objects.filter(order=order, outcome__in=planning.SILENT).order_by("created_at")
+        silent = CallNote.objects.filter(order=order, outcome__in=CallNote.SILENT).order_by("created_at")
         tried = list(silent.values_list("created_at", flat=True))
         windows = hours.of_account(live_id, hours.AHEAD)
         plan = planning.after(made, order, rules, tried=tried, windows=windows, to=None)

@@ -15,7 +15,6 @@ from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 
 from agents.console import show
-from agents.desk.planning import SILENT
 from agents.supervision import for_supervisors, needs
 from codservice import days
 from codservice.accounts.models import User
@@ -74,7 +73,7 @@ def summary(agent: User, day: date) -> Day:
     """By one statement."""
     values = {
         "agent": agent.pk, "start": days.start_of(day), "end": days.end_of(day),
-        "calls": CallNote.CALLS, "silent": [outcome.value for outcome in SILENT],
+        "calls": CallNote.CALLS, "silent": [outcome.value for outcome in CallNote.SILENT],
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(_DAY, values)

@@ -6,7 +6,7 @@ of the call center. `None` is a figure of nothing: nobody called or decided.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -94,8 +94,8 @@ class Summary:
     rows: list[Figures]
     before: Figures
     reasons: list[Figures]
-    others: Figures | None = None
-    backlog: list[tuple[int, Decimal]] = field(default_factory=lambda: [(0, Decimal(0))] * (len(ages.BOUNDS) + 1))
+    others: Figures | None
+    backlog: list[tuple[int, Decimal]]
 
 
 _Row = list[Any]  # COLUMNS of one

@@ -240,7 +240,7 @@ def test_a_cancellation_says_what_the_call_came_to(why: Any, outcome: str, alice
     assert order.call_notes.get().outcome == outcome
 
 
-@pytest.mark.parametrize("outcome", planning.SILENT)
+@pytest.mark.parametrize("outcome", CallNote.SILENT)
 def test_silence_brings_the_order_back_later(outcome: Any, alice: Account, charlie: Account, agent: User) -> None:
     CallingRules.objects.create(account=alice, most_attempts=1)
     last, first = make_order(alice), make_order(charlie)
@@ -286,7 +286,7 @@ def test_hand_over_to_a_colleague_or_a_supervisor(alice: Account, agent: User, c
     assert order.call_state == CallState.REVIEW
 
 
-@pytest.mark.parametrize("outcome", planning.SILENT)
+@pytest.mark.parametrize("outcome", CallNote.SILENT)
 def test_what_waits_for_a_supervisor_stays_theirs_when_a_call_about_another_order_is_not_answered(
     outcome: Any, alice: Account, agent: User
 ) -> None:
