@@ -3,7 +3,6 @@ settings, and in words what comes of it."""
 
 from copy import copy
 from datetime import time
-from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -65,17 +64,14 @@ def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
     account = account.live or account
     kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     said = {"rules": kept, "days_off": [name for day, name in DAYS if day in kept.days_off]}
-    form: Any
-    if request.method == "POST":
-        form = MerchantsRulesForm(request.POST, instance=copy(kept))  # whose own words say what holds now
-        if form.is_valid():
-            with transaction.atomic():
-                CallingRules.objects.update_or_create(account=account, defaults=form.changes)
-                security_log.note(security_log.Action.RULES, target=account.name, account_id=account.id)
-            messages.success(request, _("Your calling rules are saved."))
-            return redirect("account-calling")
-    else:
-        form = MerchantsRulesForm(instance=kept)
+    sent = request.POST if request.method == "POST" else None
+    form = MerchantsRulesForm(sent, instance=copy(kept))  # whose own words say what holds now
+    if form.is_valid():
+        with transaction.atomic():
+            CallingRules.objects.update_or_create(account=account, defaults=form.changes)
+            security_log.note(security_log.Action.RULES, target=account.name, account_id=account.id)
+        messages.success(request, _("Your calling rules are saved."))
+        return redirect("account-calling")
     context = said | {"form": form, "windows": hours.of_account(account.id, SHOWN)}
     return render(request, "agents/calling.html", context, status=422 if form.errors else 200)
 

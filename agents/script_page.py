@@ -24,18 +24,15 @@ def script(request: HttpRequest, account: Account) -> HttpResponse:
     account = account.live or account
     kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     texts = {"fr": kept.script_fr, "ar": kept.script_ar}
-    form = ScriptForm(instance=kept)
-    if request.method == "POST":
-        form = ScriptForm(request.POST, instance=kept)
-        if form.is_valid():
-            said = form.cleaned_data
-            if "preview" not in request.POST:
-                with transaction.atomic():
-                    CallingRules.objects.update_or_create(account=account, defaults=form.changes)
-                    security_log.note(security_log.Action.SCRIPT, target=account.name, account_id=account.id)
-                messages.success(request, _("Agents read it from the next call on."))
-                return redirect("account-script")
-            texts = {"fr": said["script_fr"], "ar": said["script_ar"]}
+    form = ScriptForm(request.POST if request.method == "POST" else None, instance=kept)
+    if form.is_valid():
+        if "preview" not in request.POST:
+            with transaction.atomic():
+                CallingRules.objects.update_or_create(account=account, defaults=form.changes)
+                security_log.note(security_log.Action.SCRIPT, target=account.name, account_id=account.id)
+            messages.success(request, _("Agents read it from the next call on."))
+            return redirect("account-script")
+        texts = {"fr": form.cleaned_data["script_fr"], "ar": form.cleaned_data["script_ar"]}
     read = [
         (language, scripts.example(text, language=language, shop=account.name))
         for language, text in texts.items()

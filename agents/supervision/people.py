@@ -64,18 +64,17 @@ def page(request: HttpRequest) -> HttpResponse:
 @for_supervisors
 @sensitive_variables("password")
 def new(request: HttpRequest) -> HttpResponse:
-    form, status = PersonForm(request.POST or None, by=request.user), 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            data = form.cleaned_data
-            names = {"first_name": data["first_name"], "last_name": data["last_name"]}
-            try:
-                person, password = make(data["username"], group=data.get("role", AGENTS), **names)
-            except ValidationError as error:
-                form.add_error(None, error)
-            else:
-                return _tell(request, person, password, status=201)
+    form = PersonForm(request.POST if request.method == "POST" else None, by=request.user)
+    if form.is_valid():
+        data = form.cleaned_data
+        names = {"first_name": data["first_name"], "last_name": data["last_name"]}
+        try:
+            person, password = make(data["username"], group=data.get("role", AGENTS), **names)
+        except ValidationError as error:
+            form.add_error(None, error)
+        else:
+            return _tell(request, person, password, status=201)
+    status = 422 if form.errors else 200
     return show(request, "agents/supervision/person_new.html", title=_("New agent"), form=form, status=status)
 
 

@@ -126,7 +126,7 @@ def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
     account = get_object_or_404(Account, id=account_id, live=None)
     rules = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     form = RulesForm(request.POST or None, instance=rules)
-    if request.method == "POST" and form.is_valid():
+    if form.is_valid():
         CallingRules.objects.update_or_create(account=account, defaults=form.changes)
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": unturned(account.name)})
         return redirect("admin:rules")
