@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from agents.console import show
 from agents.models import CallingPeriod, PublicHoliday
 from agents.supervision import for_supervisors
-from agents.supervision.rules import CLOCKS, check_hours
+from agents.supervision.rules import CLOCKS, HoursInOrder
 from codservice import days, values
 from codservice.accounts.models import Account
 from codservice.form_fields import Form
@@ -27,7 +27,7 @@ MOST_BEFORE = 10  # of those that go before one
 LONGEST = 366  # days
 
 
-class CallingPeriodForm(Form, forms.ModelForm):
+class CallingPeriodForm(Form, HoursInOrder):
     account = forms.ModelChoiceField(
         Account.objects.filter(live=None, is_active=True).order_by("name"),
         label=gettext_lazy("Merchant"),
@@ -50,7 +50,6 @@ class CallingPeriodForm(Form, forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
-        check_hours(self)
         first, last = data.get("first_day"), data.get("last_day")
         if first and last and last < first:
             self.add_error("last_day", _("The last day must not be before the first."))
@@ -59,9 +58,6 @@ class CallingPeriodForm(Form, forms.ModelForm):
         elif first and last and (last - first).days > LONGEST:
             self.add_error("last_day", _("A season lasts a year at most; change the rules for longer."))
         return data
-
-    def validate_constraints(self) -> None:
-        """Said above, field by field; the database holds them still."""
 
 
 @for_supervisors

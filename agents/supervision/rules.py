@@ -30,24 +30,28 @@ MAX_SCRIPT = CallingRules._meta.get_field("script_fr").max_length
 DAYS = [(day, WEEKDAYS[day - 1]) for day in (7, 1, 2, 3, 4, 5, 6)]
 
 
-def check_hours(form: forms.ModelForm) -> None:
-    """Say what is wrong with the hours of a `CallingHours`, where it is."""
-    data = form.cleaned_data
-    opens_at, closes_at, starts, ends = (data.get(name) for name in CallingHours.HOURS)
-    are_in_order = not (opens_at and closes_at) or opens_at < closes_at
-    if not are_in_order:
-        form.add_error("closes_at", _("Calls must end later than they begin."))
-    if not {"break_from", "break_until"} <= data.keys():
-        return
-    if (starts is None) != (ends is None):
-        form.add_error("break_until" if starts else "break_from", _("A break has a beginning and an end."))
-    elif starts and starts >= ends:
-        form.add_error("break_until", _("The break must end later than it begins."))
-    elif starts and are_in_order and not (opens_at or time.min) < starts < ends < (closes_at or time.max):
-        form.add_error("break_from", _("The break must lie within the calling hours."))
+class HoursInOrder(forms.ModelForm):
+    """Calls begin before they end, and a break lies in between."""
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        opens_at, closes_at, starts, ends = (data.get(name) for name in CallingHours.HOURS)
+        can_be_read = not self.errors.keys() & {"break_from", "break_until"}
+        if opens_at and closes_at and opens_at >= closes_at:
+            self.add_error("closes_at", _("Calls must end later than they begin."))
+        elif can_be_read and (starts is None) != (ends is None):
+            self.add_error("break_until" if starts else "break_from", _("A break has a beginning and an end."))
+        elif starts and ends and starts >= ends:
+            self.add_error("break_until", _("The break must end later than it begins."))
+        elif starts and ends and not (opens_at or time.min) < starts < ends < (closes_at or time.max):
+            self.add_error("break_from", _("The break must lie within the calling hours."))
+        return data
+
+    def validate_constraints(self) -> None:
+        """Said by `clean`, field by field; the database holds them still."""
 
 
-class HoursForm(RowSinceShown):
+class HoursForm(HoursInOrder, RowSinceShown):
     """When and how often: what merchants may set too (`agents.calling_page`)."""
 
     days_off = forms.TypedMultipleChoiceField(
@@ -77,14 +81,6 @@ class HoursForm(RowSinceShown):
         if len(days) == len(DAYS):
             raise ValidationError(_("Leave at least one day on which customers are called."))
         return days
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean()
-        check_hours(self)
-        return data
-
-    def validate_constraints(self) -> None:
-        """Said above, field by field; the database holds them still."""
 
 
 class ScriptForm(RowSinceShown):

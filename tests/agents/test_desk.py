@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.desk import claims, customer, decisions, overview, planning
+from agents.desk import claims, customer, decisions, overview
 from agents.models import CallingRules, Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
