@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from agents import ages
+from agents.desk.forms import workers
 from agents.models import Claim
 from agents.supervision import seen_at
 from codservice import days
@@ -49,8 +50,7 @@ class FilterForm(Form):
         places = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
         self.fields["wilaya"].choices = [("", _("All")), *places]
         self.fields["age"].choices = [("", _("All")), *enumerate(ages.names())]
-        callers = User.objects.filter(is_active=True, groups__permissions__codename="work_order").distinct()
-        people = [(str(user.pk), user.display_name) for user in callers.order_by("first_name", "username")]
+        people = [(str(id_), name) for id_, name in workers()]
         self.fields["holder"].choices = [("", _("All")), (ANYBODY, _("Anybody")), *people]
 
     def clean_merchant(self) -> str:

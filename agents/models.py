@@ -7,7 +7,7 @@ from datetime import time
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, OuterRef, Q, Subquery
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
@@ -22,6 +22,12 @@ class ClaimQuerySet(models.QuerySet["Claim"]):
 
     def expired(self) -> "ClaimQuerySet":
         return self.filter(expires_at__lte=Now())
+
+    def with_customers(self, orders: models.QuerySet) -> "ClaimQuerySet":
+        """With their agents, and the `order_id` and `customer_name` of the first of `orders` that is the customer's."""
+        theirs = orders.filter(phone_e164=OuterRef("phone_e164"))
+        name, order_id = Subquery(theirs.values("customer_name")[:1]), Subquery(theirs.values("id")[:1])
+        return self.select_related("agent").annotate(customer_name=name, order_id=order_id)
 
 
 class Claim(models.Model):

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connection
-from django.db.models import Case, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models import Case, QuerySet, Value, When
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
@@ -114,11 +114,8 @@ def today(agent: User) -> Today:
 
 def who_calls_whom(agent: User) -> QuerySet[Claim]:
     """Who holds which customer, the agent's own first; each with the `order_id` and `customer_name` of one order."""
-    waiting = Order.live.filter(phone_e164=OuterRef("phone_e164"), status=Status.PENDING).order_by("created_at")
-    claims = Claim.objects.unexpired().select_related("agent")
-    claims = claims.annotate(
-        customer_name=Subquery(waiting.values("customer_name")[:1]), order_id=Subquery(waiting.values("id")[:1])
-    )
+    waiting = Order.live.filter(status=Status.PENDING).order_by("created_at")
+    claims = Claim.objects.unexpired().with_customers(waiting)
     is_other = Case(When(agent=agent, then=Value(0)), default=Value(1))
     return claims.filter(customer_name__isnull=False).order_by(is_other, "claimed_at")[:MOST_CLAIMS]
 

@@ -2,7 +2,6 @@
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
@@ -24,11 +23,7 @@ def page(request: HttpRequest) -> HttpResponse:
         if not may_release:
             raise PermissionDenied
         return _release(request)
-    newest = Order.live.filter(phone_e164=OuterRef("phone_e164")).order_by("-created_at")
-    held = Claim.objects.unexpired().select_related("agent")
-    held = held.annotate(
-        customer_name=Subquery(newest.values("customer_name")[:1]), order_id=Subquery(newest.values("id")[:1])
-    )
+    held = Claim.objects.unexpired().with_customers(Order.live.order_by("-created_at"))
     return show(
         request,
         "agents/supervision/claims.html",
