@@ -35,7 +35,7 @@ from tests.agents.desk_browser import (
     warned,
 )
 from tests.factories import ProductFactory, make_order, order_line
-from tests.harness.browser import PASSWORD, SCHEMES
+from tests.harness.browser import SCHEMES, log_in
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -214,10 +214,8 @@ def test_a_draft_survives_a_reload_and_an_ended_session(visit: Visits, alice: Ac
     Session.objects.all().delete()
     warned(page, "You have been signed out. What you wrote is kept")
     page.get_by_role("link", name="Reload").click()
-    page.locator("[name=username]").fill("samira")
-    page.locator("[name=password]").fill(PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: url.partition("?")[0] == screen)
+    log_in(page, "samira")
+    assert page.url.partition("?")[0] == screen
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")
     page.get_by_label("Note").blur()
     settled(page)
@@ -240,10 +238,8 @@ def test_so_does_what_is_written_in_panels(visit: Visits, alice: Account, agent:
         page.keyboard.press("Escape")
     Session.objects.all().delete()
     page.goto(screen)
-    page.locator("[name=username]").fill("samira")
-    page.locator("[name=password]").fill(PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: url.partition("?")[0] == screen)
+    log_in(page, "samira")
+    assert page.url.partition("?")[0] == screen
     settled(page)
     expect(page.locator("[name=handover_reason]")).to_have_value("Parle kabyle")
     expect(page.locator("[name=details]")).to_have_value("Trop cher")

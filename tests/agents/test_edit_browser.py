@@ -13,7 +13,7 @@ from orders.models import Order, ShippingFee
 from tests.agents.desk_browser import SECOND, call_next, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import PASSWORD, Visit
+from tests.harness.browser import Visit, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -381,10 +381,8 @@ def test_who_was_signed_out_signs_in_elsewhere_and_saves(visit: Visits, alice: A
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Open in a new tab").click()
     login = opened.value
-    login.locator("[name=username]").fill("samira")
-    login.locator("[name=password]").fill(PASSWORD)
-    login.keyboard.press("Enter")
-    login.wait_for_url(lambda url: "/desk/" in url.partition("?")[0])
+    log_in(login, "samira")
+    assert "/desk/" in login.url.partition("?")[0]
     expect(page.locator("#news")).to_be_hidden()
     page.get_by_role("button", name="Save the changes").click()
     told(page, "The changes are saved.")

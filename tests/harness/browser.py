@@ -51,6 +51,14 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def log_in(page: Page, username: str, password: str = PASSWORD) -> None:
+    """Through the form that the page is, whatever its language."""
+    page.locator("[name=username]").fill(username)
+    page.locator("[name=password]").fill(password)
+    page.locator("[name=password]").press("Enter")
+    page.wait_for_url(lambda url: "login" not in url)
+
+
 class Visit:
     """A person's browser at our address. It remembers all that a page must not do."""
 
@@ -85,12 +93,8 @@ class Visit:
             self.wrongs.append(f"request {request.url}")
 
     def sign_in(self, username: str, door: str = "/console/login/") -> Page:
-        """Through the form, whatever the language of the page."""
         self.page.goto(door)
-        self.page.locator("[name=username]").fill(username)
-        self.page.locator("[name=password]").fill(PASSWORD)
-        self.page.locator("[name=password]").press("Enter")
-        self.page.wait_for_url(lambda url: "login" not in url)
+        log_in(self.page, username)
         return self.page
 
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from playwright.sync_api import Page
 
+from tests.harness.browser import log_in
+
 CHECKOUT = Path(__file__).parents[2]
 PORT = 8790
 URL = f"http://localhost:{PORT}"
@@ -35,10 +37,7 @@ class Demo(NamedTuple):
     def sign_in(self, page: Page, username: str) -> None:
         """The page's browser is this person's, who may be of the staff, a merchant otherwise."""
         page.goto("/account/login" if "@" in username else "/console/login/")
-        page.locator("[name=username]").fill(username)
-        page.locator("[name=password]").fill(self.password)
-        page.locator("[name=password]").press("Enter")
-        page.wait_for_url(lambda url: "login" not in url)
+        log_in(page, username, self.password)
 
 
 @contextmanager

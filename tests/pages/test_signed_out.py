@@ -12,7 +12,7 @@ from codservice.accounts.models import Account, ApiKey
 from orders import lifecycle
 from orders.models import CallNote, Order
 from tests import factories
-from tests.harness.browser import PASSWORD, Visit
+from tests.harness.browser import Visit, log_in
 from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,12 +37,8 @@ def sign_in_elsewhere(page: Page, username: str) -> None:
     """In the tab that the warning leads to."""
     with page.expect_popup() as opened:
         page.locator("#not-sent a").click()
-    login = opened.value
-    login.locator("[name=username]").fill(username)
-    login.locator("[name=password]").fill(PASSWORD)
-    login.locator("[name=password]").press("Enter")
-    login.wait_for_url(lambda url: "login" not in url)
-    login.close()
+    log_in(opened.value, username)
+    opened.value.close()
 
 
 def test_a_merchants_form_waits_for_the_next_sign_in(visit: Visits, alice: Account) -> None:
