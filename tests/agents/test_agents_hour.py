@@ -18,7 +18,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from codservice.days import ALGIERS
 from orders import editing, lifecycle
-from orders.models import CallNote, Order
+from orders.models import CallNote, CallState, Order
 from tests.agents.desk_browser import (
     DESK,
     SCREEN,
@@ -34,6 +34,7 @@ from tests.agents.desk_browser import (
     told,
     warned,
 )
+from tests.agents.states import waits
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.browser import SCHEMES, log_in
 from webhooks.models import Event
@@ -549,7 +550,7 @@ def full_screen(alice: Account, charlie: Account, agent: User, colleague: User) 
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
     editing.edit(order.id, editing.Edit(customer_address="14 rue des Oliviers"), actor=Actor.of_staff(colleague))
     waiting = make_order(alice, customer_name="Lynda Aït", phone="0770123456")
-    Order.objects.filter(id=waiting.id).update(call_state="callback", callback_agent=agent, call_due_at=Now())
+    waits(waiting, CallState.CALLBACK, agent=agent)
     claims.take(make_order(alice, customer_name="Omar Toumi", phone="0770123457").id, agent=colleague)
     return order
 

@@ -18,6 +18,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, StatusChange
+from tests.agents.states import statuses
 from tests.factories import make_order
 from webhooks.models import Event
 
@@ -51,10 +52,6 @@ def pressed(browser: Client, seen_at: str, deed: str, data: dict[str, str] | Non
     response = browser.post(BULK, {"seen_at": seen_at, **(data or {})}, query_params={"deed": deed, **query})
     assert response.url.startswith(LIST)
     return [str(message) for message in browser.get(response.url).context["messages"]]
-
-
-def statuses() -> list[str]:
-    return list(Order.objects.order_by("id").values_list("status", flat=True))
 
 
 def offers(browser: Client, **query: str) -> set[str]:

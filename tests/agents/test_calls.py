@@ -28,6 +28,7 @@ from codservice.days import ALGIERS
 from orders import amending, editing, lifecycle
 from orders.models import CallNote, CallState, Order, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
+from tests.agents.states import edits, waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 
 STRANGE = "01980000-0000-7000-8000-000000000000"
@@ -37,12 +38,6 @@ Browsers = Callable[..., Client]
 @pytest.fixture
 def screen(order: Order, browser: Client) -> Screen:
     return take(browser, order)
-
-
-def waits(order: Order, state: CallState, minutes: int, agent: User | None = None) -> Order:
-    due_at = Now() + timedelta(minutes=minutes)
-    Order.objects.filter(id=order.id).update(call_state=state, call_due_at=due_at, callback_agent=agent)
-    return order
 
 
 # --- The desk ----------------------------------------------------------------------------------------------------
@@ -544,10 +539,6 @@ def edit_form(order: Order, **changes: Any) -> dict[str, Any]:
 def two_lines(account: Account) -> Order:
     lines = [order_line(quantity=2, product_name=f"P{n}", unit_price=Decimal(1000)) for n in range(2)]
     return make_order(account, items=lines, total_amount=Decimal(4400), shipping_fee=Decimal(400))
-
-
-def edits(order: Order) -> dict[str, tuple[str, str]]:
-    return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}
 
 
 def test_an_edit_is_written_down_and_the_total_follows(alice: Account, browser: Client) -> None:

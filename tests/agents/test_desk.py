@@ -21,19 +21,13 @@ from codservice.errors import Refused
 from orders import editing, lifecycle
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, CallState, Order, Status
+from tests.agents.states import waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from tests.harness.background import PATIENCE, at_once
 from tests.harness.client import ApiClient
 from webhooks.models import Event
 
 Outcome = CallNote.Outcome
-
-
-def waits(order: Order, state: CallState, minutes: int = 0, agent: User | None = None) -> Order:
-    """Let an order wait for `state`, due `minutes` from now."""
-    due_at = Now() + timedelta(minutes=minutes)
-    Order.objects.filter(id=order.id).update(call_state=state, call_due_at=due_at, callback_agent=agent)
-    return order
 
 
 def next_order(agent: User) -> Order | None:

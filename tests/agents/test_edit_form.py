@@ -16,6 +16,7 @@ from inventory.models import Product
 from orders import amending
 from orders.models import Order, OrderItem, ShippingFee
 from tests.agents.screens import take
+from tests.agents.states import edits
 from tests.factories import ProductFactory, make_order, order_line
 
 
@@ -71,10 +72,6 @@ class Page:
 @pytest.fixture
 def page(browser: Client, order: Order) -> Page:
     return Page(browser, order)
-
-
-def edits(order: Order) -> dict[str, tuple[str, str]]:
-    return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}
 
 
 def key(order: Order) -> str:

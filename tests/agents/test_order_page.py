@@ -13,11 +13,8 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, Order
+from tests.agents.screens import order_page
 from tests.factories import make_order, order_line
-
-
-def page_of(order: Order) -> str:
-    return f"/console/orders/order/{order.id}/"
 
 
 def test_everything_is_on_it(alice: Account, agent: User, colleague: User, browser_of: Any) -> None:
@@ -40,7 +37,7 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User, brows
     )
     lifecycle.add_call_note(order.id, agent=colleague, outcome=CallNote.Outcome.BUSY, note="Occupé deux fois")
     lifecycle.cancel(order.id, actor=Actor.of_staff(colleague), reason="Trop cher")
-    text = browser_of(agent).get(page_of(order)).content.decode()
+    text = browser_of(agent).get(order_page(order)).content.decode()
     pieces = [
         "Amine Benali", 'href="tel:+213550123456"', "0550 12 34 56", "٠٥٥٠١٢٣٤٥٦", "12 rue Didouche Mourad",
         "Alger", "الجزائر", "W. d&#x27;Alger", "Bab Ezzouar", "باب الزوار", "bab ezouar",
@@ -53,14 +50,14 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User, brows
 
 def test_what_was_sent_is_not_repeated_when_it_says_the_same(alice: Account, agent: User, browser_of: Any) -> None:
     order = make_order(alice, customer_wilaya="ALGER", phone="+213 550 12 34 56")
-    assert "Sent as" not in browser_of(agent).get(page_of(order)).content.decode()
+    assert "Sent as" not in browser_of(agent).get(order_page(order)).content.decode()
 
 
 def test_the_latest_call_and_change_stand_first(order: Order, agent: User, browser_of: Any) -> None:
     for note in ("First call", "Second call"):
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY, note=note)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
-    text = browser_of(agent).get(page_of(order)).content.decode()
+    text = browser_of(agent).get(order_page(order)).content.decode()
     assert text.index("Second call") < text.index("First call")
     assert text.index("<strong>Confirmed") < text.index("<strong>Imported")
 
@@ -73,11 +70,11 @@ def test_times_are_algerias_and_written_as_in_the_language(
     order: Order, agent: User, browser_of: Any, language: str, said: str
 ) -> None:
     Order.objects.update(created_at="2026-07-01T22:30:00Z")
-    assert said in browser_of(agent, headers={"Accept-Language": language}).get(page_of(order)).content.decode()
+    assert said in browser_of(agent, headers={"Accept-Language": language}).get(order_page(order)).content.decode()
 
 
 def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(order: Order, agent: User, browser_of: Any) -> None:
-    for path in (page_of(order), "/console/orders/order/", "/console/login/"):
+    for path in (order_page(order), "/console/orders/order/", "/console/login/"):
         headers = browser_of(agent).get(path, follow=True).headers
         assert "no-store" in headers["Cache-Control"]
         assert headers["X-Frame-Options"] == "DENY"
@@ -92,7 +89,7 @@ def test_both_screens_that_decide_rest_as_long(
     call = reverse("admin:call", args=[claims.take(order.id, agent=agent)])
     assert 'data-settles="1234"' in browser_of(agent).get(call).content.decode()
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
-    assert 'data-settles="1234"' in browser_of(supervisor).get(page_of(order)).content.decode()
+    assert 'data-settles="1234"' in browser_of(supervisor).get(order_page(order)).content.decode()
 
 
 def test_an_unknown_order_is_not_found(db: None, agent: User, browser_of: Any) -> None:
@@ -116,7 +113,7 @@ def test_a_hundred_items_and_fifty_notes_cost_no_more_queries(alice: Account, ag
     counts = []
     for order in (small, large):
         with CaptureQueriesContext(connection) as queries:
-            assert browser.get(page_of(order)).status_code == 200
+            assert browser.get(order_page(order)).status_code == 200
         counts.append(len(queries))
     assert counts[0] == counts[1]
     assert counts[1] <= 8

@@ -5,14 +5,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import lifecycle
-from orders.models import CallNote, Order
+from orders.models import CallNote, CallState, Order
 from tests.agents.desk_browser import DESK, SCREEN, SECOND, call_next, calls, customers, settled, told
+from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
 from tests.harness.background import eventually
@@ -186,7 +186,7 @@ def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, age
 def test_the_desk_takes_nothing_away_that_is_being_sent(visit: Visits, alice: Account, agent: User) -> None:
     """Not every browser gives a button that is clicked the focus."""
     (order,) = customers(alice, 1)
-    Order.objects.filter(id=order.id).update(call_state="callback", callback_agent=agent, call_due_at=timezone.now())
+    waits(order, CallState.CALLBACK, agent=agent)
     page = visit().sign_in("samira")
     page.goto(DESK)
     looks: list[Route] = []

@@ -14,6 +14,7 @@ from codservice.accounts.models import Account, User
 from orders import editing, lifecycle
 from orders.models import CallNote, CallState, Order, Status
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
+from tests.agents.states import statuses
 from tests.factories import make_order, order_line
 from webhooks.models import Event
 
@@ -27,10 +28,6 @@ def orders_of(alice: Account, charlie: Account, count: int = 3) -> list[Order]:
         )
         for number in range(count)
     ]
-
-
-def statuses() -> list[str]:
-    return list(Order.objects.order_by("id").values_list("status", flat=True))
 
 
 def test_an_address_that_all_share_is_said_once(alice: Account, charlie: Account, browser: Client) -> None:
