@@ -157,44 +157,54 @@ def set_aside(claim_id: UUID, *, agent: User) -> None:
         note_call(claim_id, call, seen={})
 
 
-def requeue(order_ids: Iterable[UUID], *, supervisor: User, seen_at: datetime) -> int:
-    """Put orders from the review list back into the queue, with all their tries; how many there were.
+def requeue(order_ids: Iterable[UUID], *, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
+    """Put orders from the review list back into the queue, with all their tries; and which of them stay, as Changed.
 
     Those about which something was noted since `seen_at` stay: nobody has looked why they wait there now.
     """
+    ids = set(order_ids)
     with transaction.atomic():
-        waiting = Order.live.filter(id__in=list(order_ids), status=Status.PENDING, call_state=CallState.REVIEW)
+        waiting = Order.live.filter(id__in=ids, status=Status.PENDING, call_state=CallState.REVIEW)
         orders = lifecycle.lock(waiting)
         since = _noted_since(seen_at, orders)
         orders = [order for order in orders if order.id not in since]
         plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in orders}
         lifecycle.add_call_notes(orders, Call(supervisor, Outcome.NOTE, _("Back in the queue.")), plans)
-    return len(orders)
+    return {id_: lifecycle.Changed() for id_ in ids - plans.keys()}
 
 
-def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor: User) -> tuple[int, int]:
-    """Make pending orders the next calls of an agent: how many there were, and of how many somebody is calling the
-    customer just now; those stay as they are, as do those that somebody has called since the supervisor saw them.
+def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
+    """Make pending orders the next calls of an agent; and why some of them stay as they are: HeldByAnother while
+    somebody is calling the customer, Changed when the order is decided or was called since the supervisor saw it.
 
-    They are served and given to others as promised calls are: when the agent is 15 minutes late.
+    They are served and given to others as promised calls are: when the agent is 15 minutes late. Who assigns to the
+    same agent meanwhile waits, and begins behind them.
     """
+    ids = set(order_ids)
     with transaction.atomic():
-        orders = lifecycle.lock(Order.live.filter(id__in=list(order_ids), status=Status.PENDING))
+        orders = lifecycle.lock(Order.live.filter(id__in=ids, status=Status.PENDING))
+        User.objects.select_for_update(no_key=True).get(pk=to.pk)
         since = _noted_since(seen_at, orders)
-        orders = [order for order in orders if order.id not in since]
         called = claims.callers(order.phone_e164 for order in orders)
-        free = [order for order in orders if order.phone_e164 not in called]
         customers = defaultdict[str, list[Order]](list)
-        for order in free:
-            customers[order.phone_e164].append(order)
+        refused: dict[UUID, Refused] = {id_: lifecycle.Changed() for id_ in ids}
+        for order in orders:
+            if order.id in since:
+                continue
+            if order.phone_e164 in called:
+                refused[order.id] = _being_called()
+            else:
+                customers[order.phone_e164].append(order)
+                del refused[order.id]
         theirs = Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=to)
         others = theirs.exclude(phone_e164__in=list(customers)).values_list("phone_e164", "call_due_at").distinct()
+        free = [order for order in orders if order.id not in refused]
         windows = hours.by_account([order.id for order in free])
         promised = [due_at for _phone, due_at in others]
         plans = planning.assigned(list(customers.values()), to, windows, promised=promised)
         note = _("Assigned to %(name)s.") % {"name": to.display_name}
         lifecycle.add_call_notes(free, Call(supervisor, Outcome.HANDED_OVER, note), plans)
-    return len(free), len(orders) - len(free)
+    return refused
 
 
 def cancel_many(
@@ -213,10 +223,14 @@ def cancel_many(
             if order.version != seen[order.id] or order.id in since:
                 refused[order.id] = lifecycle.Changed()
             elif order.status == Status.PENDING and order.phone_e164 in called:
-                refused[order.id] = claims.HeldByAnother(_("Somebody is calling this customer."))
+                refused[order.id] = _being_called()
         free = [order for order in orders if order.id not in refused]
         reason = why.kept_as(details)
         return refused | lifecycle.cancel_many(free, actor=Actor.of_staff(supervisor), reason=reason)
+
+
+def _being_called() -> Refused:
+    return claims.HeldByAnother(_("Somebody is calling this customer."))
 
 
 def _noted_since(seen_at: datetime, orders: Iterable[Order]) -> set[UUID]:

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
@@ -120,17 +121,20 @@ def page(request: HttpRequest) -> HttpResponseBase:
     deed, query = request.GET.get("deed", ""), _filter(request)
     if deed not in labels():
         return redirect(_list(query))
-    rows = _chosen(request, query)
+    orders = _chosen(request, query)
+    rows = _rows(orders)
     if not rows:
-        messages.warning(request, _("Choose at least one order."))
+        said = _("Choose at least one order.") if request.method == "GET" else _("None of these orders can be changed.")
+        messages.warning(request, said)
         return redirect(_list(query))
     is_more = len(rows) > MOST
     if deed == EXPORT:
         return _too_many(request, query) if is_more else _download(request, rows)
-    rows = rows[:MOST]
+    if is_more:
+        rows = list(islice(chain.from_iterable(map(_rows, _able(orders, deed))), MOST + 1))
     form = FORMS.get(deed, NoForm)(request.POST or None)
     if request.method == "POST" and (seen := seen_at(request)) and form.is_valid():
-        rows = [row for row in rows if row.created_at <= seen]
+        rows = [row for row in rows[:MOST] if row.created_at <= seen]
         _do(request, deed, rows, seen, form.cleaned_data)
         return redirect(_list(query))
     return _show(request, deed, rows, form, is_more=is_more, back=_list(query))
@@ -156,18 +160,31 @@ def _list(query: QueryDict) -> str:
     return f"{address}?{query.urlencode()}" if query else address
 
 
-def _chosen(request: HttpRequest, query: QueryDict) -> list[Row]:
-    """The orders, one more than MOST when there are more."""
+def _chosen(request: HttpRequest, query: QueryDict) -> QuerySet[Order]:
     if "every" in request.GET:
         asked = copy(request)
         asked.GET = query  # type: ignore[assignment]
         try:
-            orders = admin.site.get_model_admin(Order).get_changelist_instance(asked).queryset
+            return admin.site.get_model_admin(Order).get_changelist_instance(asked).queryset
         except IncorrectLookupParameters:
-            return []
-    else:
-        ids = [id_ for text in request.GET.getlist("chosen")[:MOST] if (id_ := values.uuid_or_none(text))]
-        orders = Order.live.filter(id__in=ids).order_by("id")
+            return Order.live.none()
+    ids = [id_ for text in request.GET.getlist("chosen")[:MOST] if (id_ := values.uuid_or_none(text))]
+    return Order.live.filter(id__in=ids).order_by("id")
+
+
+def _able(orders: QuerySet[Order], deed: str) -> list[QuerySet[Order]]:
+    """Those with which it can succeed, so that who comes back is given others; of those to assign, first the ones that
+    nobody has promised to call.
+    """
+    pairs = [(status, state) for status in Status for state in CallState if can(deed, status, state)]
+    statuses, states = map(set, zip(*pairs, strict=True))
+    able = orders.filter(status__in=statuses, call_state__in=states)
+    promised = Q(call_state=CallState.CALLBACK)
+    return [able.exclude(promised), able.filter(promised)] if deed == ASSIGN else [able]
+
+
+def _rows(orders: QuerySet[Order]) -> list[Row]:
+    """One more than MOST when there are more."""
     fields = orders.annotate(at=Now()).values_list(*Row._fields[:-1], "at")
     return [Row(*row) for row in fields[: MOST + 1]]
 
@@ -175,6 +192,8 @@ def _chosen(request: HttpRequest, query: QueryDict) -> list[Row]:
 def _show(
     request: HttpRequest, deed: str, rows: list[Row], form: forms.Form, *, is_more: bool, back: str
 ) -> HttpResponse:
+    """What can be done. When `is_more` was found than MOST, `rows` are those alone with which it can succeed."""
+    is_rest, rows = len(rows) > MOST, rows[:MOST]
     able = [row for row in rows if can(deed, row.status, row.call_state)]
     left = Counter(row.status for row in rows) - Counter(row.status for row in able)
     counts = Counter(row.status for row in able)
@@ -189,8 +208,9 @@ def _show(
         by_status=[(status, counts[status], left[status]) for status in Status if counts[status] or left[status]],
         left=left.total(),
         most=MOST if is_more else 0,
+        is_rest=is_rest,
         at_once=MOST_ASSIGNED if deed == ASSIGN and len(able) > MOST_ASSIGNED else 0,
-        seen_at=rows[0].now.isoformat(),
+        seen_at=rows[0].now.isoformat() if rows else "",
         back=back,
         status=422 if form.errors else 200,
     )
@@ -210,40 +230,40 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
             left[_why_not(deed, row)] += 1
         else:
             able.append(row)
-    done, supervisor = 0, request.user
+    done, supervisor = list[UUID](), request.user
     if deed == ASSIGN:
         able.sort(key=lambda row: row.call_state == CallState.CALLBACK)  # or a second press took what the first gave
         left[_("More than %(most)d at once.") % {"most": MOST_ASSIGNED}] += len(able[MOST_ASSIGNED:])
         able = able[:MOST_ASSIGNED]
     for start in range(0, len(able), STEP):
-        for why in _step(deed, able[start : start + STEP], seen_at, supervisor, data):
+        step = able[start : start + STEP]
+        for row, why in zip(step, _step(deed, step, seen_at, supervisor, data), strict=True):
             if why:
                 left[why] += 1
             else:
-                done += 1
+                done.append(row.id)
     if done:
-        messages.success(request, _done(deed, done, data))
+        messages.success(request, _done(deed, len(done), data))
         if deed == ASSIGN:
-            telling.of_rules(request, data["to"], [row.id for row in able])
+            telling.of_rules(request, data["to"], done)
+    if not done and not +left:  # all that was seen is gone from what the filter finds
+        messages.warning(request, _("None of these orders can be changed."))
     for why, count in (+left).most_common():
         messages.warning(request, stays(count, why))
 
 
 def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data: dict[str, Any]) -> Iterator[str]:
     """By one transaction; for each order why it stays as it is, empty where it does not."""
-    if deed == CANCEL:
-        seen, why = {row.id: row.version for row in rows}, CancelReason(data["why"])
-        refused = decisions.cancel_many(seen, why, details=data["details"], seen_at=seen_at, supervisor=supervisor)
-        return (refused[row.id].message if row.id in refused else "" for row in rows)
-    if deed in (ASSIGN, REQUEUE):
-        ids, called = [row.id for row in rows], 0
-        if deed == ASSIGN:
-            done, called = decisions.assign(ids, to=data["to"], seen_at=seen_at, supervisor=supervisor)
+    ids = [row.id for row in rows]
+    if deed in (CANCEL, ASSIGN, REQUEUE):
+        if deed == CANCEL:
+            seen, why = {row.id: row.version for row in rows}, CancelReason(data["why"])
+            refused = decisions.cancel_many(seen, why, details=data["details"], seen_at=seen_at, supervisor=supervisor)
+        elif deed == ASSIGN:
+            refused = decisions.assign(ids, to=data["to"], seen_at=seen_at, supervisor=supervisor)
         else:
-            done = decisions.requeue(ids, supervisor=supervisor, seen_at=seen_at)
-        gone = len(ids) - done - called
-        said = {"": done, _("Somebody is calling this customer."): called, lifecycle.Changed().message: gone}
-        return chain.from_iterable([why] * count for why, count in said.items())
+            refused = decisions.requeue(ids, seen_at=seen_at, supervisor=supervisor)
+        return (refused[id_].message if id_ in refused else "" for id_ in ids)
     to = Status(deed)
     moved = [shipments.Shipment(to, order_id=row.id, seen_version=row.version) for row in rows]
     outcomes: list[bool | Refused] = shipments.record(moved, actor=Actor.of_staff(supervisor))

@@ -67,10 +67,11 @@ def _requeue(request: HttpRequest) -> HttpResponse:
     if seen is None:
         messages.warning(request, OLD_PAGE)
         return redirect("admin:review")
-    count = decisions.requeue(order_ids, supervisor=request.user, seen_at=seen)
+    refused = decisions.requeue(order_ids, seen_at=seen, supervisor=request.user)
+    count = len(order_ids) - len(refused)
     text = ngettext("%(count)d order is back in the queue.", "%(count)d orders are back in the queue.", count)
     if count:
         messages.success(request, text % {"count": count})
-    if left := len(order_ids) - count:
-        messages.warning(request, stays(left, lifecycle.Changed().message))
+    if refused:
+        messages.warning(request, stays(len(refused), lifecycle.Changed().message))
     return redirect("admin:review")

@@ -3,6 +3,7 @@
 import csv
 import io
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +21,8 @@ from orders import lifecycle
 from orders.models import CallNote, CallState, Order, StatusChange
 from tests.agents.states import statuses
 from tests.factories import make_order
+from tests.harness.background import Background, open_transaction
+from tests.harness.database import wait_for_lock
 from webhooks.models import Event
 
 LIST, BULK = "/console/orders/order/", "/console/bulk/"
@@ -190,6 +193,33 @@ def test_one_press_takes_so_many_and_another_the_rest(
     assert press(browser, "cancel", REFUSED, every="1") == ["1 order is now “Canceled”."]
 
 
+@pytest.mark.parametrize("query", [{"status": "all", "sort": "oldest"}, {"q": "Amina"}])
+def test_another_press_comes_to_the_rest_of_a_filter_that_finds_the_changed_ones_too(
+    query: dict[str, str], orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Order.objects.update(customer_name="Amina")
+    monkeypatch.setattr(bulk, "MOST", 3)
+    assert "these are its first 3" in look(browser, "cancel", every="1", **query).content.decode()
+    assert press(browser, "cancel", REFUSED, every="1", **query) == ["3 orders are now “Canceled”."]
+    rest = look(browser, "cancel", every="1", **query)
+    assert "1 order can be changed." in rest.content.decode()
+    assert "The list has more than 3 orders." in rest.content.decode()
+    seen_at = rest.context["seen_at"]
+    assert pressed(browser, seen_at, "cancel", REFUSED, every="1", **query) == ["1 order is now “Canceled”."]
+    assert "0 orders can be changed." in look(browser, "cancel", every="1", **query).content.decode()
+    for _page in ("as it stood", "once more"):
+        said = pressed(browser, seen_at, "cancel", REFUSED, every="1", **query)
+        assert said == ["None of these orders can be changed."]
+
+
+def test_orders_for_review_behind_many_others_go_back_too(
+    orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Order.objects.filter(id=orders[3].id).update(call_state=CallState.REVIEW)
+    monkeypatch.setattr(bulk, "MOST", 2)
+    assert press(browser, "requeue", every="1") == ["1 order is back in the queue."]
+
+
 # --- Cancel, ship ------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +333,31 @@ def test_another_press_gives_another_agent_the_next_orders(
         press(browser, "assign", {"to": str(to.id)}, every="1")
     given = Order.objects.order_by("id").values_list("callback_agent", flat=True)
     assert list(given) == [agent.id, agent.id, colleague.id, colleague.id]
+
+
+def test_another_press_comes_to_orders_behind_those_that_one_press_takes(
+    orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST", 2)
+    for to in (agent, colleague):
+        press(browser, "assign", {"to": str(to.id)}, every="1")
+    given = Order.objects.order_by("id").values_list("callback_agent", flat=True)
+    assert list(given) == [agent.id, agent.id, colleague.id, colleague.id]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_assigns_to_the_same_agent_at_the_same_moment_begins_behind_the_first(
+    orders: list[Order], agent: User, supervisor: User
+) -> None:
+    ids, seen_at = [order.id for order in orders], timezone.now()
+    assign = partial(decisions.assign, to=agent, seen_at=seen_at, supervisor=supervisor)
+    with open_transaction(lambda: assign(ids[:2])):
+        other = Background(lambda: assign(ids[2:]))
+        wait_for_lock()
+    assert other.result() == {}
+    due = Order.objects.filter(callback_agent=agent).order_by("call_due_at").values_list("call_due_at", flat=True)
+    assert len(due) == 4
+    assert all(later - earlier >= planning.PACE for earlier, later in pairwise(due))
 
 
 def test_another_press_for_the_same_agent_begins_behind_the_first(

@@ -304,8 +304,9 @@ def test_a_skipped_customer_comes_back_after_the_others(alice: Account, agent: U
 def test_the_review_list_gives_orders_back(alice: Account, agent: User, supervisor: User) -> None:
     order = waits(make_order(alice), CallState.REVIEW)
     Order.objects.update(call_attempts=6)
-    assert decisions.requeue([order.id, uuid4()], supervisor=supervisor, seen_at=timezone.now()) == 1
-    assert decisions.requeue([order.id], supervisor=supervisor, seen_at=timezone.now()) == 0
+    unknown = uuid4()
+    assert decisions.requeue([order.id, unknown], seen_at=timezone.now(), supervisor=supervisor).keys() == {unknown}
+    assert decisions.requeue([order.id], seen_at=timezone.now(), supervisor=supervisor).keys() == {order.id}
     order.refresh_from_db()
     assert (order.call_state, order.call_attempts) == (CallState.RETRY, 0)
     assert next_order(agent) == order
