@@ -6,10 +6,12 @@ given more than the two groups give. So no way leads from here to more than a su
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
+from django.utils.translation import gettext as _
 
 from codservice.accounts import security_log, staff
 from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
+from codservice.errors import Refused
 
 
 def minded_by(user: User) -> QuerySet[User]:
@@ -20,19 +22,35 @@ def minded_by(user: User) -> QuerySet[User]:
     return of_groups.filter(mine__gt=0, mine=F("all"))
 
 
+class AccountChanged(Refused):
+    """Another supervisor has deactivated or reactivated the person."""
+
+    code, status = "account_changed", 409
+
+    def __init__(self) -> None:
+        super().__init__(_("Somebody has changed this account since you opened the page. Nothing was done this time."))
+
+
 def renew_password(user: User) -> str:
-    """A one-time password, which ends all of the person's sessions; to be told now or never."""
-    password = staff.give_one_time_password(user)
-    with transaction.atomic():
-        user.save(update_fields=["password", "has_one_time_password"])
-        security_log.note_person(Action.RESET, user)
-    return password
+    """A one-time password, which ends all of the person's sessions; to be told now or never. Raises AccountChanged for
+    somebody who is deactivated: it would let them in no more than another.
+    """
+    return _give_password(user, Action.RESET, was_active=True)
 
 
 def reactivate(user: User) -> str:
-    """The person may sign in again, with a one-time password."""
+    """The person may sign in again, with a one-time password. Raises AccountChanged when they may already: they have
+    been told another one.
+    """
+    return _give_password(user, Action.REACTIVATED, Action.RESET, was_active=False)
+
+
+def _give_password(user: User, *actions: Action, was_active: bool) -> str:
+    password = staff.give_one_time_password(user)
+    fields = {"is_active": True, "password": user.password, "has_one_time_password": True}
     with transaction.atomic():
-        user.is_active = True
-        user.save(update_fields=["is_active"])
-        security_log.note_person(Action.REACTIVATED, user)
-        return renew_password(user)
+        if not User.objects.filter(pk=user.pk, is_active=was_active).update(**fields):
+            raise AccountChanged
+        for action in actions:
+            security_log.note_person(action, user)
+    return password

@@ -26,6 +26,7 @@ from codservice.form_fields import Form
 from orders.models import CallNote
 
 MOST = 500  # people on the page
+GIVING = {"password": minding.renew_password, "reactivate": minding.reactivate}  # a password, that is
 
 
 class PersonForm(Form, forms.ModelForm):
@@ -86,10 +87,13 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
     action = request.POST.get("action") if request.method == "POST" else None
     name = {"name": unturned(person.display_name)}
     match action:
-        case "password":
-            return _tell(request, person, minding.renew_password(person))
-        case "reactivate":
-            return _tell(request, person, minding.reactivate(person))
+        case "password" | "reactivate":
+            try:
+                password = GIVING[action](person)
+            except minding.AccountChanged as refused:
+                messages.warning(request, refused.message)
+                return redirect("admin:person", user_id)
+            return _tell(request, person, password)
         case "deactivate":
             person.deactivate()
             messages.success(request, _("%(name)s is signed out and cannot sign in any more.") % name)

@@ -168,6 +168,23 @@ def test_a_new_password_ends_the_sessions(agent: User, browser: Client, browser_
     assert agent.has_one_time_password
 
 
+@pytest.mark.parametrize(
+    ("is_active", "action"), [(False, "password"), (True, "reactivate")], ids=["deactivated", "reactivated"]
+)
+def test_a_page_from_before_somebody_else_changed_the_account_gives_no_password(
+    is_active: bool, action: str, agent: User, browser: Client
+) -> None:
+    """It would let nobody in, or make useless the one that the other supervisor has told."""
+    User.objects.filter(id=agent.id).update(is_active=is_active)
+    answer = browser.post(page_of(agent), {"action": action}, follow=True)
+    assert [str(message) for message in answer.context["messages"]] == [
+        "Somebody has changed this account since you opened the page. Nothing was done this time."
+    ]
+    before = agent.password
+    agent.refresh_from_db()
+    assert (agent.password, agent.is_active, agent.has_one_time_password) == (before, is_active, False)
+
+
 ACTIONS = ["password", "deactivate", "reactivate", "codes"]
 
 
