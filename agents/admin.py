@@ -1,11 +1,12 @@
 """The orders in the console: a list, a page for each, and buttons that call `orders.lifecycle`. No forms edit rows."""
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -142,6 +143,11 @@ class OrderAdmin(admin.ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         context = {"title": _("Orders"), "most": BoundedPaginator.MOST, **(extra_context or {})}
         response = super().changelist_view(request, context)
+        if response.status_code == HTTPStatus.FOUND and PAGE_VAR in request.GET:
+            # A page that is no longer there: Django would go to the list without what was asked for.
+            asked = request.GET.copy()
+            del asked[PAGE_VAR]
+            return redirect(f"{request.path}?{asked.urlencode()}")
         if "cl" in getattr(response, "context_data", {}):
             response.context_data |= self._beside(request, response.context_data["cl"])
         return response

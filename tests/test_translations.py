@@ -73,6 +73,14 @@ def test_translations_have_the_placeholders_of_their_strings(language: str) -> N
     assert wrong == []
 
 
+def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_before() -> None:
+    wrong = []
+    for entry in polib.pofile(catalog(ROOT, "fr")):
+        forms = entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]
+        wrong += [form for form in forms if re.search(r"[ \xa0][:;?!»](?!\w)|«[ \xa0]", form)]
+    assert wrong == [], "a narrow no-break space (U+202F) stands there"
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
     source = catalog(ROOT, language)

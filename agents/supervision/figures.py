@@ -22,7 +22,7 @@ from agents import ages
 from agents.console import show
 from agents.supervision import charts, for_supervisors, performance
 from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures, Summary
-from agents.templatetags.console_tags import duration
+from agents.templatetags.console_tags import counted, duration
 from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.files.downloads import table_answer
@@ -232,7 +232,7 @@ def _cells(row: Figures, orders: str = "") -> list[Cell]:
 def _counts(row: Figures, column: Column) -> str:
     if not column.part or not (whole := getattr(row, column.whole)):
         return ""
-    return _("%(part)s of %(whole)s") % {"part": _number(getattr(row, column.part)), "whole": _number(whole)}
+    return _("%(part)s of %(whole)s") % {"part": counted(getattr(row, column.part)), "whole": counted(whole)}
 
 
 class Tile(NamedTuple):
@@ -254,9 +254,9 @@ def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
         Tile(
             name,
             title,
-            _number(getattr(total, name)),
+            counted(getattr(total, name)),
             dinars(getattr(total, f"{name}_amount")),
-            _number(getattr(before, name)),
+            counted(getattr(before, name)),
             f"{orders}{name}" if getattr(total, name) else "",
         )
         for name, title in titles.items()
@@ -281,7 +281,7 @@ def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[Bar]:
             cancel_reasons.in_words(row.key) or _("Not specified"),
             row.canceled,
             most,
-            f"{_number(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
+            f"{counted(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
             f"{_orders(chosen, reason=row.key)}canceled",
         )
         for row in summary.reasons[:MOST_REASONS]
@@ -297,7 +297,7 @@ def _backlog(summary: Summary) -> list[Bar]:
             name,
             count,
             most,
-            f"{_number(count)} · {dinars(amount)} {_('DA')}",
+            f"{counted(count)} · {dinars(amount)} {_('DA')}",
             f"{address}?{urlencode({'status': Status.PENDING, 'age': number})}" if count else "",
         )
         for number, (name, (count, amount)) in enumerate(zip(ages.names(), summary.backlog, strict=True))
@@ -329,7 +329,7 @@ def _short(row: Figures, column: Column) -> str:
     """What stands on a day's bar: how many it were, or of a percentage how many of how many."""
     if column.kind not in ("percent", "count") or not (whole := getattr(row, column.whole or column.name)):
         return ""
-    return f"{_number(getattr(row, column.part))}/{_number(whole)}" if column.part else _number(whole)
+    return f"{counted(getattr(row, column.part))}/{counted(whole)}" if column.part else counted(whole)
 
 
 def _value(row: Figures, column: Column) -> float | None:
@@ -356,15 +356,11 @@ def _text(row: Figures, column: Column) -> str:
             return duration(value)
         case "amount":
             return dinars(value)
-    return _number(value)
+    return counted(value)
 
 
 def _percent(share: float) -> str:
     return f"{formats.number_format(round(share * 100, 1), 1)} %"
-
-
-def _number(count: int) -> str:
-    return formats.number_format(count, use_l10n=True, force_grouping=True)
 
 
 def _cell(value: Any) -> Any:

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from io import StringIO
 from random import Random
 from statistics import median
@@ -263,6 +264,25 @@ def test_what_cannot_be_shown_is_said(path: str, query: dict[str, str], supervis
     response = browser_of(supervisor).get(path, query)
     assert response.status_code == 422
     assert b"errornote" in response.content
+
+
+def test_what_was_chosen_stands_beside_the_error(supervisor: User, browser_of: Any) -> None:
+    query = {"first": "2026-03-02", "last": "2026-03-01", "by": "agent", "show": "calls"}
+    page = browser_of(supervisor).get(PAGE, query).content.decode()
+    form = page.split('<form class="card period"')[1].split("</form>")[0]
+    assert all(f'name="{name}"' in form and f'value="{value}"' in form for name, value in query.items())
+
+
+@pytest.mark.parametrize("language", ["ar", "fr", "en"])
+def test_a_number_reads_the_same_in_every_language(
+    language: str, supervisor: User, browser_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside amounts, which have spaces, 2.414 and 2,414 would be two and some."""
+    found = performance.look(date(2026, 3, 2), date(2026, 3, 2), "day")
+    found.backlog[0] = (2414, Decimal(3_581_106))
+    monkeypatch.setattr(performance, "look", lambda *_args: found)
+    text = browser_of(supervisor).get(PAGE, headers={"Accept-Language": language}).content.decode()
+    assert "2\u202f414 · 3\u202f581\u202f106" in text
 
 
 def test_the_file_is_safe_in_a_spreadsheet(order_at: Any, supervisor: User, browser_of: Any) -> None:

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import formats, timezone
 
+from agents.admin import OrderAdmin
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
@@ -158,6 +159,18 @@ def test_no_other_lookup_is_possible(lookup: str, alice: Account, browser: Any) 
 def test_odd_pages_are_no_crash(query: str, alice: Account, browser: Any) -> None:
     make_order(alice)
     assert browser.get(f"{LIST}?{query}", follow=True).status_code == 200
+
+
+def test_a_page_that_is_no_longer_there_leads_to_the_first_of_what_was_asked_for(
+    alice: Account, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has decided orders meanwhile."""
+    monkeypatch.setattr(OrderAdmin, "list_per_page", 1)
+    names = ["Oran", "Oran too", "Alger"]
+    orders = [make_order(alice, customer_name=name) for name in names]
+    Order.objects.filter(id__in=[order.id for order in orders[:2]]).update(wilaya_code="31")
+    response = browser.get(LIST, {"wilaya": "31", "p": "3"}, follow=True)
+    assert (response.request["QUERY_STRING"], shown(response)) == ("wilaya=31", ["Oran"])
 
 
 def test_the_number_of_queries_does_not_depend_on_the_rows(alice: Account, charlie: Account, browser: Any) -> None:
