@@ -5,10 +5,16 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polib
 import pytest
+from django.utils import timezone, translation
+
+from agents.templatetags.console_tags import near
+from codservice.days import ALGIERS
+from orders.templatetags.orders import moment
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("fr", "ar_DZ")
@@ -71,6 +77,15 @@ def test_translations_have_the_placeholders_of_their_strings(language: str) -> N
             if extra or (missing and not entry.msgid_plural):
                 wrong.append((entry.msgid, form))
     assert wrong == []
+
+
+def test_the_comma_of_a_date_with_its_time_is_that_of_the_language() -> None:
+    """Django writes what stands between the parts as it is: the format itself is translated."""
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "templates").rglob("*.html")}
+    assert [name for name, page in pages.items() if re.search(r'date:"[^"]*, ', page)] == []
+    at = datetime(2026, 11, 21, 13, 5, tzinfo=UTC)
+    with timezone.override(ALGIERS), translation.override("ar-dz"):
+        assert (moment(at), near(at)) == ("21 نوفمبر 2026، 14:05", "21 نوفمبر، 14:05")
 
 
 def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_before() -> None:

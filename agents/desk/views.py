@@ -367,7 +367,7 @@ def _written(form: OutcomeForm, name: str) -> str:
     if data["outcome"] == form.CANCEL:
         return _("The order of %(name)s is canceled.") % {"name": name}
     if data["outcome"] in form.CALLBACKS:
-        when = formats.date_format(timezone.localtime(data["at"]), "j N, H:i")
+        when = formats.date_format(timezone.localtime(data["at"]), _("j N, H:i"))
         return _("You call %(name)s back on %(when)s.") % {"name": name, "when": when}
     label = CallNote.Outcome(data["outcome"]).label
     return _("“%(outcome)s” is noted for %(name)s.") % {"outcome": label, "name": name}

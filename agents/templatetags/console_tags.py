@@ -73,7 +73,7 @@ def counted(number: int) -> str:
 def near(at: datetime) -> str:
     """`14:05` of today, `21 Nov, 14:05` of another day, by the page's clock."""
     here = timezone.localtime(at)
-    return formats.date_format(here, "H:i" if here.date() == timezone.localdate() else "j N, H:i")
+    return formats.date_format(here, "H:i" if here.date() == timezone.localdate() else gettext("j N, H:i"))
 
 
 @register.simple_tag(takes_context=True)

@@ -116,7 +116,7 @@ def dinars(amount: Decimal) -> str:
 @register.filter
 def moment(at: datetime) -> str:
     """`21 Nov 2026, 14:05`, by the page's clock."""
-    return formats.date_format(timezone.localtime(at), "j N Y, H:i")
+    return formats.date_format(timezone.localtime(at), gettext("j N Y, H:i"))
 
 
 @register.filter
