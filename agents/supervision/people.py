@@ -23,9 +23,10 @@ from codservice.accounts.models import User
 from codservice.accounts.staff import AGENTS, SUPERVISORS, make
 from codservice.bidi import unturned
 from codservice.form_fields import Form
+from codservice.long_lists import BoundedPaginator
 from orders.models import CallNote
 
-MOST = 500  # people on the page
+PER_PAGE = 200
 GIVING = {"password": minding.renew_password, "reactivate": minding.reactivate}  # a password, that is
 
 
@@ -52,14 +53,17 @@ class PersonForm(Form, forms.ModelForm):
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
     minded = minding.minded_by(request.user).select_related("assignment")
-    people = list(minded.order_by("-is_active", "first_name", "username")[:MOST])
+    people = BoundedPaginator(minded.order_by("-is_active", "first_name", "username"), PER_PAGE).get_page(
+        request.GET.get("p")
+    )
     held = {claim.agent_id: claim for claim in Claim.objects.unexpired().order_by("-claimed_at")}
     # Along call_note_by_time.
     today = days.start_of(days.today())
-    noted = CallNote.objects.filter(created_at__gte=today, outcome__in=CallNote.CALLS, agent__in=people)
+    noted = CallNote.objects.filter(created_at__gte=today, outcome__in=CallNote.CALLS, agent__in=list(people))
     calls = dict(noted.values_list("agent").annotate(Count("id")))
     rows = [(person, held.get(person.id), calls.get(person.id, 0)) for person in people]
-    return show(request, "agents/supervision/people.html", title=_("Agents"), rows=rows, nobodys=assignment.nobodys())
+    context = {"rows": rows, "people": people, "nobodys": assignment.nobodys()}
+    return show(request, "agents/supervision/people.html", title=_("Agents"), **context)
 
 
 @for_supervisors

@@ -11,6 +11,7 @@ from django.test import Client
 
 from agents.desk import claims
 from agents.models import Claim
+from agents.supervision import people
 from codservice.accounts.models import Account, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order
@@ -44,6 +45,17 @@ def test_the_list_says_what_each_agent_is_at(agent: User, colleague: User, order
     response = browser.get(PEOPLE)
     rows = {person.username: (bool(claim), calls) for person, claim, calls in response.context["rows"]}
     assert rows == {"samira": (True, 1), "nadia": (False, 0)}
+
+
+def test_the_list_has_pages(agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has left stays one of the people, and may come back."""
+    colleague.groups.set([Group.objects.get(name="Agents")])
+    colleague.deactivate()
+    monkeypatch.setattr(people, "PER_PAGE", 1)
+    first = browser.get(PEOPLE)
+    assert [row[0] for row in first.context["rows"]] == [agent]
+    assert 'rel="next" href="?p=2"' in first.content.decode()
+    assert [row[0] for row in browser.get(PEOPLE, {"p": "2"}).context["rows"]] == [colleague]
 
 
 def test_a_new_agent_signs_in_with_the_password_that_was_shown_once(browser: Client, db: None) -> None:
