@@ -47,9 +47,9 @@ def reactivate(user: User) -> str:
 
 def _give_password(user: User, *actions: Action, was_active: bool) -> str:
     password = staff.give_one_time_password(user)
-    fields = {"is_active": True, "password": user.password, "has_one_time_password": True}
+    as_shown = User.objects.filter(pk=user.pk, is_active=was_active)
     with transaction.atomic():
-        if not User.objects.filter(pk=user.pk, is_active=was_active).update(**fields):
+        if not as_shown.update(is_active=True, password=user.password, has_one_time_password=True):
             raise AccountChanged
         for action in actions:
             security_log.note_person(action, user)

@@ -161,20 +161,20 @@ def test_after_ten_bad_tries_even_the_right_password_waits(door: str, agent: Use
     assert sign_in(door, "samira").status_code == 302
 
 
-def test_the_limit_holds_for_both_doors_and_all_names_of_a_person(agent: User, clock: Clock) -> None:
+def test_the_limit_holds_for_both_doors_and_all_names_of_a_person(agent: User) -> None:
     names = ["samira", "samira@example.com", "SAMIRA@example.com", " samira "]
     for n in range(10):
         sign_in(DOORS[n % 2], names[n % 4], "wrong")
     assert sign_in(DOORS[0], "samira").status_code == 429
 
 
-def test_an_unknown_name_is_limited_like_a_known_one(agent: User, clock: Clock) -> None:
+def test_an_unknown_name_is_limited_like_a_known_one(agent: User) -> None:
     for name in ("samira", "nobody"):
         answers = [sign_in("/account/login", name, "wrong").status_code for _ in range(12)]
         assert answers == [200] * 10 + [429] * 2
 
 
-def test_the_lock_is_for_one_person_from_one_address(agent: User, alice: Account, clock: Clock) -> None:
+def test_the_lock_is_for_one_person_from_one_address(agent: User, alice: Account) -> None:
     for _ in range(11):
         sign_in("/account/login", "samira", "wrong", headers={"X-Forwarded-For": "198.51.100.1"})
     assert sign_in("/account/login", "samira", headers={"X-Forwarded-For": "198.51.100.2"}).status_code == 429
@@ -182,7 +182,7 @@ def test_the_lock_is_for_one_person_from_one_address(agent: User, alice: Account
     assert sign_in("/account/login", alice.holder.email).status_code == 302
 
 
-def test_good_logins_never_lock(agent: User, clock: Clock) -> None:
+def test_good_logins_never_lock(agent: User) -> None:
     assert {sign_in("/console/login/", "samira").status_code for _ in range(15)} == {302}
 
 
@@ -205,7 +205,7 @@ def test_broken_forms_are_answered(data: dict, db: None) -> None:
 
 
 def test_an_address_has_thirty_tries_a_minute_whatever_the_names_before_anything_is_hashed(
-    agent: User, clock: Clock, django_assert_num_queries: Any
+    agent: User, django_assert_num_queries: Any
 ) -> None:
     answers = [sign_in(DOORS[n % 2], f"nobody{n}", "wrong").status_code for n in range(30)]
     assert answers == [200] * 30
@@ -239,7 +239,7 @@ def test_a_name_is_guessed_at_twenty_times_in_five_minutes_from_wherever(agent: 
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_who_has_signed_in_in_a_browser_before_is_not_kept_out_of_it(door: str, agent: User, clock: Clock) -> None:
+def test_who_has_signed_in_in_a_browser_before_is_not_kept_out_of_it(door: str, agent: User) -> None:
     browser = Client()
     assert sign_in(door, "samira@example.com", client=browser).status_code == 302
     browser.cookies.pop("sessionid")
@@ -251,7 +251,7 @@ def test_who_has_signed_in_in_a_browser_before_is_not_kept_out_of_it(door: str, 
     assert answers == [200] * 10 + [429], "it is guessed at there no faster"
 
 
-def test_a_known_browser_is_one_persons_until_their_password_changes(agent: User, alice: Account, clock: Clock) -> None:
+def test_a_known_browser_is_one_persons_until_their_password_changes(agent: User, alice: Account) -> None:
     browser, strangers = Client(), Client()
     sign_in(DOORS[0], "samira", client=browser)
     sign_in(DOORS[0], alice.holder.email, client=strangers)
@@ -265,7 +265,7 @@ def test_a_known_browser_is_one_persons_until_their_password_changes(agent: User
 
 
 @pytest.mark.parametrize("value", ["x", "InNhbWlyYSI:1:x", "\u00e9", ":" * 9])
-def test_a_made_up_cookie_is_no_known_browser(value: str, agent: User, clock: Clock) -> None:
+def test_a_made_up_cookie_is_no_known_browser(value: str, agent: User) -> None:
     browser = Client()
     browser.cookies["known"] = value
     guess_from_everywhere()

@@ -280,7 +280,7 @@ def few_guesses(clock, monkeypatch):
     monkeypatch.setattr(ratelimit, "ADDRESS_LIMIT", 3)
 
 
-def test_an_address_has_300_guesses_a_minute(clock):
+def test_an_address_has_300_guesses_a_minute():
     assert [guess().status_code for _ in range(303)] == [401] * 300 + [429] * 3
 
 
