@@ -18,33 +18,35 @@ from agents.models import CallingRules
 # One row for each account and day on which its customers are called, two where the day has a break: from when until
 # when. `{accounts}` and `{days}` say which; a merchant without rules has the defaults of CallingRules.
 WINDOWS = """
-    SELECT a.id AS account_id,
-        (d.day + shift.opens_at) AT TIME ZONE 'Africa/Algiers' AS opens_at,
-        (d.day + shift.closes_at) AT TIME ZONE 'Africa/Algiers' AS closes_at
-    FROM accounts_account a
-    CROSS JOIN (
-        SELECT (statement_timestamp() AT TIME ZONE 'Africa/Algiers')::date + n AS day
-        FROM generate_series(0, {days}) AS n
-    ) d
-    LEFT JOIN agents_callingrules r ON r.account_id = a.id
-    LEFT JOIN LATERAL (
-        SELECT p.opens_at, p.closes_at, p.break_from, p.break_until, p.is_opening FROM agents_callingperiod p
-        WHERE d.day BETWEEN p.first_day AND p.last_day AND (p.account_id = a.id OR p.account_id IS NULL)
-        ORDER BY p.is_opening DESC, p.account_id IS NULL, p.id DESC LIMIT 1
-    ) p ON TRUE
-    CROSS JOIN LATERAL (
-        SELECT COALESCE(p.opens_at, r.opens_at, %(opens_at)s) AS opens_at,
+    WITH day AS (
+        SELECT a.id AS account_id, d.day,
+            COALESCE(p.opens_at, r.opens_at, %(opens_at)s) AS opens_at,
             COALESCE(p.closes_at, r.closes_at, %(closes_at)s) AS closes_at,
             CASE WHEN p.opens_at IS NULL THEN r.break_from ELSE p.break_from END AS break_from,
             CASE WHEN p.opens_at IS NULL THEN r.break_until ELSE p.break_until END AS break_until
-    ) h
-    CROSS JOIN LATERAL (VALUES
-        (h.opens_at, COALESCE(h.break_from, h.closes_at)), (h.break_until, h.closes_at)
-    ) shift (opens_at, closes_at)
-    WHERE {accounts} AND shift.opens_at IS NOT NULL AND (p.is_opening IS TRUE OR NOT (
-        extract(isodow FROM d.day)::integer = ANY(COALESCE(r.days_off, %(days_off)s))
-        OR r.keeps_holidays IS TRUE AND EXISTS (SELECT FROM agents_publicholiday h WHERE h.day = d.day)
-    ))
+        FROM accounts_account a
+        CROSS JOIN (
+            SELECT (statement_timestamp() AT TIME ZONE 'Africa/Algiers')::date + n AS day
+            FROM generate_series(0, {days}) AS n
+        ) d
+        LEFT JOIN agents_callingrules r ON r.account_id = a.id
+        LEFT JOIN LATERAL (
+            SELECT p.opens_at, p.closes_at, p.break_from, p.break_until, p.is_opening FROM agents_callingperiod p
+            WHERE d.day BETWEEN p.first_day AND p.last_day AND (p.account_id = a.id OR p.account_id IS NULL)
+            ORDER BY p.is_opening DESC, p.account_id IS NULL, p.id DESC LIMIT 1
+        ) p ON TRUE
+        WHERE {accounts} AND (p.is_opening IS TRUE OR NOT (
+            extract(isodow FROM d.day)::integer = ANY(COALESCE(r.days_off, %(days_off)s))
+            OR r.keeps_holidays IS TRUE AND EXISTS (SELECT FROM agents_publicholiday h WHERE h.day = d.day)
+        ))
+    )
+    SELECT account_id, (day + opens_at) AT TIME ZONE 'Africa/Algiers' AS opens_at,
+        (day + COALESCE(break_from, closes_at)) AT TIME ZONE 'Africa/Algiers' AS closes_at
+    FROM day
+    UNION ALL
+    SELECT account_id, (day + break_until) AT TIME ZONE 'Africa/Algiers',
+        (day + closes_at) AT TIME ZONE 'Africa/Algiers'
+    FROM day WHERE break_until IS NOT NULL
 """
 _NOW = "opens_at <= statement_timestamp() AND statement_timestamp() < closes_at"
 # Steps of a statement: today's windows, and the accounts whose customers may be called now.

@@ -187,14 +187,15 @@ def test_who_presses_what_the_service_cannot_do_just_now_is_told(
     failed, address = page.locator("#failed"), page.locator("[name=customer_address]")
     address.fill("Cité 5 Juillet")
     for press in ("search", "choose", "propose"):
+        found = page.locator("#found li").first.element_handle()
         page.route("**/edit/*/", lambda route: route.fulfill(status=503), times=1)
         page.locator(f"button[name={press}]").first.click()
         expect(failed).to_contain_text(said)
         expect(address).to_have_value("Cité 5 Juillet")
         page.locator(f"button[name={press}]").first.click()
         expect(failed).to_be_empty()
-        if press == "search":
-            expect(page.locator("#found li")).to_have_count(2)
+        if press != "propose":  # in a list that comes anew meanwhile the next press would be lost
+            found.wait_for_element_state("hidden")
     expect(page.locator("#lines tr")).to_have_count(2)
     assert len(person.wrongs) == 3
     person.wrongs.clear()
