@@ -4,8 +4,8 @@ at a time.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Container, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, repeat
 from uuid import UUID
 
@@ -64,8 +64,15 @@ def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> It
         raise Invalid({by: [said]}) from None
 
 
-def batch_by_batch(account_id: UUID) -> Callable[[], AbstractContextManager[None]]:
-    """`one_at_a_time` for each batch of a file: the first is refused while there is another search, and those after it,
+def searching(account_id: UUID, given: Container[str], *, by: str | None = "q") -> AbstractContextManager[None]:
+    """`one_at_a_time` where the parameters that are given have the one that a search is by; else nothing."""
+    return one_at_a_time(account_id, by=by) if by is not None and by in given else nullcontext()
+
+
+def batch_by_batch(account_id: UUID, given: Container[str]) -> Callable[[], AbstractContextManager[None]]:
+    """`searching` for each batch of a file: the first is refused while there is another search, and those after it,
     when half of the file is sent, wait for its end."""
+    if "q" not in given:
+        return nullcontext
     patience = chain([0.0], repeat(PATIENCE))
     return lambda: one_at_a_time(account_id, patience=next(patience))

@@ -1,6 +1,5 @@
 """The account's pages about products: find, make, change, set stock and see how it came to be."""
 
-from contextlib import nullcontext
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -28,7 +27,7 @@ from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import AmountField, Form, FreeText, Words, written_amount
 from codservice.long_lists import IsOneOf
-from codservice.searches import batch_by_batch, one_at_a_time
+from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
 from inventory import catalog, product_files, stock
 from inventory.filters import ProductFilter
@@ -164,7 +163,7 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
     mine, chosen = _mine(request, account)
     after = request.GET.get("after", "").replace("\0", "")
     try:
-        with one_at_a_time(account.id) if "q" in given else nullcontext():
+        with searching(account.id, given):
             rows = list(ProductFilter(given, mine).read().filter(sku__gt=after).order_by("sku")[: PAGE + 1])
     except Refused as error:
         for name, sentences in getattr(error, "errors", {"q": [error.message]}).items():
@@ -193,7 +192,7 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
     """The products that the list's filters leave, all of them, as CSV or XLSX in constant memory: a file that the page
     of uploads takes again."""
     given, mine = _given(request), _mine(request, account)[0]
-    around = batch_by_batch(account.id) if "q" in given else nullcontext
+    around = batch_by_batch(account.id, given)
     try:
         found = product_files.rows(ProductFilter(given, mine).read(), around=around)
         first = next(found)

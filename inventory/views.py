@@ -1,7 +1,6 @@
 """`/api/v1/inventory`, the stock, and `/api/v1/products`, which are made and changed (contract, section 7)."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +17,7 @@ from codservice.api.adapters import needed_body
 from codservice.api.conditional import answer_unless_etag_known, answer_unless_known, weak_etag
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
-from codservice.searches import one_at_a_time
+from codservice.searches import searching
 from codservice.wire import dump_json
 from inventory import catalog, serializers, stock
 from inventory.filters import ProductFilter
@@ -49,7 +48,7 @@ class InventoryViewSet(_Products):
     def list(self, request: Request) -> HttpResponseBase:
         """All of them, sorted by sku; with `page`, `per_page` or `cursor` a page and `meta`."""
         products = self.filter_queryset(self.get_queryset())
-        with one_at_a_time(request.auth.account_id) if "q" in request.query_params else nullcontext():
+        with searching(request.auth.account_id, request.query_params):
             return self._listed(request, products)
 
     def _listed(self, request: Request, products: QuerySet[Product]) -> HttpResponseBase:
@@ -87,7 +86,7 @@ class ProductViewSet(_Products):
     def list(self, request: Request) -> Response:
         """In pages, sorted by sku; the inventory lists them all at once."""
         products = self.filter_queryset(self.get_queryset())
-        with one_at_a_time(request.auth.account_id) if "q" in request.query_params else nullcontext():
+        with searching(request.auth.account_id, request.query_params):
             page = self.paginate_queryset(products.values(*serializers.LISTED_PRODUCT))
         return Response(
             serializers.ProductListBody([serializers.listed_product(row) for row in page], self.paginator.meta())

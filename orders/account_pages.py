@@ -2,7 +2,6 @@
 
 import json
 from collections import defaultdict
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -31,7 +30,7 @@ from codservice.errors import Invalid, Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
-from codservice.searches import batch_by_batch, one_at_a_time
+from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
 from orders import lifecycle
 from orders.export import COLUMNS, batches
@@ -78,7 +77,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
     mine = Order.objects.filter(account=account)
     before = request.GET.get("before", "")
     try:
-        with one_at_a_time(account.id) if "q" in given else nullcontext():
+        with searching(account.id, given):
             page = NewestFirst(OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True), before=before)
     except Refused as error:
         form.is_valid()
@@ -107,7 +106,7 @@ def _given(request: HttpRequest) -> dict[str, str]:
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
     """The orders that the list's filters leave, all of them, oldest first, as CSV or XLSX in constant memory."""
     given = _given(request)
-    around = batch_by_batch(account.id) if "q" in given else nullcontext
+    around = batch_by_batch(account.id, given)
     try:
         mine = Order.objects.filter(account=account)
         with around():

@@ -1,6 +1,5 @@
 """`/api/v1/orders` and `/api/v1/shipping-fees` (contract, section 5)."""
 
-from contextlib import nullcontext
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -15,7 +14,7 @@ from codservice.api.conditional import answer_unless_known, check_match, weak_et
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages
 from codservice.errors import Invalid
-from codservice.searches import one_at_a_time
+from codservice.searches import searching
 from orders import amending, batches, bodies, fees, importing, lifecycle, reading, serializers
 from orders.batches import OrderBatchBody, OrderBatchRefusedBody
 from orders.filters import OrderFilter
@@ -87,7 +86,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     @schema.describe("List orders", answers={200: bodies.OrderListBody}, errors=(422,))
     def list(self, request: Request) -> Response:
         """Newest first. A page past the end is empty; `meta.total` is exact. By `cursor` nothing is counted."""
-        with one_at_a_time(request.auth.account_id) if "q" in request.query_params else nullcontext():
+        with searching(request.auth.account_id, request.query_params):
             orders = self.filter_queryset(self.get_queryset().order_by("-created_at", "-id"))
             page = self.paginate_queryset(orders.values(*bodies.LISTED))
         return Response(bodies.OrderListBody([bodies.listed(row) for row in page], self.paginator.meta()))

@@ -5,7 +5,6 @@ They do what the API does by the same functions (`registry`, `events.ping`, `del
 same checks.
 """
 
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -32,7 +31,7 @@ from codservice.bidi import unturned
 from codservice.errors import Invalid, Refused
 from codservice.form_fields import DayField, Form, SinceShown, Words
 from codservice.long_lists import NewestFirst
-from codservice.searches import one_at_a_time
+from codservice.searches import searching
 from webhooks import delivery, events, feed, recovery, registry
 from webhooks.filters import EVENTS, DeliveryFilter
 from webhooks.models import Attempt, Delivery, Event, Webhook
@@ -310,7 +309,7 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     by = DeliveryFilter.searched_by(given)
     try:
         deliveries = _chosen(given, shown).select_related("event").defer("event__body").prefetch_related(with_attempts)
-        with one_at_a_time(account.id, by=by) if by else nullcontext():
+        with searching(account.id, given, by=by):
             page = NewestFirst(deliveries, before=request.GET.get("before", ""))
     except Refused as error:
         form.is_valid()

@@ -71,11 +71,11 @@ class DeliveryFilter(Filters):
         fields: list[str] = []
 
     @classmethod
-    def searched_by(cls, given: Mapping[str, Any]) -> str:
-        """Which of these parameters may have a whole log looked at, for a few of its entries; empty: none, for its
-        indexes have the times, and what failed.
+    def searched_by(cls, given: Mapping[str, Any]) -> str | None:
+        """Which of these parameters may have a whole log looked at, for a few of its entries; None, as its indexes have
+        the times, and what failed.
         """
-        return "event" if "event" in given else "status" if given.get("status", "failed") != "failed" else ""
+        return "event" if "event" in given else "status" if given.get("status", "failed") != "failed" else None
 
     def shown_as(self, deliveries: QuerySet[Delivery], name: str, statuses: list[str]) -> QuerySet[Delivery]:
         return deliveries.filter(Delivery.shown_as(statuses))

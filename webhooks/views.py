@@ -2,7 +2,6 @@
 (contract, sections 8 and 9).
 """
 
-from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from codservice.api.error_answers import read_all
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages, read_number
 from codservice.errors import Invalid
-from codservice.searches import one_at_a_time
+from codservice.searches import searching
 from webhooks import delivery, events, feed, recovery, registry, serializers
 from webhooks.filters import DeliveryFilter, KindsField
 from webhooks.models import Attempt, Delivery, Event, Webhook
@@ -148,7 +147,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
             .prefetch_related(Prefetch("attempts", newest.order_by("number"), to_attr="log_attempts"))
         )
         chosen, by = self.filter_queryset(log), DeliveryFilter.searched_by(request.query_params)
-        with one_at_a_time(request.auth.account_id, by=by) if by else nullcontext():
+        with searching(request.auth.account_id, request.query_params, by=by):
             page = self.paginate_queryset(chosen)
         for entry in page:
             entry.webhook = webhook
