@@ -322,6 +322,19 @@ def test_create_operator_refuses_a_taken_name(db: None) -> None:
         run("create_operator")
 
 
+def test_the_language_is_chosen_before_one_signs_in(db: None) -> None:
+    browser, login = Client(), "/console/login/?next=/console/desk/"
+    refused = browser.post(login, {"username": "samira", "password": "wrong"})
+    for page in (browser.get(login), refused):  # also of an answer to a wrong password
+        assert f'name="next" value="{login}"' in page.text
+
+    browser.post("/i18n/setlang/", {"language": "ar-dz", "next": login})
+
+    page = browser.get(login)
+    assert 'dir="rtl"' in page.text
+    assert "كلمة المرور" in page.text
+
+
 def test_the_language_is_switched_in_the_header(agent: User, browser_of: Any) -> None:
     browser = browser_of(agent)
     page = browser.get("/console/desk/")
