@@ -567,6 +567,8 @@ def test_no_page_of_the_desk_breaks_a_rule_of_axe(
 ) -> None:
     order = full_screen(alice, charlie, agent, colleague)
     person = visit(locale=language, viewport={"width": 1366, "height": 768})
+    person.page.goto("/console/login/")
+    axe(person.page, *SCHEMES)
     page = person.sign_in("samira")
     axe(page, *SCHEMES)
     page.goto(f"/console/orders/order/{order.id}/")
