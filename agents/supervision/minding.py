@@ -6,12 +6,10 @@ given more than the two groups give. So no way leads from here to more than a su
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
-from django.utils.translation import gettext as _
 
 from codservice.accounts import security_log, staff
-from codservice.accounts.models import User
+from codservice.accounts.models import AccountChanged, User
 from codservice.accounts.security_log import Action
-from codservice.errors import Refused
 
 
 def minded_by(user: User) -> QuerySet[User]:
@@ -20,15 +18,6 @@ def minded_by(user: User) -> QuerySet[User]:
     people = User.objects.filter(is_staff=True, is_superuser=False, user_permissions=None).exclude(pk=user.pk)
     of_groups = people.alias(mine=Count("groups", filter=Q(groups__name__in=groups)), all=Count("groups"))
     return of_groups.filter(mine__gt=0, mine=F("all"))
-
-
-class AccountChanged(Refused):
-    """Another supervisor has deactivated or reactivated the person."""
-
-    code, status = "account_changed", 409
-
-    def __init__(self) -> None:
-        super().__init__(_("Somebody has changed this account since you opened the page. Nothing was done this time."))
 
 
 def renew_password(user: User) -> str:

@@ -3,6 +3,7 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth import forms as auth_forms
+from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Q
@@ -150,15 +151,14 @@ def _find(typed: str) -> tuple[str, datetime | None]:
 class NewPasswordForm(Form, auth_forms.SetPasswordForm):
     """Who chooses a password for themselves does not have to change it."""
 
-    def set_password_and_save(self, user: User, *args: Any, **kwargs: Any) -> User:
-        user.has_one_time_password = False
-        return super().set_password_and_save(user, *args, **kwargs)
-
     def save(self, commit: bool = True) -> User:
+        """Raises AccountChanged. Django's own would write all that it has read of the person, as it was then."""
+        hashed = make_password(self.cleaned_data["new_password1"])  # slow, on purpose: before anything is locked
         with transaction.atomic():
-            user = super().save(commit)
-            security_log.note_person(Action.PASSWORD, user, person=user)
-        return user
+            self.user.replace_password(hashed, has_one_time_password=False)
+            security_log.note_person(Action.PASSWORD, self.user, person=self.user)
+        self.user.has_one_time_password = False
+        return self.user
 
 
 class PasswordChangeForm(OwnPassword, auth_forms.PasswordChangeForm, NewPasswordForm):

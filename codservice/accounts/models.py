@@ -1,6 +1,7 @@
 import secrets
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import AbstractUser
@@ -46,6 +47,16 @@ def unknown_password() -> str:
     return make_password(secrets.token_urlsafe(32))
 
 
+class AccountChanged(Refused):
+    """A sign-in is no longer as it was when somebody set out to change it."""
+
+    code, status = "account_changed", 409
+
+    def __init__(self) -> None:
+        text = gettext("Somebody has changed this account since you opened the page. Nothing was done this time.")
+        super().__init__(text)
+
+
 class User(AbstractUser):
     """A person who signs in: an account's holder or a colleague of theirs (whose username is the e-mail address), an
     agent, an operator."""
@@ -79,6 +90,17 @@ class User(AbstractUser):
         self.is_active, self.password = False, password
         self.save(update_fields=["is_active", "password"])
         sessions.end(self)
+
+    def replace_password(self, hashed: str, **fields: Any) -> None:
+        """Write a password of the person's own by its hash, and `fields` with it.
+
+        Raises AccountChanged when theirs is another one by now than was looked at: it was reset, or they were shut out,
+        and what they sent before that does not undo it.
+        """
+        as_known = User.objects.filter(pk=self.pk, password=self.password)
+        if not as_known.update(password=hashed, **fields):
+            raise AccountChanged
+        self.password = hashed
 
     @property
     def display_name(self) -> str:

@@ -37,7 +37,8 @@ def offer(user: User) -> TOTPDevice:
 
 
 def turn_on(user: User, code: str, password: str) -> bool:
-    """Ask for codes from now on, if this one is right. `password` is the person's own, and stays."""
+    """Ask for codes from now on, if this one is right. `password` is the person's own, and stays. Raises AccountChanged
+    when it is not theirs any more."""
     hashed = make_password(password)  # slow, on purpose: before anything is locked
     with transaction.atomic():
         device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False).first()
@@ -52,6 +53,7 @@ def turn_on(user: User, code: str, password: str) -> bool:
 
 
 def turn_off(user: User, password: str) -> None:
+    """`password` as in `turn_on`. Raises AccountChanged."""
     hashed = make_password(password)
     with transaction.atomic():
         forget(user)
@@ -72,5 +74,4 @@ def _digits(code: str) -> str:
 
 def _end_sessions(user: User, hashed: str) -> None:
     """A session holds a hash of the password's hash: with a new salt all of them end."""
-    user.password = hashed
-    user.save(update_fields=["password"])
+    user.replace_password(hashed)

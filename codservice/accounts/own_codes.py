@@ -22,7 +22,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from codservice.accounts import one_time_codes, sessions
 from codservice.accounts.account_page import account_page
 from codservice.accounts.forms import CODE_WIDGET, OwnPassword
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account, AccountChanged, User
 from codservice.accounts.team import Right
 from codservice.accounts.views import locked_or
 from codservice.form_fields import Form
@@ -90,7 +90,12 @@ class CodesPage:
         if not form.is_valid():
             return self._page(request, form)
         data = form.cleaned_data
-        if not one_time_codes.turn_on(request.user, data["code"], data["password"]):
+        try:
+            is_right = one_time_codes.turn_on(request.user, data["code"], data["password"])
+        except AccountChanged as refused:
+            messages.error(request, refused.message)
+            return redirect(self.here)
+        if not is_right:
             text = _("This code is wrong. Check that the phone's clock is right, and take the next one.")
             form.add_error("code", text)
             return self._page(request, form)
@@ -103,7 +108,11 @@ class CodesPage:
         form = PasswordForm(request.POST, request=request)
         if not form.is_valid():
             return self._page(request, form)
-        one_time_codes.turn_off(request.user, form.cleaned_data["password"])
+        try:
+            one_time_codes.turn_off(request.user, form.cleaned_data["password"])
+        except AccountChanged as refused:
+            messages.error(request, refused.message)
+            return redirect(self.here)
         _keep_only_this_session(request)
         messages.success(request, _("Codes are off: you sign in by password alone."))
         return redirect(self.here)

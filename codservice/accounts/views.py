@@ -31,7 +31,7 @@ from codservice.accounts.forms import (
     PasswordForgottenForm,
     TooManyTries,
 )
-from codservice.accounts.models import Account, ApiKey, NameTaken, TooManyKeys, User
+from codservice.accounts.models import Account, AccountChanged, ApiKey, NameTaken, TooManyKeys, User
 from codservice.accounts.team import Right
 from codservice.bidi import unturned
 from codservice.form_fields import Form
@@ -86,8 +86,12 @@ class PasswordChange(auth_views.PasswordChangeView):
         return super().get_form_kwargs() | {"request": self.request}
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
+        try:
+            response = super().form_valid(form)
+        except AccountChanged as refused:
+            form.add_error("new_password1", refused.message)
+            return self.form_invalid(form)
         messages.success(self.request, _("Your password is changed. Everywhere else you are signed out."))
-        response = super().form_valid(form)
         sessions.end(form.user, but=self.request.session.session_key)
         known_browsers.remember(response, self.request.user)
         return response
@@ -130,8 +134,12 @@ class PasswordNew(auth_views.PasswordResetConfirmView):
     success_url = reverse_lazy("login")
 
     def form_valid(self, form: NewPasswordForm) -> HttpResponse:
+        try:
+            response = super().form_valid(form)
+        except AccountChanged as refused:
+            form.add_error("new_password1", refused.message)
+            return self.form_invalid(form)
         messages.success(self.request, _("Your password is changed. Sign in with it."))
-        response = super().form_valid(form)
         sessions.end(form.user, but=self.request.session.session_key)  # which may be theirs, and is being answered
         return response
 

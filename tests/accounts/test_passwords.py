@@ -18,7 +18,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core import mail
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django_otp.oath import totp
 
@@ -27,7 +27,9 @@ from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.tasks import send_password_link
 from codservice.celery import app
 from tests import factories
+from tests.harness.background import Background
 from tests.harness.client import browser_of
+from tests.harness.database import wait_for_lock
 from tests.harness.processes import CHECKOUT
 
 FORGOTTEN = "/account/password/forgotten"
@@ -291,3 +293,53 @@ def test_nothing_is_hashed_in_the_transaction_of_a_change(alice: Account, monkey
     team.remove(alice.id, seat.id)
     alice.holder.deactivate()
     assert hashed_in_one == [False] * 5
+
+
+# --- While somebody else changes the person --------------------------------------------------------------------------
+
+
+def by_link(person: User) -> Callable[[], Any]:
+    ask(person.email)
+    form = Client()
+    page = form.get(link_in(mail.outbox[-1]), follow=True).request["PATH_INFO"]
+    return lambda: form.post(page, {"new_password1": NEW, "new_password2": NEW})
+
+
+def signed_in(person: User) -> Callable[[], Any]:
+    client = browser_of(person)
+    client.get(PAGES[0])
+    return lambda: change(client)
+
+
+def codes_on(person: User) -> Callable[[], Any]:
+    client, device = browser_of(person), one_time_codes.offer(person)
+    client.get("/account/codes")
+    return lambda: client.post(
+        "/account/codes", {"action": "on", "code": totp(device.bin_key), "password": OLD}, follow=True
+    )
+
+
+def codes_off(person: User) -> Callable[[], Any]:
+    assert one_time_codes.turn_on(person, f"{totp(one_time_codes.offer(person).bin_key):06d}", OLD)
+    client = browser_of(person)
+    client.get("/account/codes")
+    return lambda: client.post("/account/codes", {"action": "off", "password": OLD}, follow=True)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("way", [signed_in, by_link, codes_on, codes_off])
+def test_who_is_removed_at_that_moment_stays_out(alice: Account, worker: None, way: Any) -> None:
+    """The form knows them as they were before."""
+    person = factories.UserFactory(username="nadia@example.com", email="nadia@example.com")
+    seat = Membership.objects.create(account=alice, user=person, role="manager")
+    send = way(person)
+    with transaction.atomic():
+        team.remove(alice.id, seat.id)
+        sent = Background(send)
+        wait_for_lock()
+    answer = sent.result().content.decode()
+    person.refresh_from_db()
+    assert (person.username, person.email, person.is_active) == (f"removed {person.pk}", "", False)
+    assert not person.check_password(NEW)
+    assert not person.check_password(OLD)
+    assert "Somebody has changed this account since you opened the page." in answer
