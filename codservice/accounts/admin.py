@@ -224,13 +224,15 @@ class PersonAdmin(OperatorsList, UserAdmin):
         return super().user_change_password(request, id, form_url)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        is_turned = change and "is_active" in form.changed_data
-        if is_turned and not obj.is_active:
-            obj.deactivate()  # hashes slowly: before the row is written, and so locked
-        super().save_model(request, obj, form, change)
         if not change:
+            super().save_model(request, obj, form, change)
             security_log.note_person(Action.PERSON_MADE, obj)
             return
+        is_turned = "is_active" in form.changed_data
+        if is_turned and not obj.is_active:
+            obj.deactivate()  # hashes slowly: before the row is written, and so locked
+        # Nothing else: the person may have chosen another password since we read them, or have left.
+        obj.save(update_fields={field.name for field in obj._meta.concrete_fields} & {*form.changed_data})
         if is_turned and obj.is_active:
             security_log.note_person(Action.REACTIVATED, obj)
         for name in ("username", "email"):
@@ -241,6 +243,11 @@ class PersonAdmin(OperatorsList, UserAdmin):
             if name in form.changed_data:
                 sign = "+" if getattr(obj, name) else "-"
                 security_log.note(Action.ROLE, target=f"{obj.username}: {sign}{name}", target_id=obj.pk)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """The roles, when the operator has changed them: they may be others by now than the page had."""
+        if not change or "groups" in form.changed_data:
+            super().save_related(request, form, formsets, change)
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return False

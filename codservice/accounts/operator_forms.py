@@ -139,7 +139,8 @@ class NewPasswordForm(Form, _PasswordOfAnother, auth_forms.AdminPasswordChangeFo
             field.required = True
 
     def save(self, commit: bool = True) -> User:
-        user = super().save(commit)
+        user = super().save(commit=False)
+        user.save(update_fields=["password", "has_one_time_password"])  # who was shut out meanwhile stays so
         sessions.end(user)
         security_log.note_person(Action.RESET, user)
         return user
