@@ -163,26 +163,36 @@ def _readable(newest: bytes, previous: bytes | None) -> list[str]:
     return found
 
 
-# A webhook's key is held while its claims are renewed: a deletion either waits for that and then sees fresh claims, or
-# has the webhook, whose claims are then left alone. Nothing is waited for: who settles or takes over locks claims too.
+# A webhook is held while its claims are renewed: a deletion, or a rotation of its secret, either waits for that and
+# then sees fresh claims, or has the webhook, whose claims are then left alone. Nothing is waited for: who settles or
+# takes over locks claims too.
 _RENEW = """
 WITH webhook AS MATERIALIZED (
-    SELECT id FROM webhooks_webhook
+    SELECT id, secret, CASE WHEN previous_secret_until > now() THEN previous_secret END AS previous_secret
+    FROM webhooks_webhook
     WHERE id = ANY(ARRAY(SELECT webhook_id FROM webhooks_claim WHERE delivery_id = ANY(%(ids)s) AND token = %(token)s))
       AND deleted_at IS NULL AND is_active
-    ORDER BY id FOR KEY SHARE SKIP LOCKED
+    ORDER BY id FOR SHARE SKIP LOCKED
 ), ours AS MATERIALIZED (
     SELECT delivery_id FROM webhooks_claim
     WHERE delivery_id = ANY(%(ids)s) AND token = %(token)s AND webhook_id IN (SELECT id FROM webhook)
     FOR UPDATE SKIP LOCKED
 )
-UPDATE webhooks_claim c SET until = clock_timestamp() + %(lease)s FROM ours WHERE c.delivery_id = ours.delivery_id
-RETURNING c.delivery_id
+UPDATE webhooks_claim c SET until = clock_timestamp() + %(lease)s
+FROM ours, webhook WHERE c.delivery_id = ours.delivery_id AND webhook.id = c.webhook_id
+RETURNING c.delivery_id, webhook.secret, webhook.previous_secret
 """
 
 
-def renew(token: UUID, delivery_ids: Sequence[UUID]) -> dict[UUID, float]:
-    """Begin the leases of what `token` has claimed anew: which of it still is its own, and by when each has to begin.
+class Renewed(NamedTuple):
+    """By when a post has to begin, and the secrets that sign it then, as in `Post`."""
+
+    begin_by: float
+    secrets: list[str]
+
+
+def renew(token: UUID, delivery_ids: Sequence[UUID]) -> dict[UUID, Renewed]:
+    """Begin the leases of what `token` has claimed anew: which of it still is its own.
 
     What somebody else has taken over, and what is for a webhook that is deleted or off, is not among them.
     """
@@ -190,7 +200,7 @@ def renew(token: UUID, delivery_ids: Sequence[UUID]) -> dict[UUID, float]:
     begin_by = time.monotonic() + BEGIN_WITHIN
     with connection.cursor() as cursor:
         cursor.execute(_RENEW, {"token": token, "ids": list(delivery_ids), "lease": LEASE})  # type: ignore[dict-item]
-        return {id_: begin_by for (id_,) in cursor.fetchall()}
+        return {id_: Renewed(begin_by, _readable(*both)) for id_, *both in cursor.fetchall()}
 
 
 _RELEASE = """

@@ -110,7 +110,7 @@ class _Drain:
         self._is_full = False  # whether it may have left something for want of room
         self._ended = 0  # attempts, since the last claim was begun
         self._ahead = 0  # how many of them when it was there: so many places the next will find besides
-        self._renewing: Future[dict[UUID, float]] | None = None
+        self._renewing: Future[dict[UUID, delivery.Renewed]] | None = None
         self._unsure: list[UUID] = []  # of what is being renewed, what has not begun
         self._settling = _Settling(partial(self._ask, delivery.settle, engine.token))
         self._releasing: list[Future[None]] = []
@@ -211,14 +211,14 @@ class _Drain:
             return
         renewing, self._renewing = self._renewing, None
         try:
-            begin_by = renewing.result()
+            renewed = renewing.result()
         except DatabaseError as error:
             logger.warning("claims could not be looked at again: %s", error)
-            begin_by = {}
+            renewed = {}
         gone = []
         for id_ in self._unsure:
-            if id_ in begin_by:
-                self._sender.resume(id_, begin_by=begin_by[id_])
+            if id_ in renewed:
+                self._sender.resume(id_, **renewed[id_]._asdict())
             else:
                 self._sender.forget(id_)
                 self._under_way.pop(id_)

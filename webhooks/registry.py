@@ -117,12 +117,13 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
 def rotate_secret(account_id: UUID, webhook_id: UUID, *, replaces: str | None = None) -> tuple[Webhook, str]:
     """A new signing secret, in use from now on and to be shown now or never. For OVERLAP the one before it signs too.
 
-    Raises Webhook.DoesNotExist; and SecretChanged when `replaces`, a secret's hint, is given and no longer its own.
+    When this returns, no attempt will begin any more that the new one does not sign. Raises Webhook.DoesNotExist; and
+    SecretChanged when `replaces`, a secret's hint, is given and no longer its own. Must not run inside a transaction.
     """
     secret = secrets.make_secret()
     own = Webhook.of(account_id).filter(id=webhook_id)
     as_shown = own if replaces is None else own.filter(secret_hint=replaces)
-    with transaction.atomic():
+    with transaction.atomic(durable=True):
         rotated = as_shown.update(
             previous_secret=F("secret"),
             previous_secret_until=Now() + OVERLAP,
@@ -133,6 +134,8 @@ def rotate_secret(account_id: UUID, webhook_id: UUID, *, replaces: str | None = 
         if not rotated:
             raise SecretChanged
         note(Action.WEBHOOK_ROTATED, webhook)
+        delivery.hold_off_claims()
+    _wait_for_begun(webhook_id, since=time.monotonic())
     return webhook, secret
 
 
@@ -162,10 +165,9 @@ def _end(webhook_id: UUID) -> None:
     ended_at = time.monotonic()
     try:
         _drop_pending(webhook_id, until=ended_at + DROP_SECONDS)
-        _wait_for_begun(webhook_id, until=ended_at + CLAIM_TO_POST.total_seconds())
     except DatabaseError as error:
         logger.warning("what webhook %s has waiting is dropped later: %s", webhook_id, error)
-        time.sleep(max(ended_at + CLAIM_TO_POST.total_seconds() - time.monotonic(), 0.0))
+    _wait_for_begun(webhook_id, since=ended_at)
 
 
 def note(action: Action, webhook: Webhook) -> None:
@@ -225,21 +227,27 @@ def _has_pending(webhook_id: UUID) -> bool:
         return cursor.fetchone() is not None
 
 
-def _wait_for_begun(webhook_id: UUID, *, until: float) -> None:
-    """Until the last worker that claimed deliveries before they were dropped has begun, and mostly ended, its posts.
+def _wait_for_begun(webhook_id: UUID, *, since: float) -> None:
+    """Until the last worker that claimed deliveries before a commit has begun, and mostly ended, its posts.
 
-    At that moment at the latest all of them have: none is claimed any more, and no claim renewed.
+    The commit was `since`, and its transaction held off claims and renewals: CLAIM_TO_POST later at the latest all of
+    them have, also when the database cannot say so.
     """
-    with connection.cursor() as cursor:
-        while time.monotonic() < until:
-            # A claim that was made longer ago has begun: only its answer is still to come.
-            cursor.execute(
-                "SELECT EXISTS (SELECT FROM webhooks_claim WHERE webhook_id = %s AND until > now() + %s)",
-                [webhook_id, delivery.LEASE - CLAIM_TO_POST],
-            )
-            if not cursor.fetchone()[0]:
-                return
-            time.sleep(0.01)
+    until = since + CLAIM_TO_POST.total_seconds()
+    try:
+        with connection.cursor() as cursor:
+            while time.monotonic() < until:
+                # A claim that was made longer ago has begun: only its answer is still to come.
+                cursor.execute(
+                    "SELECT EXISTS (SELECT FROM webhooks_claim WHERE webhook_id = %s AND until > now() + %s)",
+                    [webhook_id, delivery.LEASE - CLAIM_TO_POST],
+                )
+                if not cursor.fetchone()[0]:
+                    return
+                time.sleep(0.01)
+    except DatabaseError as error:
+        logger.warning("what is under way to webhook %s is given its time: %s", webhook_id, error)
+        time.sleep(max(until - time.monotonic(), 0.0))
 
 
 def problem_with_secrets() -> str:

@@ -10,6 +10,7 @@ import itertools
 import logging
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -69,10 +70,10 @@ class Sender:
             late.append(self._waiting.popleft().delivery_id)
         return late
 
-    def resume(self, delivery_id: UUID, *, begin_by: float) -> None:
-        """Its claim stands: begin it after all."""
+    def resume(self, delivery_id: UUID, *, begin_by: float, secrets: Sequence[str]) -> None:
+        """Its claim stands: begin it after all, signed by what its webhook's secrets are now."""
         transfer = self._unsure.pop(delivery_id)
-        transfer.post.begin_by = begin_by
+        transfer.post.begin_by, transfer.post.secrets = begin_by, secrets
         self._begin(transfer)
 
     def forget(self, delivery_id: UUID) -> None:
@@ -115,16 +116,14 @@ class Sender:
     def _fill(self) -> None:
         """Begin what waits, the first first, as far as there is room."""
         while self._waiting and self._places > 0:
-            post = self._waiting.popleft()
-            transfer = Transfer(post, time.monotonic())
-            if post.secrets:
-                self._begin(transfer)
-            else:
-                logger.error("the secret of %s's webhook is under none of ENCRYPTION_KEYS", post.delivery_id)
-                self._end_unsent(transfer, NO_SECRET)
+            self._begin(Transfer(self._waiting.popleft(), time.monotonic()))
 
     def _begin(self, transfer: Transfer) -> None:
         """Send it, once its name is known, to public addresses alone, while its claim is sure to stand."""
+        if not transfer.post.secrets:
+            logger.error("the secret of %s's webhook is under none of ENCRYPTION_KEYS", transfer.post.delivery_id)
+            self._end_unsent(transfer, NO_SECRET)
+            return
         try:
             addresses = self._lookups.addresses(transfer)
         except ValueError:  # no URL that urllib can take apart

@@ -13,7 +13,7 @@ from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import wait_for_lock
 from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer
-from webhooks import delivery, registry
+from webhooks import delivery, registry, signing
 from webhooks.models import Attempt, Claim, Delivery
 from webhooks.roster import Roster
 
@@ -155,6 +155,44 @@ def test_what_waited_for_its_name_is_sent_when_its_claim_stands(engine, receiver
     assert draining.result() == 3
     assert len(receiver.requests) == 3
     assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
+
+
+# --- A new secret ----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_secret_signs_what_waited_for_its_name_meanwhile(engine, receiver, webhook_to, slow_name):
+    webhook = webhook_to(receiver.url(host="slow.example"))
+    write(webhook, 3)
+    draining = Background(engine.drain)
+    eventually(lambda: engine._sender and len(engine._sender._lookups) == 3)
+    _, secret = registry.rotate_secret(webhook.account_id, webhook.id)
+    slow_name.set()
+    assert draining.result() == 3
+    for request in receiver.requests:
+        assert request.headers["x-service-signature"] == signing.signature(secret, request.body)
+        assert "x-service-signature-previous" in request.headers
+
+
+def test_a_rotation_waits_for_what_is_about_to_be_signed_by_the_old_secret(webhook_to):
+    webhook = webhook_to("http://127.0.0.1:9/")
+    write(webhook)
+    (post,) = delivery.claim(uuid4(), 1)
+    registry.rotate_secret(webhook.account_id, webhook.id)
+    assert time.monotonic() > post.begin_by
+
+
+def test_a_rotation_waits_for_what_is_just_renewed_under_the_old_secret(webhook_to, monkeypatch):
+    monkeypatch.setattr(delivery, "close_old_connections", lambda: None)  # as it would amid a transaction
+    webhook = webhook_to("http://127.0.0.1:9/")
+    ids, token = write(webhook), uuid4()
+    delivery.claim(token, 1)
+    with transaction.atomic():
+        delivery.renew(token, ids)
+        rotating = Background(lambda: registry.rotate_secret(webhook.account_id, webhook.id))
+        wait_for_lock()
+        begin_by = time.monotonic() + delivery.BEGIN_WITHIN
+    rotating.result()
+    assert time.monotonic() > begin_by
 
 
 def test_what_waited_for_its_name_while_the_database_went_away_is_left_to_the_next_drain(
