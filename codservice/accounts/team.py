@@ -264,11 +264,13 @@ def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
         account = Account.objects.select_for_update(of=("self",), no_key=True).get(id=account_id)
         membership = _lock(account_id, membership_id)
         before, after = account.holder, membership.user
+        # Another row: who changes or removes the colleague at this moment, by the membership, does not mean the holder.
+        membership.delete()
         Account.objects.filter(id=account_id).update(holder=after)
-        Membership.objects.filter(id=membership_id).update(user=before, role=Role.MANAGER)
+        made = Membership.objects.create(account=account, user=before, role=Role.MANAGER)
         target = f"{before.username} → {after.username}"
         security_log.note(Action.HANDED_OVER, target=target, target_id=after.pk, account_id=account_id)
-    return Membership.objects.select_related("user").get(id=membership_id)
+    return made
 
 
 def _lock(account_id: UUID, membership_id: UUID) -> Membership:

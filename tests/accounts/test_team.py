@@ -24,7 +24,7 @@ from codservice.accounts.models import Account, ApiKey, Invitation, Membership, 
 from codservice.accounts.tasks import send_invitation
 from codservice.celery import app
 from tests import factories
-from tests.harness.background import PATIENCE
+from tests.harness.background import PATIENCE, Background
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 from webhooks.models import Webhook
@@ -486,6 +486,42 @@ def test_handing_over_swaps_holder_and_manager(alice: Account, member: Callable[
     assert before.membership.role == "manager"
     assert browser_of(after).get(TEAM).status_code == 200
     assert browser_of(before).get(TEAM).status_code == 403
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_removes_a_colleague_to_whom_it_is_handed_over_at_that_moment_removes_nobody(
+    alice: Account, holder: Client, member: Callable[..., User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder would remove themselves: the place that was the colleague's is theirs."""
+    before, after = alice.holder, member()
+    place = after.membership.id
+    hashing = team.unknown_password
+
+    def hand_over_meanwhile() -> str:
+        Background(lambda: team.hand_over(alice.id, place)).result()
+        return hashing()
+
+    monkeypatch.setattr(team, "unknown_password", hand_over_meanwhile)
+    assert holder.post(f"/account/team/{place}/remove").status_code == 404
+    before.refresh_from_db()
+    assert before.is_active
+    assert Account.objects.get().holder == after
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_who_hand_an_account_over_at_once_do_not_give_it_back(alice: Account, member: Callable[..., User]) -> None:
+    after = member()
+
+    def hand_over() -> None:
+        call_command("hand_over_account", "--account", alice.holder.email, "--to", after.email, stdout=StringIO())
+
+    with transaction.atomic():
+        team.hand_over(alice.id, after.membership.id)
+        second = Background(hand_over)
+        wait_for_lock()
+    with pytest.raises(CommandError, match="Nobody with the address"):
+        second.result()
+    assert Account.objects.get().holder == after
 
 
 # --- What they did -----------------------------------------------------------------------------------------------

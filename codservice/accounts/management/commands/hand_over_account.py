@@ -6,6 +6,7 @@ from django.core.management.base import CommandError
 from codservice import commands
 from codservice.accounts import team
 from codservice.accounts.account_argument import add_account_argument, find_account
+from codservice.accounts.models import Membership
 
 
 class Command(commands.Command):
@@ -24,7 +25,11 @@ class Command(commands.Command):
         if found.holder.email.lower() == to.lower():
             raise CommandError(f"{found.holder.email} holds this account already.")
         member = found.memberships.select_related("user").filter(user__email__iexact=to).first()
+        nobody = f"Nobody with the address {to} works for this account; its holder invites them first."
         if member is None or not member.user.is_active:
-            raise CommandError(f"Nobody with the address {to} works for this account; its holder invites them first.")
-        team.hand_over(found.id, member.id)
+            raise CommandError(nobody)
+        try:
+            team.hand_over(found.id, member.id)
+        except Membership.DoesNotExist:  # not any more
+            raise CommandError(nobody) from None
         self.stdout.write(f"Account “{found.name}” for {member.user.email}")
