@@ -203,11 +203,14 @@ def _has_name(uid: int) -> bool:
 
 
 def _give(folder: Path, user: ServerUser) -> None:
-    """Make `user` the owner of the folder and of all that is in it."""
-    os.chown(folder, user.uid, user.gid)
+    """Make `user` the owner of the folder and of all that is in it.
+
+    The folder itself comes last: by its owner the next start sees whether this one was killed on the way.
+    """
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             os.chown(Path(parent, name), user.uid, user.gid, follow_symlinks=False)
+    os.chown(folder, user.uid, user.gid)
 
 
 def _pid_file(cluster: Path) -> list[str]:

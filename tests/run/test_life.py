@@ -1,6 +1,7 @@
 """Start, stop, restart: with real PostgreSQL and Valkey, and stand-ins for our own processes."""
 
 import contextlib
+import itertools
 import os
 import pwd
 import shutil
@@ -20,6 +21,7 @@ import redis
 
 from codservice import data_folder
 from codservice.data_folder import Layout
+from codservice.onebox.binaries import ServerUser
 from codservice.onebox.postgres import _give, _nobody
 from tests.harness.background import eventually
 from tests.harness.disk import needs_root, small_disk
@@ -222,6 +224,31 @@ def test_as_root_the_servers_run_as_a_user_of_their_own_below_a_closed_folder(ru
     for path in (layout.postgres_socket, layout.valkey_socket):
         assert may_enter(path, os.geteuid())
         assert not may_enter(path, _nobody().uid)
+    assert service.stop() == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="is about root")
+def test_as_root_a_cluster_that_was_taken_in_part_is_taken_by_the_next_start(run, monkeypatch):
+    """The start before was killed on the way."""
+    service = run().wait_until_up()
+    assert service.stop() == 0
+    cluster = Layout(service.data).cluster
+    user = ServerUser(cluster.stat().st_uid, cluster.stat().st_gid)
+    _give(cluster, _nobody())
+    count, chown = itertools.count(), os.chown
+
+    def killed(*args, **kwargs):
+        if next(count) == 20:
+            raise KeyboardInterrupt
+        chown(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "chown", killed)
+        with pytest.raises(KeyboardInterrupt):
+            _give(cluster, user)
+
+    service = run().wait_until_up()
+    assert {path.stat().st_uid for path in (cluster, *cluster.rglob("*"))} == {user.uid}
     assert service.stop() == 0
 
 
