@@ -224,9 +224,9 @@ def stop(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     with transaction.atomic():
         is_ended = ended.update(status=Status.STOPPED, finished_at=Now(), claim=None, claimed_until=None)
         if is_ended:
+            work.forget_file(id)  # with it: whoever erases a customer from now on looks for them in no file
             security_log.note(Action.UPLOAD_STOPPED, target=shown.name, target_id=id, account_id=account.id)
     if is_ended:
-        work.forget_file(id)
         messages.success(request, gettext("The upload is stopped."))
     return redirect("account-upload", id=id)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -27,6 +27,7 @@ from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChang
 from orders.order_files import COLUMNS, OrderRows
 from orders.serializers import read_order
 from tests.factories import ProductFactory, UserFactory, make_order
+from tests.harness.background import Background
 from tests.harness.client import browser_of
 from tests.harness.sheets import Failed, workbook
 from tests.uploads.files import (
@@ -672,6 +673,22 @@ def test_an_upload_can_be_stopped(browser: Client, monkeypatch: pytest.MonkeyPat
     upload = take_in(browser, upload)
     assert (upload.status, upload.counts["imported"], Order.objects.count()) == (Status.STOPPED, 10, 10)
     assert Block.objects.count() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_sees_a_file_stopped_before_it_is_forgotten(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is killed in between has not stopped it; and a customer who is erased then is not left in its rows."""
+    upload = send(browser, csv_of([row()]))
+    forget, seen = work.forget_file, []
+
+    def looked_at(id_: UUID) -> None:
+        seen.append(Background(lambda: Upload.objects.get(id=id_).status).result())
+        forget(id_)
+
+    monkeypatch.setattr(work, "forget_file", looked_at)
+    browser.post(f"/account/uploads/{upload.id}/stop")
+    upload.refresh_from_db()
+    assert (seen, upload.status, Block.objects.count()) == ([Status.MATCHING], Status.STOPPED, 0)
 
 
 @pytest.mark.parametrize("mode", ["live", "test"])
