@@ -193,6 +193,8 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
         return
     told = personal.events_of(account_id, had).events
     with transaction.atomic():
+        # Before what belongs to them, as whoever anonymises them does.
+        list(Order.objects.filter(id__in=had).order_by("id").select_for_update(no_key=True).values_list("id"))
         for order_id, until in had.items():
             until_then = OrderEdit.objects.filter(order=order_id, at__lte=until)
             until_then.exclude(field__regex=_NUMBERS).update(old="", new="")

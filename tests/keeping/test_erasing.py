@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from agents.desk import claims
@@ -21,9 +21,9 @@ from codservice.uploads.models import RefusedRow, Upload
 from orders import customer_data, editing, lifecycle
 from orders.models import CallNote, Erasure, Order, OrderEdit, Status
 from tests import factories
-from tests.harness.background import eventually
+from tests.harness.background import Background, eventually
 from tests.harness.client import ApiClient, new_key
-from tests.harness.database import contents
+from tests.harness.database import contents, wait_for_lock
 from webhooks import delivery, personal, registry
 from webhooks.models import Attempt, Claim, Delivery, Event
 from webhooks.posts import Outcome
@@ -266,6 +266,23 @@ def test_a_number_that_was_corrected_is_forgotten_and_the_order_is_not(alice: Ac
     assert (order.customer_name, order.customer_phone) == ("Amine", "0550 99 88 77")
     assert OrderEdit.objects.get().field == "customer_phone"
     assert Erasure.objects.get().order_count == 0, "there is a record all the same"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_number_that_was_corrected_is_forgotten_beside_who_anonymises_the_order(alice: Account, agent: Any) -> None:
+    """Neither dies of a deadlock: both lock the orders first."""
+    orders = [factories.make_order(alice, phone=PHONE) for _ in range(2)]
+    for order in orders:
+        edit = editing.Edit(customer_phone="0550 99 88 77", phone_e164="+213550998877")
+        editing.edit(order.id, edit, actor=Actor.of_staff(agent))
+    with transaction.atomic():
+        list(Order.objects.order_by("id").select_for_update(no_key=True))
+        OrderEdit.objects.filter(order=orders[1]).update(old="")
+        erasing = Background(lambda: customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")))
+        wait_for_lock()
+        OrderEdit.objects.filter(order=orders[0]).update(old="")
+    assert erasing.result() == (0, 0)
+    assert knowing(PHONE, "661223344") == set()
 
 
 def test_a_number_that_was_corrected_is_forgotten_in_kept_answers_too(alice: Account, api: ApiClient) -> None:
