@@ -1,9 +1,10 @@
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from django.contrib.auth.hashers import make_password
+from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -101,6 +102,16 @@ class User(AbstractUser):
         if not as_known.update(password=hashed, **fields):
             raise AccountChanged
         self.password = hashed
+
+    def check_password(self, raw_password: str) -> bool:
+        """As Django's, which hashes the password anew where it was hashed as in an earlier version: unless it has been
+        replaced meanwhile."""
+
+        def hash_anew(raw_password: str) -> None:
+            with suppress(AccountChanged):
+                self.replace_password(make_password(raw_password))
+
+        return check_password(raw_password, self.password, hash_anew)
 
     @property
     def display_name(self) -> str:

@@ -15,7 +15,7 @@ import django_ratelimit.core
 import pytest
 import redis
 from django.conf import settings
-from django.contrib.auth.hashers import MD5PasswordHasher
+from django.contrib.auth.hashers import MD5PasswordHasher, make_password
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core import mail
 from django.db import connection, transaction
@@ -34,6 +34,8 @@ from tests.harness.processes import CHECKOUT
 
 FORGOTTEN = "/account/password/forgotten"
 OLD, NEW = "correct horse", "battery staple 9"
+# OLD, hashed so that Django hashes it anew: with too short a salt.
+UNSALTED = make_password(OLD, salt="x", hasher=MD5PasswordHasher())
 
 
 @pytest.fixture
@@ -295,6 +297,14 @@ def test_nothing_is_hashed_in_the_transaction_of_a_change(alice: Account, monkey
     assert hashed_in_one == [False] * 5
 
 
+def test_a_password_that_was_hashed_as_before_is_hashed_anew(alice: Account) -> None:
+    User.objects.filter(pk=alice.holder_id).update(password=UNSALTED)
+    assert User.objects.get(pk=alice.holder_id).check_password(OLD)
+    anew = User.objects.get(pk=alice.holder_id)
+    assert anew.password != UNSALTED
+    assert anew.check_password(OLD)
+
+
 # --- While somebody else changes the person --------------------------------------------------------------------------
 
 
@@ -343,3 +353,17 @@ def test_who_is_removed_at_that_moment_stays_out(alice: Account, worker: None, w
     assert not person.check_password(NEW)
     assert not person.check_password(OLD)
     assert "Somebody has changed this account since you opened the page." in answer
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_login_at_that_moment_does_not_bring_the_old_password_back(alice: Account) -> None:
+    """By hashing it anew, as the first login after an upgrade does."""
+    User.objects.filter(pk=alice.holder_id).update(password=UNSALTED)
+    with transaction.atomic():
+        User.objects.filter(pk=alice.holder_id).update(password=make_password(NEW))
+        login = Background(
+            lambda: Client().post("/account/login", {"username": alice.holder.username, "password": OLD})
+        )
+        wait_for_lock()
+    login.result()
+    assert User.objects.get(pk=alice.holder_id).check_password(NEW)
