@@ -14,7 +14,7 @@ from django.db import connection
 from webhooks import feed
 from webhooks.feed import first_id
 
-BATCH = 200  # rows that a statement looks at; a delivery takes its attempts along
+BATCH = 200  # rows that a statement looks at; a delivery takes its attempts and its claim along
 
 # Events' ids sort by time, and the index of `one_delivery_per_event_and_webhook` does so too. What was resent stays for
 # as long again; but an event tells of a customer, and nothing keeps it longer than the order keeps the customer.
@@ -29,6 +29,9 @@ WITH page AS (
     {lock}
 ), attempts AS (
     {delete} webhooks_attempt WHERE delivery_id = ANY(ARRAY(SELECT id FROM old)) {returning}
+), claims AS (
+    -- Of a worker that died while they were dropped: nobody has claimed them anew.
+    {delete} webhooks_claim WHERE delivery_id = ANY(ARRAY(SELECT id FROM old)) {returning}
 ), deliveries AS (
     {delete} webhooks_delivery WHERE id = ANY(ARRAY(SELECT id FROM old)) {returning}
 )

@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 from io import StringIO
 from threading import Barrier
+from uuid import uuid4
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -22,6 +23,7 @@ from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import wait_for_lock
 from webhooks import delivery, registry, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
+from webhooks.models import Claim as DeliveryClaim
 
 OLD = timedelta(days=100)
 NINETY_DAYS = timedelta(days=90)
@@ -93,6 +95,16 @@ def test_no_event_outlives_the_customers_time_because_it_was_resent(webhook, del
     delivery_of(webhook, "delivered", attempts=2, created_at=timezone.now() - OLD, finished_at=timezone.now())
 
     assert json.loads(run("--json"))["events"] == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_dead_worker_had_claimed_of_what_was_dropped_goes_with_it(alice, webhook, delivery_of):
+    delivery_of(webhook, "pending", created_at=timezone.now() - OLD)
+    delivery.claim(uuid4(), 1)
+    registry.delete(alice.id, webhook.id)
+    Delivery.objects.update(finished_at=timezone.now() - OLD)
+    assert json.loads(run("--json"))["deliveries"] == 1
+    assert DeliveryClaim.objects.count() == 0
 
 
 def test_what_is_resent_meanwhile_stays(webhook, delivery_of):
