@@ -1,5 +1,6 @@
 """How DRF reads and writes: thin classes over `codservice.wire`, named in the settings."""
 
+import re
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -16,6 +17,10 @@ def needed_body(request: Request) -> dict[str, Any]:
     if request.stream is None:
         raise MalformedJSON("It is empty.")
     return request.data
+
+
+# What a body may be compressed with; who writes anything else there (`UTF-8`, say) has sent it as it is.
+_COMPRESSED = re.compile(r"\b(gzip|compress|deflate|br|zstd)\b", re.IGNORECASE)
 
 
 class StrictJSONParser(BaseParser):
@@ -50,7 +55,7 @@ class AlwaysJSON(BaseContentNegotiation):
 
     def select_parser(self, request, parsers):
         sent, parameters = media_type(request.content_type or "")
-        if sent != StrictJSONParser.media_type:
+        if sent != StrictJSONParser.media_type or _COMPRESSED.search(request.META.get("HTTP_CONTENT_ENCODING", "")):
             return None
         return parsers[0] if parameters.get("charset", "utf-8").lower() in ("utf-8", "utf8") else None
 

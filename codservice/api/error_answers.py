@@ -27,7 +27,7 @@ MESSAGES = {
     "insufficient_scope": "This API key lacks the scope that this call needs.",
     "not_found": "There is nothing at this address, or it belongs to another account.",
     "method_not_allowed": "This address does not take this method; `Allow` says which it takes.",
-    "unsupported_media_type": "Send the body with Content-Type: application/json.",
+    "unsupported_media_type": "Send the body with Content-Type: application/json, in UTF-8 and not compressed.",
     "rate_limited": "Too many requests; try again after `Retry-After` seconds.",
     "server_error": "Something went wrong here. Tell us the X-Request-Id; trying again later is safe.",
     "unavailable": "The service cannot answer just now; try again after `Retry-After` seconds.",

@@ -34,7 +34,7 @@ ERRORS = {
     410: ("cursor_expired", "This `after` is too old: begin anew, with an empty one."),
     412: ("precondition_failed", "What was read is no longer what is there: `If-Match` names another `ETag`."),
     413: ("payload_too_large", "The body is larger than 1 MiB."),
-    415: ("unsupported_media_type", "The body is not application/json."),
+    415: ("unsupported_media_type", "The body is not application/json in UTF-8, or is compressed."),
     422: ("validation_failed", "Fields cannot be used: `errors` maps their dotted paths to sentences."),
     429: ("rate_limited", "Too many requests: wait for `Retry-After` seconds."),
     500: ("server_error", "Our fault; the request id finds it in our log."),

@@ -1,5 +1,6 @@
 """Request bodies: one JSON object in UTF-8, read strictly; everything else is refused and nothing is written."""
 
+import gzip
 import json
 from collections.abc import Callable
 from time import thread_time
@@ -223,3 +224,16 @@ def test_other_types_are_unsupported(api, content_type):
     answer = api.generic("POST", ORDERS, BODY.encode(), content_type=content_type)
     assert (answer.status_code, answer.json()["error"]) == (415, "unsupported_media_type")
     assert not Order.objects.exists()
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP", "deflate", "br", "zstd", "compress", "identity, gzip"])
+def test_a_compressed_body_is_refused_in_words(api, coding):
+    answer = api.post(ORDERS, gzip.compress(BODY.encode()), headers={"Content-Encoding": coding})
+    assert (answer.status_code, answer.json()["error"]) == (415, "unsupported_media_type")
+    assert "not compressed" in answer.json()["message"]
+    assert not Order.objects.exists()
+
+
+@pytest.mark.parametrize("coding", ["", "identity", "UTF-8"])
+def test_a_body_that_is_not_compressed_is_read_whatever_is_said_of_it(api, coding):
+    assert api.post(ORDERS, BODY.encode(), headers={"Content-Encoding": coding}).status_code == 201
