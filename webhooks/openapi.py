@@ -22,7 +22,10 @@ _HEADERS = {
     "webhook-timestamp": "Seconds since 1970 at this attempt, for Standard Webhooks.",
     "webhook-signature": "For Standard Webhooks: `v1,` and base64; while two secrets overlap, two of them.",
 }
-_PREVIOUS = "The same keyed with the secret before, for 24 hours after a rotation."
+_AT_TIMES = {
+    "X-Service-Signature-Previous": "The same keyed with the secret before, for 24 hours after a rotation.",
+    "X-Service-Mode": "`test` when it is of test mode.",
+}
 
 
 _EXAMPLES: dict[str, Struct] = {}
@@ -36,7 +39,7 @@ def example_of(kind: str) -> Struct:
 
 
 def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
-    """The deliveries of a kind of event, with an example of what it tells as `data`, which test deliveries tell too.
+    """The deliveries of a kind of event, with an example of what it tells as `data`, which pings tell too.
 
     `WEBHOOKS` of the settings lists them all.
     """
@@ -49,11 +52,11 @@ def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
             "event": {"type": "string", "const": kind},
             "timestamp": _TEXT | {"format": "date-time", "description": "The time of the change."},
             "data": struct_schema(type(example)),
-            "example": {"const": True, "description": "In test deliveries alone: this has not happened."},
+            "example": {"const": True, "description": "In examples that a ping asks for: this has not happened."},
         },
     }
     headers = [(name, text, True) for name, text in _HEADERS.items()]
-    headers.append(("X-Service-Signature-Previous", _PREVIOUS, False))
+    headers += [(name, text, False) for name, text in _AT_TIMES.items()]
     return OpenApiWebhook(
         kind,
         {

@@ -109,7 +109,7 @@ def describe(
                 description="The same key and body within 24 hours give the same answer and do nothing twice.",
             ),
             OpenApiParameter(
-                "Idempotent-Replayed", {"type": "string", "enum": ["true"]}, HEADER, response=sorted(answers)
+                "Idempotent-Replayed", {"type": "string", "enum": ["true"]}, HEADER, response=sorted({*answers, 422})
             ),
         ]
     if has_etag:

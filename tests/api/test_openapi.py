@@ -98,6 +98,20 @@ def test_a_422_tells_of_the_refusals_that_are_the_operations_own(description):
     }
 
 
+def test_all_answers_that_are_kept_for_a_key_are_described_as_repeated(description):
+    kept = {
+        operation["operationId"]: {
+            int(status) for status, each in operation["responses"].items() if "Idempotent-Replayed" in each["headers"]
+        }
+        for operation in operations(description).values()
+    }
+    assert {name: statuses for name, statuses in kept.items() if statuses} == {
+        "orders_create": {201, 422},
+        "orders_batch": {201, 207, 422},
+        "test_orders_call": {200, 422},
+    }
+
+
 def test_null_is_described_where_it_is_taken_and_nowhere_else(description):
     order = description["components"]["schemas"]["OrderImportRequest"]["properties"]
 

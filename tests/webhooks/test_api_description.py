@@ -64,6 +64,7 @@ def test_every_header_that_is_sent_is_described(description, delivery_of, alice,
         ["whsec_YQ==", "whsec_Yg=="],
         1,
         event_id=delivery.event_id,
+        is_test=True,
     )
     sent = {line.partition(":")[0] for line in posts.headers(post, 0)} - {
         "Content-Type",
