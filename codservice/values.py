@@ -31,7 +31,7 @@ _SHORTENED = 4  # times at most, by NFC: a Greek letter and its three marks
 # On one letter, several times what anybody writes for fun; to bring them into their order costs their square.
 _MOST_MARKS = 100
 _may_be_marks = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1}}}").search
-_AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|\.[0-9]+", re.ASCII)
+_AMOUNT = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 

@@ -311,6 +311,7 @@ AMOUNTS = {
     '"12."': "12.00",
     '".5"': "0.50",
     '"007.10"': "7.10",
+    '"00000000000004900.00"': "4900.00",
     '"99999999.99"': "99999999.99",
 }
 NO_AMOUNTS = [
@@ -390,6 +391,12 @@ def test_what_is_no_amount_is_refused(api, field):
     for amount in NO_AMOUNTS:
         assert list(api.post(ORDERS, sent_as(field, amount)).json()["errors"]) == [path], amount
     assert not Order.objects.exists()
+
+
+@pytest.mark.parametrize("amount", ["1795718542105", '"1795718542105"', '"99999999999999999999"'])
+def test_digits_that_are_too_many_are_too_much(api, amount):
+    answer = api.post(ORDERS, sent_as("total_amount", amount))
+    assert answer.json()["errors"] == {"total_amount": ["Must be from 0 to 99999999.99."]}
 
 
 centimes = st.integers(0, 9_999_999_999).map(lambda number: Decimal(number).scaleb(-2))
