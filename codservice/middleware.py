@@ -124,9 +124,11 @@ class ApiGate:
         except (OperationalError, InterfaceError):
             return unavailable()
         if key is None:
+            is_open = "HTTP_AUTHORIZATION" not in request.META and _is_open(request)
             if wait := ratelimit.address_limited_for(request):
-                return error_response(429, "rate_limited", headers={"Retry-After": str(wait)})
-            if "HTTP_AUTHORIZATION" not in request.META and _is_open(request):
+                headers = {"Retry-After": str(wait)} | (_FOR_ANY_PAGE if is_open else {})
+                return error_response(429, "rate_limited", headers=headers)
+            if is_open:
                 return self.get_response(request)
             return error_response(401, "unauthenticated", headers={"WWW-Authenticate": "Bearer"})
         request.api_key = key  # type: ignore[attr-defined]
@@ -141,6 +143,10 @@ class ApiGate:
         response.headers["X-RateLimit-Remaining"] = str(usage.remaining)
         response.headers["X-RateLimit-Reset"] = str(usage.reset)
         return response
+
+
+# Any page may read what a view that needs no key answers, which says so itself; and so that it has asked too often.
+_FOR_ANY_PAGE = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
 
 
 def _is_open(request: HttpRequest) -> bool:

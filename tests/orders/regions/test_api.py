@@ -161,6 +161,16 @@ def test_strangers_are_limited_by_their_address(stranger: ApiClient, monkeypatch
     assert int(answers[-1].headers["Retry-After"]) >= 1
 
 
+def test_a_page_may_read_that_it_asks_too_often(stranger: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ratelimit, "ADDRESS_LIMIT", 0)
+    answer = stranger.get(ALL[0])
+    assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (429, "*")
+    assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After"
+    for path, headers in (("/api/v1/orders", {}), (ALL[0], {"Authorization": "Bearer cod_live_wrong"})):
+        answer = stranger.get(path, headers=headers)
+        assert (answer.status_code, "Access-Control-Allow-Origin" in answer.headers) == (429, False)
+
+
 @pytest.mark.parametrize(
     "path",
     [
