@@ -81,6 +81,13 @@ def link(value: Any, *, max_length: int) -> str:
     return url.href
 
 
+# Of links, what is usual; more is understood. Some clients refuse what it does not describe.
+LINK_PATTERN = (
+    r"https://([A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}\.){1,3}[A-Za-z]{2,20}(:(443|[2-9][0-9]{3}|[1-5][0-9]{4}))?"
+    r"(/[A-Za-z0-9/?._~!$&()*+,;=:@-]{0,200}(%[0-9A-Fa-f]{2}[A-Za-z0-9/?._~!$&()*+,;=:@-]{0,200}){0,99})?"
+)
+
+
 def text_schema(*, max_length: int | None = None, free: bool = False, may_be_blank: bool = False) -> dict[str, Any]:
     # JSON Schema's regular expressions know no `\x`, and its strings no halves of surrogate pairs.
     unusable = (_UNUSABLE_IN_FREE_TEXT if free else _UNUSABLE).removesuffix(r"\ud800-\udfff")

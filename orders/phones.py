@@ -8,8 +8,8 @@ import phonenumbers
 from phonenumbers import ValidationResult
 
 MAX_LENGTH = 40  # characters; no way of writing a number needs more
-# The forms that every client should send; many more are understood.
-PATTERN = r"^(0|\+213|00213)[567][0-9]{8}$"
+# The forms that every client should send; many more are understood. Some clients refuse what it does not describe.
+PATTERN = r"^(0|(\+|00)213 ?)([5-7][0-9]{2}|[1-4][0-9])( ?[0-9]{2}){3}$"
 _PLAIN = re.compile(r"(?:0|\+213|00213)([567][0-9]{8})")
 
 # The outline of Algeria's numbering plan as libphonenumber knows it: what a number could be, landlines included,

@@ -1,7 +1,7 @@
 """What no schema can say, for `schemathesis run`: which orders, products and communes there are.
 
-    SCHEMATHESIS_HOOKS=tests.schemathesis_hooks schemathesis run http://127.0.0.1:8000/api/schema --checks all \
-        -H "Authorization: Bearer $KEY"
+    SCHEMATHESIS_HOOKS=tests.schemathesis_hooks schemathesis --config-file tests/schemathesis.toml \
+        run http://127.0.0.1:8000/api/schema --checks all -H "Authorization: Bearer $KEY"
 
 Data that keeps to the description is completed so that it also fits the database; data that breaks it on purpose is
 left alone, and so is every check. CODSERVICE_ORDERS are ids and CODSERVICE_PRODUCTS pairs `id=sku` of what exists,

@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from rest_framework import serializers
 
-from codservice import days
+from codservice import days, values
 from codservice.api.fields import Boolean, Strict, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
@@ -30,9 +30,7 @@ class ReceiverField(Strict, serializers.CharField):
 
     @property
     def openapi(self) -> dict[str, Any]:
-        """Plain names of hosts; more is understood."""
-        label = "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?"
-        pattern = rf"^https://({label}\.){{1,3}}[a-z]{{2,10}}(:443)?(/[A-Za-z0-9._~-]{{1,40}}){{0,5}}$"
+        pattern = f"^{values.LINK_PATTERN}$"
         return {"type": "string", "format": "uri", "maxLength": self.max_length, "pattern": pattern}
 
 

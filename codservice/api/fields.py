@@ -83,9 +83,7 @@ class Link(Strict, serializers.CharField):
 
     @property
     def openapi(self) -> dict[str, Any]:
-        """Plain addresses; more is understood."""
-        address = r"https://([a-z][a-z0-9]{0,20}\.){1,3}[a-z]{2,10}(/[A-Za-z0-9._~-]{1,40}){0,5}"
-        pattern = f"^({address})?$" if self.allow_blank else f"^{address}$"
+        pattern = f"^({values.LINK_PATTERN})?$" if self.allow_blank else f"^{values.LINK_PATTERN}$"
         return {"type": "string", "maxLength": self.max_length, "pattern": pattern}
 
 

@@ -10,14 +10,19 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 from django.db import OperationalError
+from django.test import override_settings
 from django.urls import get_resolver
 from drf_spectacular.validation import validate_schema
+from hypothesis import given
+from hypothesis import strategies as st
 
+from codservice import values
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
 from tests.factories import AccountFactory, ProductFactory, UserFactory, make_order, order_body
 from tests.harness.client import new_key
 from tests.harness.description import Checker, described, parsed
+from webhooks import receivers
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -112,6 +117,38 @@ def test_all_answers_that_are_kept_for_a_key_are_described_as_repeated(descripti
     }
 
 
+PHONES = [
+    *("0550123456", "0550 12 34 56", "+213550123456", "+213 550 12 34 56", "00213550123456"),
+    *("021 23 45 67", "021234567", "+21321234567", "+213 21 23 45 67"),
+]
+LINKS = [
+    "https://shop.example/robe.jpg",
+    "https://Cdn.my-shop.dz/s/files/robe%20bleue.jpg?v=1678900&width=800",
+    "https://shop.example:8443/hooks/",
+    "https://shop.example/?wc-api=cod",
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "usual"),
+    [
+        ("OrderImportRequest", "customer_phone", PHONES),
+        ("ProductDraftRequest", "image_url", ["", *LINKS]),
+        ("WebhookRegistrationRequest", "url", LINKS),
+    ],
+)
+def test_what_people_usually_send_is_not_described_away(description, schema, name, usual):
+    pattern = description["components"]["schemas"][schema]["properties"][name]["pattern"]
+    assert [text for text in usual if not re.search(pattern, text)] == []
+
+
+@given(st.from_regex(values.LINK_PATTERN, fullmatch=True))
+def test_links_that_are_described_are_taken(link):
+    assert values.link(link, max_length=receivers.MAX_LENGTH)
+    with override_settings(WEBHOOK_ALLOW_PRIVATE=True):  # and nothing is looked up
+        assert receivers.normalise(link)
+
+
 def test_null_is_described_where_it_is_taken_and_nowhere_else(description):
     order = description["components"]["schemas"]["OrderImportRequest"]["properties"]
 
@@ -194,6 +231,7 @@ def test_schemathesis_finds_nothing(service, tmp_path):
     }
     command = [
         str(Path(sys.executable).with_name("schemathesis")),
+        f"--config-file={settings.BASE_DIR / 'tests/schemathesis.toml'}",
         "run",
         f"{service.url}/api/schema",
         "--checks=all",

@@ -38,7 +38,8 @@ def test_a_number_in_e164_stays_what_it_is(number):
 
 @given(st.from_regex(phones.PATTERN, fullmatch=True).filter(lambda text: text.isascii() and "\n" not in text))
 def test_the_forms_that_are_promised_are_taken(text):
-    assert phones.to_e164(text).endswith(text[-9:])
+    national = re.sub(r"^((\+|00)213|0)", "", text.replace(" ", ""))
+    assert phones.to_e164(text) == f"+213{national}"
 
 
 @given(national, prefix | st.just(""), separator, st.sampled_from(SCRIPTS), mark, st.integers(1, 9), st.sampled_from([
