@@ -254,5 +254,5 @@ def test_what_else_is_wrong_is_said_before_an_output_that_cannot_be_written() ->
     done = manage_into(">/dev/full", "resend_deliveries", "01981f1e-6f43-7b52-8c7e-000000000001")
 
     assert done.returncode == 1
-    assert done.stderr.endswith("CommandError: 1 of the ids cannot be sent again.\n")
+    assert "CommandError: 1 of the ids cannot be sent again: " in done.stderr.splitlines()[-1]
     assert "Exception ignored" not in done.stderr

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from codservice.operations import duties
 from tests.harness.background import PATIENCE, at_once
-from webhooks import posts, queue, registry, secrets
+from webhooks import delivery, posts, queue, registry, secrets
 from webhooks.management.commands import resend_deliveries
 from webhooks.models import Delivery, Webhook
 
@@ -134,10 +134,39 @@ def test_single_ones_are_resent_whatever_their_status(webhook, delivery_of):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("filters", [["--status", "pending"], ["--all"], ["--from", "2026-11-01"]])
+def test_ids_and_filters_together_are_refused(webhook, delivery_of, filters):
+    done = delivery_of(webhook, "delivered", attempts=1)
+
+    with pytest.raises(CommandError, match="not both"):
+        run("resend_deliveries", str(done.id), *filters)
+
+    done.refresh_from_db()
+    assert done.status == "delivered"
+
+
+def test_whatever_ends_it_says_how_many_are_resent(webhook, delivery_of, monkeypatch):
+    for _ in range(3):
+        delivery_of(webhook, "failed", attempts=4)
+    whole, said = delivery.resend, StringIO()
+
+    def stopped(ids):
+        if Delivery.objects.filter(status="pending").exists():
+            raise KeyboardInterrupt
+        return whole(ids)
+
+    monkeypatch.setattr(resend_deliveries, "BATCH", 2)
+    monkeypatch.setattr(delivery, "resend", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        call_command("resend_deliveries", "--all", stderr=said)
+
+    assert "Not all of them: 2 deliveries are sent again." in said.getvalue()
+
+
 def test_an_id_that_cannot_be_resent_fails_the_command_and_not_the_others(webhook, delivery_of):
     dropped, failed = delivery_of(webhook, "dropped"), delivery_of(webhook, "failed", attempts=4)
 
-    with pytest.raises(CommandError, match="1 of the ids"):
+    with pytest.raises(CommandError, match="1 of the ids cannot be sent again: unknown, dropped, "):
         run("resend_deliveries", str(dropped.id), str(failed.id))
 
     failed.refresh_from_db()

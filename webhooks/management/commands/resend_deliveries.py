@@ -34,6 +34,8 @@ sent."""
 
     def handle(self, *, ids: list[UUID], dry_run: bool, **options: Any) -> None:
         narrowed = any(options[name] for name in ("event", "webhook", "account", "since", "until"))
+        if ids and (narrowed or options["all"] or options["status"] != Delivery.Status.FAILED):
+            raise CommandError("Ids or filters say which, not both together.")
         if ids:
             deliveries = Delivery.objects.filter(id__in=ids)
         elif narrowed or options["all"]:
@@ -45,10 +47,7 @@ sent."""
         ).exclude(status=Delivery.Status.DROPPED)
         count = deliveries.count()
         if not dry_run:
-            count = sum(
-                len(delivery.resend(batch))
-                for batch in self.progress(_batches(deliveries), total=-(-count // BATCH), unit="batches")
-            )
+            count = self.resend(deliveries, total=-(-count // BATCH))
         missing = len(set(ids)) - count if ids else 0
         if options["json"]:
             self.print_json({"resent": count, "left_alone": missing, "dry_run": dry_run})
@@ -56,7 +55,21 @@ sent."""
             self.stdout.write(str(count))
             self.say(f"{count} deliveries {'would be' if dry_run else 'are'} sent again.")
         if missing:
-            raise CommandError(f"{missing} of the ids cannot be sent again.")
+            raise CommandError(
+                f"{missing} of the ids cannot be sent again: unknown, dropped, of a webhook that is deleted or off,"
+                f" or tried {delivery.MOST_ATTEMPTS} times."
+            )
+
+    def resend(self, deliveries: QuerySet[Delivery], *, total: int) -> int:
+        """How many are sent again; said of those that are, too, when it is stopped or fails."""
+        count = 0
+        try:
+            for batch in self.progress(_batches(deliveries), total=total, unit="batches"):
+                count += len(delivery.resend(batch))
+        except BaseException:
+            self.say(f"Not all of them: {count} deliveries are sent again.")
+            raise
+        return count
 
 
 def _batches(deliveries: QuerySet[Delivery]) -> Iterator[list[UUID]]:

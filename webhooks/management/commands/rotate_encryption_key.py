@@ -16,8 +16,8 @@ BATCH = 200  # webhooks a transaction
 class Command(commands.Command):
     help = """Encrypt all signing secrets anew under the first of ENCRYPTION_KEYS, beside the running service.
 
-To change the key: put a new one in front of ENCRYPTION_KEYS, restart web and workers, run this, and when it says that
-no secret needs another key, take the old ones out. Safe to run again: it passes over what is done.
+To change the key: put a new one in front of ENCRYPTION_KEYS, restart the workers and then web, run this, and when it
+says that no secret needs another key, take the old ones out. Safe to run again: it passes over what is done.
 
 Where a key is lost, the secrets before the newest that were under it are cleared, and the newest ones named."""
     examples = "rotate_encryption_key --dry-run\nrotate_encryption_key\nrotate_encryption_key --json"
@@ -50,7 +50,10 @@ Where a key is lost, the secrets before the newest that were under it are cleare
             self.stdout.write(f"webhooks: {len(webhooks)}\nencrypted anew: {done}\nunreadable: {len(unreadable)}")
         if unreadable:
             ids = ", ".join(map(str, unreadable[:10]))
-            raise CommandError(f"None of ENCRYPTION_KEYS reads the secrets of {len(unreadable)} webhooks: {ids}")
+            raise CommandError(
+                f"None of ENCRYPTION_KEYS reads the secrets of {len(unreadable)} webhooks: {ids}. Put their key back,"
+                " or have the merchants rotate these secrets."
+            )
         if dry_run:
             self.say(f"{done} webhooks have secrets to be encrypted anew; nothing was changed.")
         else:
