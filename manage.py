@@ -3,6 +3,7 @@
 
 import gc
 import os
+import signal
 import sys
 
 
@@ -24,4 +25,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:  # ends by the signal, as shells expect, but without a traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)

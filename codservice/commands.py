@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
-from django.db import OperationalError, transaction
+from django.db import OperationalError, ProgrammingError, connection, transaction
 from django.db.models import Q
 from tqdm import tqdm
 
@@ -20,6 +21,7 @@ from codservice import days
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
+_NOT_THERE = {"42P01", "42703", "42883"}  # PostgreSQL's codes: undefined_table, undefined_column, undefined_function
 
 
 class Command(BaseCommand):
@@ -47,7 +49,15 @@ class Command(BaseCommand):
                 self.stdout.flush()
                 return result
         except OperationalError as error:
-            raise CommandError(f"The database cannot be used: {error}") from error
+            raise CommandError(cannot_be_used(error)) from error
+        except ProgrammingError as error:
+            if _is_behind(error):
+                raise CommandError("The database is not up to date: run `manage.py migrate`.") from error
+            raise
+        except (KeyboardInterrupt, _ToldToStop):
+            with suppress(OSError):  # the terminal may be gone
+                self.say("Stopped.")
+            raise
         except BrokenPipeError:  # whoever read our output has seen enough, as `| head` does
             sys.exit(128 + signal.SIGPIPE)
         finally:
@@ -119,6 +129,10 @@ def _refusal_in_words() -> Iterator[None]:
         raise CommandError(f"The output cannot be written: {error.strerror}.") from error
 
 
+class _ToldToStop(SystemExit):
+    """By SIGTERM or SIGHUP."""
+
+
 @contextmanager
 def _stopped_in_order() -> Iterator[None]:
     """While the block runs, SIGTERM and SIGHUP are a SystemExit of 128 + n, where nobody else minds or ignores them."""
@@ -126,7 +140,7 @@ def _stopped_in_order() -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
         for each in minded:  # a second one would disturb the end
             signal.signal(each, signal.SIG_IGN)
-        sys.exit(128 + number)
+        raise _ToldToStop(128 + number)
 
     is_main = threading.current_thread() is threading.main_thread()
     stops = (signal.SIGTERM, signal.SIGHUP) if is_main else ()
@@ -138,6 +152,29 @@ def _stopped_in_order() -> Iterator[None]:
     finally:
         for each in minded:
             signal.signal(each, signal.SIG_DFL)
+
+
+def cannot_be_used(error: OperationalError) -> str:
+    """What PostgreSQL says of itself, in one line, and what to do about it."""
+    said = str(error).strip().partition("\n")[0]
+    state = getattr(error.__cause__, "sqlstate", None)
+    if state is not None:  # it answers
+        advice = " Is it a standby, or is its disk full?" if state == "25006" else ""
+    elif os.environ.get("DATABASE_URL") or os.environ.get("DATABASE_URL_FILE"):
+        advice = " See to PostgreSQL and to DATABASE_URL."
+    else:
+        advice = f" Does `make run` run, with DATA_DIR={settings.DATA_DIR}? Or set DATABASE_URL."
+    return f"The database cannot be used: {said}.{advice}"
+
+
+def _is_behind(error: ProgrammingError) -> bool:
+    """Whether what was asked for is not there because migrations are missing."""
+    if getattr(error.__cause__, "sqlstate", None) not in _NOT_THERE:
+        return False
+    from django.db.migrations.loader import MigrationLoader  # a fifth of a command's start, of use here alone
+
+    loader = MigrationLoader(connection)
+    return not loader.graph.nodes.keys() <= loader.applied_migrations.keys()
 
 
 def number(kind: Callable[[str], Number], least: Number, most: Number) -> Callable[[str], Number]:

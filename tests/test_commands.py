@@ -1,11 +1,37 @@
 """What the commands have in common."""
 
+import signal
+import subprocess
+import sys
 from io import StringIO
+from pathlib import Path
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from codservice.commands import Command
+from tests.harness.background import PATIENCE, eventually
+from tests.harness.database import database_url, environment
+from tests.harness.processes import CHECKOUT
+
+SHOW = ["deliveries", "--limit", "1"]
+
+
+def started(*arguments: str, **changes: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "manage.py", *arguments],
+        cwd=CHECKOUT, env=environment(**changes), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+
+
+def said(*arguments: str, **changes: str) -> tuple[int, str]:
+    """A command's exit status, and what it says on stderr."""
+    with started(*arguments, **changes) as running:
+        problem = running.communicate(timeout=PATIENCE)[1]
+    return running.returncode, problem
 
 
 @pytest.mark.parametrize(
@@ -38,3 +64,53 @@ def test_more_may_come_than_were_counted(monkeypatch, total, count, said):
     err = StringIO()
     assert list(Command(stderr=err).progress(range(count), total=total, unit="orders")) == [*range(count)]
     assert [line.partition(":")[0] for line in err.getvalue().splitlines()] == said
+
+
+def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> None:
+    status, problem = said(*SHOW, DATABASE_URL="", DATABASE_URL_FILE="", DATA_DIR=str(tmp_path))
+
+    assert status == 1
+    assert problem.startswith("CommandError: The database cannot be used: ")
+    assert problem.endswith(f". Does `make run` run, with DATA_DIR={tmp_path}? Or set DATABASE_URL.\n")
+    assert problem.count("\n") == 1
+
+
+def test_without_its_database_it_says_where_it_looked() -> None:
+    status, problem = said(*SHOW, DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing")
+
+    assert status == 1
+    assert problem.endswith(". See to PostgreSQL and to DATABASE_URL.\n")
+    assert problem.count("\n") == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_where_nothing_can_be_written_it_says_so(alice) -> None:
+    url = f"{database_url()}?options=-cdefault_transaction_read_only%3Don"
+
+    status, problem = said("create_api_key", "--account", alice.holder.email, DATABASE_URL=url)
+
+    assert status == 1
+    assert problem.startswith("CommandError: The database cannot be used: cannot execute ")
+    assert problem.endswith(" in a read-only transaction. Is it a standby, or is its disk full?\n")
+
+
+@pytest.mark.django_db
+def test_without_its_tables_it_says_which_command_makes_them() -> None:
+    name = connection.settings_dict["NAME"]
+
+    status, problem = said(*SHOW, DATABASE_URL=database_url().removesuffix(f"/{name}") + "/postgres")
+
+    assert (status, problem) == (1, "CommandError: The database is not up to date: run `manage.py migrate`.\n")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_at_ctrl_c_it_says_that_it_stops_and_ends_by_the_signal() -> None:
+    with psycopg.connect(database_url()) as other:
+        other.execute("LOCK TABLE webhooks_delivery")
+        with started(*SHOW) as running:
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'webhooks_delivery'::regclass"
+            eventually(lambda: other.execute(waiting).fetchone() == (1,))
+            running.send_signal(signal.SIGINT)
+            assert running.communicate(timeout=PATIENCE) == ("", "Stopped.\n")
+
+    assert running.returncode == -signal.SIGINT

@@ -16,7 +16,7 @@ from typing import IO, Any
 from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
 
-from codservice.commands import Command
+from codservice.commands import Command, cannot_be_used
 from codservice.files.intake import Entry, Errors, Intake, batches, blame, see, whole_ones
 from codservice.files.tables import ADDED, BOM, Row, SafeWriter, Table, UnreadableTable
 
@@ -82,7 +82,7 @@ class FileCommand(Command):
             problem = "Stopped."
             status = getattr(stopped, "code", 130)
         except OperationalError as error:
-            problem = f"The database cannot be used: {error}"
+            problem = cannot_be_used(error)
         except OSError as error:
             problem = f"{report or file} cannot be used: {error.strerror}."
             if not any(self.counts.values()):
