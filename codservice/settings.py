@@ -7,11 +7,15 @@ a line break at its end.
 
 import os
 import re
+import ssl
 from datetime import time
 from email.utils import parseaddr
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
+import redis
 from django.core.exceptions import ImproperlyConfigured
 from environs import EnvError, EnvValidationError, FileAwareEnv, validate
 
@@ -21,7 +25,17 @@ from codservice.errors import CannotStart
 from codservice.secret_file import secrets
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = FileAwareEnv(strip_whitespace=True)
+
+
+class _Env(FileAwareEnv):
+    def _get_value(self, env_key: str, default: Any) -> Any:
+        try:
+            return super()._get_value(env_key, default)
+        except UnicodeDecodeError:
+            raise EnvError(f"The file that {env_key}_FILE names must hold text.") from None
+
+
+env = _Env(strip_whitespace=True)
 
 
 def _need_readable(name: str, url: str) -> None:
@@ -31,6 +45,36 @@ def _need_readable(name: str, url: str) -> None:
     except ValueError:
         raise EnvError(
             f"{name} cannot be read as a URL: in passwords write %2F for /, %3F for ?, %23 for #, %5B for [, %5D for ]."
+        ) from None
+
+
+def _need_redis(url: str) -> None:
+    """Raises EnvError for a database or options that the clients would take for others, or stumble over later."""
+    parts = urlsplit(url)
+    if parts.scheme != "unix" and not re.fullmatch(r"(/\d*)?", parts.path, re.ASCII):
+        raise EnvError("REDIS_URL must end with the number of a database, or with the port: redis://host:6379/0.")
+    try:
+        redis.ConnectionPool.from_url(url).make_connection()  # which connects to nothing yet
+    except (ValueError, TypeError, redis.RedisError):
+        raise EnvError("REDIS_URL has an option behind its ? that cannot be used; in passwords ? is %3F.") from None
+
+
+# Those of Django's own; all others are PostgreSQL's.
+_DJANGOS_OPTIONS = {"assume_role", "isolation_level", "pool", "server_side_binding"}
+
+
+def _need_postgresql(database: dict[str, Any]) -> None:
+    """Raises EnvError for what would else fail at the first statement."""
+    if database.get("ENGINE") != "django.db.backends.postgresql":
+        raise EnvError("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
+    options = {name: value for name, value in database.get("OPTIONS", {}).items() if name not in _DJANGOS_OPTIONS}
+    if not database["NAME"] and "service" not in options:
+        raise EnvError("DATABASE_URL must name the database: postgresql://user:password@host/name.")
+    try:
+        psycopg.conninfo.make_conninfo(**options)
+    except psycopg.ProgrammingError:
+        raise EnvError(
+            "DATABASE_URL has an option behind its ? that PostgreSQL does not know; in passwords ? is %3F."
         ) from None
 
 
@@ -51,6 +95,7 @@ try:
     if not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
         raise EnvError("REDIS_URL must start with redis://, rediss:// or unix://.")
     _need_readable("REDIS_URL", REDIS_URL)
+    _need_redis(REDIS_URL)
 
     # --- Secrets ----------------------------------------------------------------------------------------------
     # Development is where nobody set SECRET_KEY: then the secrets live in a 0600 file of DATA_DIR. Beside a
@@ -139,8 +184,11 @@ try:
     os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:2")
     # Authorities that are trusted beside the system's when receivers are checked: a PEM file.
     WEBHOOK_CA_FILE = env.str("WEBHOOK_CA_FILE", "") or None
-    if WEBHOOK_CA_FILE and not os.access(WEBHOOK_CA_FILE, os.R_OK):
-        raise EnvError("WEBHOOK_CA_FILE names no file that can be read.")
+    try:
+        if WEBHOOK_CA_FILE:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(WEBHOOK_CA_FILE)
+    except OSError:
+        raise EnvError("WEBHOOK_CA_FILE names no file of certificates (PEM) that can be read.") from None
 
     # --- E-mail -----------------------------------------------------------------------------------------------
     _need_readable("EMAIL_URL", env.str("EMAIL_URL", ""))
@@ -161,7 +209,7 @@ try:
     EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False) or (_is_encrypted and EMAIL_PORT == 465)
     EMAIL_USE_TLS = _is_encrypted and not EMAIL_USE_SSL
     DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "codservice@localhost")
-    if not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(DEFAULT_FROM_EMAIL)[1]):
+    if "\n" in DEFAULT_FROM_EMAIL or not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(DEFAULT_FROM_EMAIL)[1]):
         raise EnvError("DEFAULT_FROM_EMAIL must be an address: cod@shop.example, or Cod <cod@shop.example>.")
 
     # --- Logs, metrics, and where errors and traces go --------------------------------------------------------
@@ -187,11 +235,11 @@ try:
     _need_readable("DATABASE_URL", DATABASE_URL)
     # Empty is not set, as above and for `make run`: then no variable is asked.
     DATABASES = {"default": env.dj_db_url("DATABASE_URL" if env.str("DATABASE_URL", "") else "", DATABASE_URL)}
-    if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
-        raise EnvError("DATABASE_URL must start with postgresql:// (PostgreSQL 15 or newer).")
+    _need_postgresql(DATABASES["default"])
     # Behind PgBouncer in transaction mode: no session settings and no prepared statements of ours.
     _pgbouncer = env.bool("DATABASE_PGBOUNCER", False)
-    _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0))
+    # PostgreSQL counts milliseconds in 31 bits.
+    _statement_timeout = env.int("DATABASE_STATEMENT_TIMEOUT", 30, validate=validate.Range(min=0, max=2_147_483))
 except (EnvError, ValueError, CannotStart) as error:
     _said = str(error)
     if isinstance(error, EnvValidationError):  # its text may show them as a list of Python's

@@ -1,6 +1,7 @@
 """Settings come from the environment alone; a wrong one stops the start with a sentence that names it."""
 
 import re
+import sys
 
 import pytest
 from django.conf import settings
@@ -31,7 +32,17 @@ def test_production_settings_pass_djangos_own_check():
         ("DATABASE_URL", "mysql://localhost/x"),
         ("DATABASE_URL", "sqlite:///x"),
         ("DATABASE_URL", "nonsense"),
+        ("DATABASE_URL", "postgresql://localhost"),
+        ("DATABASE_URL", "postgresql://localhost/"),
+        ("DATABASE_URL", "postgresql://localhost/x?sslmod=require"),
+        ("DATABASE_URL", "postgresql://localhost/x?conn_max_age=60"),
         ("REDIS_URL", "memcached://localhost"),
+        ("REDIS_URL", "redis://localhost/shop"),
+        ("REDIS_URL", "redis://localhost/0/"),
+        ("REDIS_URL", "redis://localhost/-1"),
+        ("REDIS_URL", "redis://localhost/0?db=many"),
+        ("REDIS_URL", "redis://localhost/0?tls=on"),
+        ("REDIS_URL", "rediss://localhost/0?ssl_cert_reqs=perhaps"),
         ("API_RATE_LIMIT", "many"),
         ("API_RATE_LIMIT", "0"),
         ("API_RATE_LIMIT", "1.5"),
@@ -61,6 +72,7 @@ def test_production_settings_pass_djangos_own_check():
         ("DEMO", "perhaps"),
         ("DATABASE_PGBOUNCER", "perhaps"),
         ("DATABASE_STATEMENT_TIMEOUT", "long"),
+        ("DATABASE_STATEMENT_TIMEOUT", "2147484"),  # more than PostgreSQL takes
         ("LOG_LEVEL", "LOUD"),
         ("EMAIL_URL", "carrier-pigeon://x"),
         ("EMAIL_URL", "smtp://"),
@@ -69,6 +81,11 @@ def test_production_settings_pass_djangos_own_check():
         ("DEFAULT_FROM_EMAIL", ""),
         ("DEFAULT_FROM_EMAIL", "shop"),
         ("DEFAULT_FROM_EMAIL", "Cod <shop>"),
+        ("DEFAULT_FROM_EMAIL", "cod@shop.example\nBcc: all@shop.example"),
+        ("WEBHOOK_CA_FILE", "/no/where.pem"),
+        ("WEBHOOK_CA_FILE", "/"),
+        ("WEBHOOK_CA_FILE", __file__),
+        ("METRICS_TOKEN_FILE", sys.executable),  # no text
         ("ENCRYPTION_KEYS", ""),
         ("DELIVERY_RETENTION_DAYS", "0"),
         ("DELIVERY_RETENTION_DAYS", "10001"),
@@ -99,6 +116,9 @@ def test_a_wrong_value_stops_the_start_with_a_sentence_that_names_it(name, value
             for password in ("hid/den", "hid#den", "hid[den")
         ),
         ("REDIS_URL", "redis://user:hidden@host:70000/0"),
+        ("REDIS_URL", "redis://user:1?hid=den@host/0"),
+        ("DATABASE_URL", "postgresql://user:1?hid=den@host/name"),
+        ("DATABASE_URL", "postgresql://user:1/x?hid=den@host/name"),
         ("SENTRY_DSN", "https://hid/den@host/1"),
         ("SENTRY_DSN", "https://hidden@host:port/1"),
         ("SENTRY_DSN", "https://hidden@ho[st/1"),
