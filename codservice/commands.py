@@ -22,6 +22,13 @@ from codservice import days
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 _NOT_THERE = {"42P01", "42703", "42883"}  # PostgreSQL's codes: undefined_table, undefined_column, undefined_function
+# read_only_sql_transaction, lock_not_available, deadlock_detected, query_canceled
+_ADVICE = {
+    "25006": " Is it a standby, or is its disk full?",
+    "55P03": " Somebody else holds what this needs: try again.",
+    "40P01": " Somebody else held what this needs: try again.",
+    "57014": " DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time.",
+}
 
 
 class Command(BaseCommand):
@@ -159,7 +166,7 @@ def cannot_be_used(error: OperationalError) -> str:
     said = str(error).strip().partition("\n")[0]
     state = getattr(error.__cause__, "sqlstate", None)
     if state is not None:  # it answers
-        advice = " Is it a standby, or is its disk full?" if state == "25006" else ""
+        advice = _ADVICE.get(state, "")
     elif os.environ.get("DATABASE_URL") or os.environ.get("DATABASE_URL_FILE"):
         advice = " See to PostgreSQL and to DATABASE_URL."
     else:

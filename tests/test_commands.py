@@ -94,6 +94,24 @@ def test_where_nothing_can_be_written_it_says_so(alice) -> None:
     assert problem.endswith(" in a read-only transaction. Is it a standby, or is its disk full?\n")
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("seconds", "advice"),
+    [
+        ("0", "Somebody else holds what this needs: try again."),
+        ("1", "DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time."),
+    ],
+)
+def test_what_takes_too_long_is_told_with_the_way_out(seconds: str, advice: str) -> None:
+    with psycopg.connect(database_url()) as other:
+        other.execute("LOCK TABLE webhooks_delivery")
+        status, problem = said(*SHOW, DATABASE_STATEMENT_TIMEOUT=seconds)
+
+    assert status == 1
+    assert problem.startswith("CommandError: The database cannot be used: canceling statement due to ")
+    assert problem.endswith(f" timeout. {advice}\n")
+
+
 @pytest.mark.django_db
 def test_without_its_tables_it_says_which_command_makes_them() -> None:
     name = connection.settings_dict["NAME"]

@@ -18,11 +18,13 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.desk import claims, customer
+from agents.management.commands.seed_demo import Command
 from agents.models import Claim
 from codservice.accounts.models import Account, User
 from orders import demo
 from orders.models import CallNote, CallState, Order, OrderEdit, ShippingFee, Status
 from tests import factories
+from tests.harness.background import at_once
 from tests.harness.database import environment
 from tests.harness.processes import CHECKOUT
 
@@ -148,6 +150,22 @@ def test_to_seed_twice_adds_nothing() -> None:
     seed(orders=5)
 
     assert Order.objects.count() == 5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_at_once_one_makes_the_data_and_the_other_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, printed = Command.make_people, list[str]()
+
+    def overtaken(self: Command, *args: Any) -> Any:
+        monkeypatch.setattr(Command, "make_people", usual)
+        printed.extend(at_once(1, lambda _: seed(orders=3, json=True)))
+        return usual(self, *args)
+
+    monkeypatch.setattr(Command, "make_people", overtaken)
+    printed.append(seed(orders=3, json=True))
+
+    assert [json.loads(each)["made"] for each in printed] == [True, False]
+    assert Order.objects.count() == 3
 
 
 def test_what_was_made_is_printed_for_scripts() -> None:
