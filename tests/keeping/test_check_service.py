@@ -84,6 +84,15 @@ def test_without_a_worker_it_says_how_to_start_one(all_is_well, monkeypatch):
     assert "codservice.run.worker" in problem("worker")
 
 
+def test_a_worker_has_its_second_to_answer_however_little_is_waited(all_is_well, monkeypatch):
+    asked = []
+    monkeypatch.setattr(app.control, "ping", lambda timeout, limit: asked.append(timeout) or [{"worker": {}}])
+
+    call_command("check_service", "--timeout", "0", stdout=StringIO(), stderr=StringIO())
+
+    assert asked == [1.0]
+
+
 def test_a_beat_that_never_lived_or_died_is_told(all_is_well):
     with connection.cursor() as cursor:
         cursor.execute("UPDATE operations_duty SET done_at = now() - interval '75 s' WHERE name = 'beat'")

@@ -10,7 +10,8 @@ from django.db import DatabaseError
 from codservice import commands, health
 from codservice.celery import app
 
-PING_SECONDS = 1.0  # a worker that has only begun to listen has not heard the question before it
+# For one that lives to answer; one that has only begun to listen has not heard the question before it.
+PING_SECONDS = 1.0
 
 
 class Command(commands.Command):
@@ -25,13 +26,13 @@ seconds when there are millions. Exit status 1 when something is wrong, for cron
         parser.add_argument("--json", action="store_true", help="print an object with what is wrong, by part")
         parser.add_argument(
             "--timeout", type=commands.number(float, 0, 3600), default=15.0, metavar="SECONDS",
-            help="how long to wait for a worker's answer and for beat's sign of life, as after a start (15)",
+            help="how long to wait for a worker and for beat that may have been started a moment ago (15)",
         )  # fmt: skip
 
     def handle(self, *, timeout: float, **options: Any) -> None:
         checks = health.CHECKS | health.SLOW_CHECKS
         checks["beat"] = partial(_wait_for, checks["beat"], timeout)
-        checks["worker"] = partial(_wait_for, partial(_ask_worker, min(timeout, PING_SECONDS)), timeout)
+        checks["worker"] = partial(_wait_for, _ask_worker, timeout)
         problems: dict[str, str] = {}
         for name, check in self.progress(checks.items(), total=len(checks), unit="checks"):
             problems[name] = _ask(check)
@@ -72,9 +73,9 @@ def _measured(measure: Callable[[], float]) -> float | None:
         return None
 
 
-def _ask_worker(timeout: float) -> str:
+def _ask_worker() -> str:
     try:
-        answers = app.control.ping(timeout=timeout, limit=1)
+        answers = app.control.ping(timeout=PING_SECONDS, limit=1)
     except Exception:  # whatever the broker's library raises
         return "cannot be asked: see to the broker first"
     return "" if answers else "none answers: start one (`python -m codservice.run.worker`)"
