@@ -14,10 +14,11 @@ from codservice.operations import duties
 class Command(commands.Command):
     help = """Forget what is old, in small batches beside the running service, which does so once a day by itself.
 
-Deleted are finished deliveries with their attempts, events without deliveries and deleted webhooks whose log is empty;
-besides, at any age that has passed: secrets that have stopped signing, answers kept for an Idempotency-Key, sessions.
-Customers of orders that ended over CUSTOMER_RETENTION_DAYS ago are anonymised. Safe to interrupt and to run again."""
-    examples = "prune --dry-run\nprune --older-than 30\nprune --older-than 365 --json"
+Deleted are finished deliveries with their attempts, events without deliveries and deleted webhooks whose log is empty,
+but nothing that the feed still shows; besides, each at its own age: secrets that have stopped signing, answers kept for
+an Idempotency-Key, sessions, invitations, claims, uploads, entries of the security log and test orders. Customers of
+orders that ended over CUSTOMER_RETENTION_DAYS ago are anonymised. Safe to interrupt and to run again."""
+    examples = "prune --dry-run\nprune --older-than 60\nprune --older-than 365 --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         default = settings.DELIVERY_RETENTION_DAYS
@@ -26,7 +27,8 @@ Customers of orders that ended over CUSTOMER_RETENTION_DAYS ago are anonymised. 
             type=int,
             default=default,
             metavar="DAYS",
-            help=f"keep deliveries, attempts, events and deleted webhooks so long (DELIVERY_RETENTION_DAYS: {default})",
+            help="keep deliveries, attempts, events and deleted webhooks so long, and 32 days at least"
+            f" (DELIVERY_RETENTION_DAYS: {default})",
         )
         parser.add_argument("--dry-run", action="store_true", help="only count")
         parser.add_argument("--json", action="store_true", help="print the counts as JSON")
