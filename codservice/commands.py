@@ -82,7 +82,7 @@ class Command(BaseCommand):
 
     def say(self, line: str) -> None:
         """A line for the person at the terminal, on stderr: stdout is for data."""
-        self.stderr.write(line, self.style.NOTICE)
+        self.stderr.write(line, str)  # in no colour: Django's are red
 
     def progress(self, items: Iterable[T], *, total: int, unit: str) -> Iterator[T]:
         """The items, with a progress bar when stderr is a terminal and a line per 5 % elsewhere.

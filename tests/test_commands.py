@@ -66,6 +66,12 @@ def test_more_may_come_than_were_counted(monkeypatch, total, count, said):
     assert [line.partition(":")[0] for line in err.getvalue().splitlines()] == said
 
 
+def test_what_is_said_is_in_no_colour_of_an_error() -> None:
+    err = StringIO()
+    Command(stderr=err, force_color=True).say("2 orders imported.")
+    assert err.getvalue() == "2 orders imported.\n"
+
+
 def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> None:
     status, problem = said(*SHOW, DATABASE_URL="", DATABASE_URL_FILE="", DATA_DIR=str(tmp_path))
 

@@ -236,6 +236,8 @@ def _kept(path: Path) -> IO[bytes] | None:
     is_standard_input = path == Path("-")
     if not is_standard_input and not path.is_fifo():
         return None
+    if is_standard_input and sys.stdin is None:  # the shell's <&-
+        raise UnreadableTable("The standard input is closed: give it a file, as by < orders.csv.")
     kept = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
     with nullcontext(sys.stdin.buffer) if is_standard_input else path.open("rb") as source:
         shutil.copyfileobj(source, kept)

@@ -921,6 +921,14 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(
 
 
 @pytest.mark.django_db
+def test_a_standard_input_that_is_closed_is_a_sentence(alice: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+
+    with pytest.raises(CommandError, match="The standard input is closed"):
+        call_command("import_orders", "-", account=alice.holder.email)
+
+
+@pytest.mark.django_db
 def test_a_file_comes_by_standard_input(alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As into a container, which does not see the file."""
     rows = [row(external_id=f"A{number}") for number in range(3)]
