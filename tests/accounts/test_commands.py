@@ -224,6 +224,20 @@ def test_nobody_is_made_whose_password_cannot_be_shown(arguments: list[str], out
     assert done.stderr == expected
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("closed", ["account", "holder", ""])
+def test_a_key_that_is_refused_for_now_says_so(alice: Account, closed: str) -> None:
+    if closed:
+        one = alice if closed == "account" else alice.holder
+        one.is_active = False
+        one.save()
+    said = StringIO()
+
+    call_command("create_api_key", "--account", alice.holder.email, stdout=StringIO(), stderr=said)
+
+    assert ("refused for as long as the account or its holder is deactivated" in said.getvalue()) == bool(closed)
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("out", NOWHERE)
 def test_no_key_is_made_that_cannot_be_shown(alice: Account, out: str) -> None:

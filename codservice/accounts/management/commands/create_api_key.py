@@ -46,3 +46,5 @@ class Command(commands.Command):
             except TooManyKeys as refused:
                 raise CommandError(refused.message) from None
             self.stdout.write(key)
+        if not (found.is_active and found.holder.is_active):
+            self.say("It is refused for as long as the account or its holder is deactivated.")
