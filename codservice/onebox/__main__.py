@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from codservice.data_folder import Layout, data_dir, hold
 from codservice.errors import CannotStart
@@ -79,14 +80,15 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
         nonlocal patience
         status, body = web.get("/readyz")
         if status == 200:
-            print(
-                f"codservice is up after {time.monotonic() - started:.1f} s; Ctrl-C stops it.\n"
-                f"  Console   {web.url}/console/\n"
-                f"  Account   {web.url}/account/\n"
-                f"  API docs  {web.url}/api/docs\n"
-                f"  Data      {layout.data}",
-                flush=True,
-            )
+            with suppress(OSError):
+                print(
+                    f"codservice is up after {time.monotonic() - started:.1f} s; Ctrl-C stops it.\n"
+                    f"  Console   {web.url}/console/\n"
+                    f"  Account   {web.url}/account/\n"
+                    f"  API docs  {web.url}/api/docs\n"
+                    f"  Data      {layout.data}",
+                    flush=True,
+                )
             if os.geteuid() == 0:
                 say("Web and workers run as root here; an account of its own is safer (SECURITY.md).")
             return_memory()

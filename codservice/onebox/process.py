@@ -114,11 +114,14 @@ class _Fork:
 
     def __init__(self, name: str, target: Callable[[], int | None], bind: Callable[[], None]) -> None:
         self.returncode: int | None = None
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
         self.pid = os.fork()
         if self.pid == 0:
-            os._exit(_run(name, target, bind))
+            status = 1
+            try:
+                status = _run(name, target, bind)
+            finally:  # whatever happened: what comes after this is the parent's
+                os._exit(status)
 
     def poll(self) -> int | None:
         return self._collect(os.WNOHANG)
@@ -160,8 +163,14 @@ def _run(name: str, target: Callable[[], int | None], bind: Callable[[], None]) 
         traceback.print_exc()
         return 1
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
+
+
+def _flush() -> None:
+    """A disk that is full, or a pipe that nobody reads any more, is no reason to end."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
 
 
 def _bind(signum: int, parent: int) -> Callable[[], None]:

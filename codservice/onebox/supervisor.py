@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -32,8 +33,9 @@ SAID_WHY = os.EX_CONFIG
 
 
 def say(sentence: str) -> None:
-    """One sentence for the person at the terminal."""
-    print(f"codservice: {sentence}", file=sys.stderr, flush=True)
+    """One sentence for the person at the terminal; whether anybody can hear it or not, the service goes on."""
+    with suppress(OSError):
+        print(f"codservice: {sentence}", file=sys.stderr, flush=True)
 
 
 class SaidWhy(CannotStart):

@@ -208,6 +208,36 @@ def test_functions_run_in_forks_and_are_treated_alike(tmp_path):
     assert (tmp_path / "notes").read_text() == "web\n"
 
 
+def test_an_output_that_takes_no_more_ends_nothing(tmp_path):
+    """As on a disk that is full, or behind `| head`."""
+    failing = """
+        def worker():
+            open(notes + ".starts", "a").write("x")
+            while not os.path.exists(notes + ".broken"):
+                time.sleep(0.05)
+            raise ValueError
+        import time
+        print = supervisor.say
+        os.dup2(os.open("/dev/full", os.O_WRONLY), 2)
+    """
+    running = supervise(
+        tmp_path,
+        """[Process("web", noted("web"), is_ready=lambda: seen("web")),
+            Process("worker", target=worker, is_ready=lambda: seen("starts"))]""",
+        stop_order="('web',)",
+        before=failing,
+    )
+    eventually((tmp_path / "notes.up").exists)
+    (tmp_path / "notes.broken").touch()
+    starts = tmp_path / "notes.starts"
+    eventually(lambda: len(starts.read_text()) > 6)
+    (tmp_path / "notes.broken").unlink()
+    eventually(lambda: len(descendants(running.pid)) == 2)
+    assert not (tmp_path / "notes").exists()  # nobody has told web to stop
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE) == 0
+
+
 def test_function_that_raises_ends_with_its_traceback(tmp_path):
     running = supervise(tmp_path, """[Process("task", target=lambda: 1 / 0, once=True)]""")
     assert running.wait(PATIENCE) == 1
