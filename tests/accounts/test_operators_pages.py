@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from codservice.accounts import authentication, security_log
-from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User
+from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User, unknown_password
 from codservice.accounts.security_log import Action
 from tests import factories
 from tests.harness.background import Background
@@ -210,18 +210,18 @@ def test_an_operators_change_of_a_person_undoes_nobody_elses() -> None:
     """What others change at that moment, as the person their password, stays as they have left it."""
     client = browser_of(factories.UserFactory(username="root", is_staff=True, is_superuser=True))
     agent = factories.AgentFactory(username="samira", has_one_time_password=True)
-    supervisors = Group.objects.get(name="Supervisors")
+    supervisors, chosen = Group.objects.get(name="Supervisors"), unknown_password()
     there = page("accounts_user_change", agent.pk)
     roles = [str(agent.groups.get().pk)]
     form = {"username": "samira", "first_name": "Samira", "is_active": "on", "is_staff": "on", "groups": roles}
     with transaction.atomic():
-        User.objects.filter(pk=agent.pk).update(password="their own", has_one_time_password=False)
+        User.objects.filter(pk=agent.pk).update(password=chosen, has_one_time_password=False)
         agent.groups.set([supervisors])
         post = Background(lambda: client.post(there, form))
         wait_for_lock()
     assert post.result().status_code == 302
     agent.refresh_from_db()
-    assert (agent.first_name, agent.password, agent.has_one_time_password) == ("Samira", "their own", False)
+    assert (agent.first_name, agent.password, agent.has_one_time_password) == ("Samira", chosen, False)
     assert agent.groups.get() == supervisors
 
 
@@ -229,7 +229,7 @@ def test_an_operators_change_of_a_person_undoes_nobody_elses() -> None:
 def test_a_new_password_lets_nobody_in_who_is_shut_out_at_that_moment() -> None:
     client = browser_of(factories.UserFactory(username="root", is_staff=True, is_superuser=True))
     agent = factories.AgentFactory(username="samira")
-    form = {"password1": "battery staple 9", "password2": "battery staple 9"}
+    form = dict.fromkeys(("password1", "password2"), "battery staple 9")
     with transaction.atomic():
         User.objects.get(pk=agent.pk).deactivate()
         post = Background(lambda: client.post(page("auth_user_password_change", agent.pk), form))
