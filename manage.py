@@ -9,6 +9,8 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
+    if sys.stderr is None:  # the shell's 2>&-
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as this lives)
     gc.disable()  # of what is loaded now nothing becomes garbage: looking for it takes a sixth of a start
     import django
     from django.core.exceptions import ImproperlyConfigured

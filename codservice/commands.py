@@ -62,13 +62,12 @@ class Command(BaseCommand):
                 raise CommandError("The database is not up to date: run `manage.py migrate`.") from error
             raise
         except (KeyboardInterrupt, _ToldToStop):
-            with suppress(OSError):  # the terminal may be gone
-                self.say("Stopped.")
+            self.say("Stopped.")
             raise
         except BrokenPipeError:  # whoever read our output has seen enough, as `| head` does
             sys.exit(128 + signal.SIGPIPE)
         finally:
-            self.stdout.give_up()
+            _give_up(self.stdout._out, self.stderr._out)
 
     @contextmanager
     def shown_or_undone(self) -> Iterator[None]:
@@ -81,8 +80,12 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(data, ensure_ascii=False, default=str))
 
     def say(self, line: str) -> None:
-        """A line for the person at the terminal, on stderr: stdout is for data."""
-        self.stderr.write(line, str)  # in no colour: Django's are red
+        """A line for the person at the terminal, on stderr: stdout is for data.
+
+        Where nobody can read it, as on a full disk, that is no reason to stop half-way.
+        """
+        with suppress(OSError):
+            self.stderr.write(line, str)  # in no colour: Django's are red
 
     def progress(self, items: Iterable[T], *, total: int, unit: str) -> Iterator[T]:
         """The items, with a progress bar when stderr is a terminal and a line per 5 % elsewhere.
@@ -117,13 +120,15 @@ class _Output(OutputWrapper):
         with _refusal_in_words():
             super().flush()
 
-    def give_up(self) -> None:
-        """What still cannot be written is dropped: at the end Python would try it once more, and complain."""
+
+def _give_up(*streams: Any) -> None:
+    """What still cannot be written is dropped: at the end Python would try it once more, and complain or fail."""
+    for stream in streams:
         try:
-            self._out.flush()
+            stream.flush()
         except OSError:
-            if self._out is sys.stdout:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
+            if stream in (sys.stdout, sys.stderr):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager

@@ -264,6 +264,21 @@ def test_an_output_that_cannot_be_written_is_a_sentence(alice: Account, argument
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("err", ["2>/dev/full", "2>&-"])
+def test_what_nobody_can_be_told_stops_nothing(alice: Account, err: str, tmp_path: Path) -> None:
+    path = tmp_path / "products.csv"
+    path.write_text("sku,name,price\n" + "".join(f"A{number},Robe,100\n" for number in range(40)))
+
+    for arguments in (
+        ["import_products", str(path), "--account", alice.holder.email],
+        ["create_account", "Boutique", "--email", "y@example.dz"],
+    ):
+        assert manage_into(f">/dev/null {err}", *arguments).returncode == 0
+    assert alice.products.count() == 40
+    assert User.objects.filter(username="y@example.dz").exists()
+
+
+@pytest.mark.django_db(transaction=True)
 def test_what_else_is_wrong_is_said_before_an_output_that_cannot_be_written() -> None:
     done = manage_into(">/dev/full", "resend_deliveries", "01981f1e-6f43-7b52-8c7e-000000000001")
 

@@ -58,7 +58,7 @@ database gets the tables of most migrations at once."""
                         raise
                 holder = self._oldest(connection)
                 if tries_left:
-                    self.stderr.write(f"A migration waits for a lock{holder}; trying again in {PAUSE:.0f} s.")
+                    self.say(f"A migration waits for a lock{holder}; trying again in {PAUSE:.0f} s.")
                     time.sleep(PAUSE)
         raise CommandError(
             f"A migration got no lock in {TRIES} tries{holder}. Wait for what holds it, or end it, and run migrate"
@@ -81,7 +81,7 @@ database gets the tables of most migrations at once."""
                 if cursor.fetchone()[0]:
                     break
                 if not said:
-                    self.stderr.write("Another migrate is running; waiting for it.")
+                    self.say("Another migrate is running; waiting for it.")
                     said = True
                 time.sleep(0.5)
             try:
