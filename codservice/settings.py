@@ -115,9 +115,12 @@ try:
     else:
         # With a line break too, where the file has one: it is part of what has signed sessions and merchants' cursors.
         SECRET_KEY = FileAwareEnv().str("SECRET_KEY")
-        # As Django's own check (security.W009) has it: sessions and links for passwords are signed with it.
-        if len(SECRET_KEY) < 50 or len(set(SECRET_KEY)) < 5:
-            raise EnvError("SECRET_KEY can be guessed: give it 50 random characters (openssl rand -hex 32).")
+        # Keys of before, by which nothing is signed any more: what they have signed holds.
+        SECRET_KEY_FALLBACKS = [key for key in env.list("SECRET_KEY_FALLBACKS", []) if key]
+        # As Django's own check (security.W009) has it: sessions and links for passwords are signed with them.
+        for _name, _keys in (("SECRET_KEY", [SECRET_KEY]), ("SECRET_KEY_FALLBACKS", SECRET_KEY_FALLBACKS)):
+            if any(len(key) < 50 or len(set(key)) < 5 for key in _keys):
+                raise EnvError(f"{_name} can be guessed: give it 50 random characters (openssl rand -hex 32).")
         ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS", validate=validate.Length(min=1))
     ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
     if not all(re.fullmatch(r"[A-Za-z0-9_+/-]{43}=", key, re.ASCII) for key in ENCRYPTION_KEYS):

@@ -68,6 +68,7 @@ def test_production_settings_pass_djangos_own_check():
         ("SECRET_KEY", "x"),
         ("SECRET_KEY", "x" * 50),
         ("SECRET_KEY", "".join(map(chr, range(48, 97)))),  # 49 characters
+        ("SECRET_KEY_FALLBACKS", "x"),
         ("HTTPS", "sometimes"),
         ("DEMO", "perhaps"),
         ("DATABASE_PGBOUNCER", "perhaps"),
@@ -259,6 +260,16 @@ def test_a_secret_key_in_a_file_stays_what_it_was(tmp_path):
     env = {"SECRET_KEY_FILE": str(tmp_path / "key")}
     result = manage("shell", "--no-imports", "-c", show, env=env, unset=["SECRET_KEY"])
     assert result.stdout.strip() == repr(f"{PRODUCTION['SECRET_KEY']}\n".encode()[-3:]), result.stderr
+
+
+def test_what_a_key_of_before_has_signed_holds():
+    sign = "from django.core import signing; print(signing.dumps('next'))"
+    signed = manage("shell", "--no-imports", "-c", sign).stdout.strip()
+    read = f"from django.core import signing; print(signing.loads('{signed}'))"
+    new = {"SECRET_KEY": PRODUCTION["SECRET_KEY"][::-1]}
+    for env, said in ((new | {"SECRET_KEY_FALLBACKS": PRODUCTION["SECRET_KEY"]}, "next"), (new, "")):
+        result = manage("shell", "--no-imports", "-c", read, env=env)
+        assert result.stdout.strip() == said, result.stderr
 
 
 def test_cookies_are_bound_to_the_host_where_there_is_https():

@@ -55,6 +55,18 @@ def test_a_session_that_cannot_be_read_is_tried_once_and_the_answer_is_whole(ali
         assert (client.get("/docs/orders").status_code, len(tried)) == (200, 2)
 
 
+@pytest.mark.parametrize(("knows_the_old", "status"), [(True, 200), (False, 302)])
+def test_a_new_secret_key_signs_out_unless_the_one_before_is_known(
+    knows_the_old: bool, status: int, alice: Account, settings: Any
+) -> None:
+    browser = browser_of(alice.holder)
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY] * knows_the_old
+    settings.SECRET_KEY = settings.SECRET_KEY[::-1]
+    assert browser.get(PAGE).status_code == status
+    settings.SECRET_KEY_FALLBACKS = []
+    assert browser.get(PAGE).status_code == status, "whose session is signed anew"
+
+
 def test_sessions_are_listed_with_device_and_address(alice: Account) -> None:
     here, phone = sign_in(alice.holder.username), sign_in(alice.holder.username, CHROME, "198.51.100.7")
     rows = here.get(PAGE).context["sessions"]
