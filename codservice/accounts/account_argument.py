@@ -16,7 +16,15 @@ def add_account_argument(parser: ArgumentParser, *, required: bool = True) -> No
 
 def find_account(email: str) -> Account:
     """The account of the holder with this address; CommandError when there is none."""
-    account = Account.objects.filter(holder__email__iexact=email).first()
+    account = Account.objects.select_related("holder").filter(holder__email__iexact=email).first()
     if account is None:
         raise CommandError(f"No account's holder has the address {email}. create_account makes one.")
+    return account
+
+
+def find_open_account(email: str) -> Account:
+    """As `find_account`; CommandError too for one that takes nothing in any more, as by the API and the pages."""
+    account = find_account(email)
+    if account.is_closed:
+        raise CommandError(f"The account of {email}, or its holder, is deactivated: activate it first, in the console.")
     return account

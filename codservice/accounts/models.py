@@ -163,6 +163,11 @@ class Account(models.Model):
         """LIVE or TEST."""
         return LIVE if self.live_id is None else TEST
 
+    @property
+    def is_closed(self) -> bool:
+        """Nothing of it, a live account, can be changed any more: its keys do not work either."""
+        return not (self.is_active and self.holder.is_active)
+
 
 # --- The people of an account --------------------------------------------------------------------------------------
 

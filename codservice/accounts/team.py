@@ -66,8 +66,7 @@ class Seat(NamedTuple):
 
     @property
     def is_closed(self) -> bool:
-        """Nothing of it can be changed any more: its keys do not work either."""
-        return not (self.account.is_active and self.account.holder.is_active)
+        return self.account.is_closed
 
 
 def seat_of(user: User) -> Seat | None:

@@ -21,7 +21,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, User
 from codservice.files.tables import SafeWriter
 from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderEdit, OrderItem, StatusChange
@@ -74,6 +74,15 @@ def write(tmp_path: Path) -> Any:
 
 def run(path: Path, account: Account, *options: str) -> tuple[dict[str, Any], int]:
     return printed("import_orders", str(path), "--account", account.holder.email, *options)
+
+
+@pytest.mark.parametrize("command", ["import_orders", "import_products"])
+@pytest.mark.parametrize("who", ["account", "holder"])
+def test_a_deactivated_account_takes_no_file_in(command: str, who: str, alice: Account, write: Any) -> None:
+    """As by the API and the pages."""
+    (Account if who == "account" else User).objects.update(is_active=False)
+    with pytest.raises(CommandError, match="is deactivated"):
+        call_command(command, str(write([row()])), "--account", alice.holder.email)
 
 
 @pytest.mark.parametrize(("delimiter", "encoding"), [(",", "utf-8"), (";", "utf-8-sig"), ("\t", "utf-8")])

@@ -1,7 +1,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from codservice.accounts.account_argument import add_account_argument, find_account
+from codservice.accounts.account_argument import add_account_argument, find_open_account
 from codservice.accounts.actor import Actor
 from codservice.files.file_command import FileCommand
 from inventory import catalog
@@ -39,7 +39,7 @@ rows are kept, with --atomic only when there is no bad one. Exit status 1 when a
         )
 
     def begin(self, options: dict[str, Any]) -> ProductRows:
-        return ProductRows(find_account(options["account"]).id, actor=Actor.of_command("import_products"))
+        return ProductRows(find_open_account(options["account"]).id, actor=Actor.of_command("import_products"))
 
     def hold(self) -> None:
         catalog.lock_all(self.intake.account_id)

@@ -2,7 +2,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-from codservice.accounts.account_argument import add_account_argument, find_account
+from codservice.accounts.account_argument import add_account_argument, find_open_account
 from codservice.accounts.actor import Actor
 from codservice.files.file_command import FileCommand
 from codservice.files.intake import Entry
@@ -36,7 +36,7 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
 
     def begin(self, options: dict[str, Any]) -> OrderRows:
         self.unnamed = self.first = self.done = 0
-        return OrderRows(find_account(options["account"]).id, actor=Actor.of_command("import_orders"))
+        return OrderRows(find_open_account(options["account"]).id, actor=Actor.of_command("import_orders"))
 
     def note(self, batch: Sequence[Entry], refused: Sequence[Entry]) -> None:
         self.unnamed += sum(map(_is_unnamed, batch)) - sum(map(_is_unnamed, refused))

@@ -46,5 +46,5 @@ class Command(commands.Command):
             except TooManyKeys as refused:
                 raise CommandError(refused.message) from None
             self.stdout.write(key)
-        if not (found.is_active and found.holder.is_active):
+        if found.is_closed:
             self.say("It is refused for as long as the account or its holder is deactivated.")
