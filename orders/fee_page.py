@@ -42,8 +42,12 @@ class FeesForm(SinceShown):
                 self.fields[_name(code, kind)] = field
 
     @property
-    def rows(self) -> list[tuple[str, str, list[forms.BoundField]]]:
-        return [(code, name, [self[_name(code, kind)] for kind in DeliveryType.values]) for code, name in self.wilayas]
+    def rows(self) -> list[tuple[str, str, list[tuple[Any, forms.BoundField]]]]:
+        """Code and name of each wilaya, and its amounts with what each is for."""
+        return [
+            (code, name, [(label, self[_name(code, kind)]) for kind, label in DeliveryType.choices])
+            for code, name in self.wilayas
+        ]
 
     def changes(self) -> list[fees.Fee]:
         """What is different, by wilaya; None takes a fee away."""

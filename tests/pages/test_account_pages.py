@@ -323,3 +323,17 @@ def test_on_a_notebook_the_header_is_one_row(locale: str, visit: Callable[..., V
     assert page.locator("header.site").bounding_box()["height"] <= 60
     page.locator(".menu summary").click()
     page.locator(".languages button[aria-current]").wait_for()
+
+
+def test_on_a_phone_each_field_of_a_table_says_what_it_is(
+    visit: Callable[..., Visit], alice: Account, paths: list[str]
+) -> None:
+    """The table's head, which says so on a desk, is not shown there."""
+    unsaid: Any = """() => [...document.querySelectorAll('td:has(input:not([type=hidden]))')]
+        .filter(cell => !cell.closest('table').tHead?.checkVisibility() && !cell.querySelector('label'))
+        .filter(cell => ['none', '""'].includes(getComputedStyle(cell, '::before').content))
+        .map(cell => cell.innerHTML.slice(0, 120))"""
+    page = visit(viewport={"width": 360, "height": 740}).sign_in(alice.holder.email, "/account/login")
+    for path in paths:
+        page.goto(path)
+        assert page.evaluate(unsaid) == [], path
