@@ -46,7 +46,7 @@ COLUMNS = (
         _("Name"),
         ("customer", "customer name", "full name", "client", "nom client", "nom complet", "nom prenom",
          "nom et prenom", "destinataire", "shipping name", "first name billing", "last name billing",
-         "الاسم الكامل", "الاسم واللقب", "اسم الزبون", "اسم العميل", "الزبون"),
+         "الاسم الكامل", "الاسم واللقب", "الاسم و اللقب", "اسم الزبون", "اسم العميل", "الزبون"),
     ),
     Column(
         "customer_phone",
@@ -74,10 +74,10 @@ COLUMNS = (
     Column(
         "customer_address",
         _("Address"),
-        ("shipping address", "delivery address", "adresse client", "adresse livraison", "shipping street",
-         "address 1 2 billing", "عنوان التوصيل"),
+        ("shipping address", "delivery address", "street address", "adresse client", "adresse livraison",
+         "adresse complete", "shipping street", "address 1 2 billing", "عنوان التوصيل", "العنوان الكامل"),
     ),
-    Column("delivery_type", _("Delivery type"), ("mode livraison",)),
+    Column("delivery_type", _("Delivery type"), ("mode livraison", "type livraison", "طريقة التوصيل")),
     Column(
         "product_name",
         _("Product"),
@@ -106,7 +106,7 @@ COLUMNS = (
         "shipping_fee",
         _("Shipping fee"),
         ("shipping", "order shipping amount", "delivery", "delivery fee",
-         "livraison", "frais port", "prix livraison", "التوصيل",
+         "livraison", "frais port", "prix livraison", "tarif livraison", "التوصيل",
          "سعر التوصيل", "مصاريف التوصيل"),
     ),
     Column(
@@ -114,13 +114,14 @@ COLUMNS = (
         _("To pay on delivery"),
         ("to pay at the door", "total", "total price", "order total amount", "amount", "cod",
          "montant", "montant total", "prix total", "a payer", "total a payer",
-         "a encaisser", "montant a encaisser", "المبلغ", "المبلغ الإجمالي", "السعر الإجمالي", "المجموع", "الإجمالي"),
+         "a encaisser", "montant a encaisser", "total a encaisser",
+         "المبلغ", "المبلغ الإجمالي", "السعر الإجمالي", "المجموع", "الإجمالي"),
     ),
     Column(
         "notes",
         _("Notes for the agent"),
         ("note", "customer note", "comment", "comments", "remarque", "remarques", "observation", "observations",
-         "commentaire",
+         "commentaire", "commentaires",
          "ملاحظة", "ملاحظات"),
     ),
     Column("source", _("Source"), (

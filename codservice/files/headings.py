@@ -12,6 +12,9 @@ from django.utils.translation import override
 _ARABIC = str.maketrans("أإآٱىة", "اااايه", "ـ")
 _WORD = re.compile(r"[^\W_]+")
 _MOST_READ = 200  # characters of a heading, as many as are shown
+# Between what one heading says twice, as in `Commune / Ville` and `الولاية (Wilaya)`, or before what it counts in.
+_PARTS = re.compile(r"[()\[\]/|\n]|\s[-–—]\s|\s(?=(?:DA|DZD|دج|د\.ج)\.?\s*$)", re.IGNORECASE)
+_CURRENCY = {"da", "dzd", "dinar", "dinars", "دج", "د ج", "دينار"}
 _ARTICLES = {"de", "du", "des", "d", "la", "le", "les", "l", "a", "of", "the"}
 
 
@@ -44,6 +47,13 @@ def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str]]
     return listed_names, label_names
 
 
+def _in_parts(heading: str, known: dict[str, str]) -> str:
+    """What each part of a heading means that is not a currency, empty where they do not all mean the same."""
+    keys = {key(part) for part in _PARTS.split(heading[:_MOST_READ])} - {""} - _CURRENCY
+    names = {known.get(each, "") for each in keys}
+    return names.pop() if len(names) == 1 else ""
+
+
 def in_all_languages(text: Any) -> list[str]:
     found = []
     for code, _ in settings.LANGUAGES:
@@ -57,15 +67,18 @@ def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
 
     A column's own name comes before what usually means it, what is listed before a label (`Stock` before `In stock?`),
     and then a heading on the left before one on the right. What has a `#` is a number, and so no name: `Item #`.
+    Last come headings of several parts, such as `Prix (DA)` or `الولاية (Wilaya)`, each of which means the same.
     """
     names = {column.name for column in columns}
     found = [heading.strip().lower().replace(" ", "_") for heading in headings]
     found = [name if name in names and name not in found[:place] else "" for place, name in enumerate(found)]
     keys = [key(heading) for heading in headings]
     beside = {heading: column.name for column in columns for heading, other in column.beside if other in keys}
-    for known in (beside, *_known(columns)):
+    listed, labels = _known(columns)
+    parts = [_in_parts(heading, labels | listed) for heading in headings]
+    for known in (*([each.get(key, "") for key in keys] for each in (beside, listed, labels)), parts):
         for place, heading in enumerate(headings):
-            name = known.get(keys[place], "")
+            name = known[place]
             is_no_name = "#" in heading and name.endswith("name")
             if not found[place] and name not in found and not is_no_name:
                 found[place] = name

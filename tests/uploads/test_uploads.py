@@ -144,6 +144,48 @@ def test_headings_of_before_are_known(heading: str, name: str) -> None:
     assert meant([heading], COLUMNS) == [name]
 
 
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("Prix (DA)", "unit_price"),
+        ("Total DA", "total_amount"),
+        ("Montant total [DZD]", "total_amount"),
+        ("السعر (د.ج)", "unit_price"),
+        ("المبلغ الإجمالي دج", "total_amount"),
+        ("Commune / Ville", "customer_commune"),
+        ("الولاية (Wilaya)", "customer_wilaya"),
+        ("Téléphone - الهاتف", "customer_phone"),
+        # Whose parts do not all mean the same is nobody's.
+        ("Prix (facebook)", ""),
+        ("Adresse (e-mail)", ""),
+        ("Nom (magasin)", ""),
+        ("Produit / Quantité", ""),
+        ("(DA)", ""),
+    ],
+)
+def test_what_a_heading_says_in_two_ways_or_counts_in_is_known(heading: str, name: str) -> None:
+    assert meant([heading], COLUMNS) == [name]
+    assert meant([heading, "Prix", "Total"], COLUMNS)[1:] == ["unit_price", "total_amount"], "a plain one comes first"
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("Total à encaisser", "total_amount"),
+        ("Type de livraison", "delivery_type"),
+        ("طريقة التوصيل", "delivery_type"),
+        ("Tarif livraison", "shipping_fee"),
+        ("Commentaires", "notes"),
+        ("الاسم و اللقب", "customer_name"),
+        ("Adresse complète", "customer_address"),
+        ("street_address", "customer_address"),
+        ("العنوان الكامل", "customer_address"),
+    ],
+)
+def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) -> None:
+    assert meant([heading], COLUMNS) == [name]
+
+
 WOOCOMMERCE = (
     "Order Number,Order Status,Order Date,Customer Note,First Name (Billing),Last Name (Billing),Company (Billing),"
     "Address 1&2 (Billing),City (Billing),State Code (Billing),Postcode (Billing),Country Code (Billing),"
