@@ -350,12 +350,12 @@ SILENCED_SYSTEM_CHECKS = ["templates.W003"]  # `i18n` is Django's and ours in it
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["codservice.accounts.roles.RolesBackend"]
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    {"NAME": name}
     for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
+        "django.contrib.auth.password_validation.UserAttributeSimilarityValidator",
+        "codservice.accounts.password_length.MinimumLength",
+        "django.contrib.auth.password_validation.CommonPasswordValidator",
+        "django.contrib.auth.password_validation.NumericPasswordValidator",
     )
 ]
 OTP_TOTP_ISSUER = "codservice"  # what an app for one-time codes calls us

@@ -16,10 +16,13 @@ import pytest
 import redis
 from django.conf import settings
 from django.contrib.auth.hashers import MD5PasswordHasher, make_password
+from django.contrib.auth.password_validation import validate_password
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core import mail
+from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.test import Client
+from django.utils.translation import override
 from django_otp.oath import totp
 
 from codservice.accounts import one_time_codes, team
@@ -116,6 +119,16 @@ def test_a_weak_password_is_refused_with_reasons(alice: Account, worker: None) -
     assert 'class="problem"' in answer.content.decode()
     alice.holder.refresh_from_db()
     assert alice.holder.check_password(OLD)
+
+
+@pytest.mark.parametrize("language", [code for code, _name in settings.LANGUAGES])
+def test_a_password_is_refused_in_the_language_of_the_page(language: str) -> None:
+    said = set()
+    for code in {language, "en"}:
+        with override(code), pytest.raises(ValidationError) as refusal:
+            validate_password("12")
+        said |= set(refusal.value.messages)
+    assert len(said) == (3 if language == "en" else 6), said
 
 
 def test_nothing_tells_whether_an_address_is_known(alice: Account, django_assert_num_queries: Any) -> None:
