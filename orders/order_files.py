@@ -12,7 +12,6 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 from codservice import values
 from codservice.errors import Invalid
@@ -205,7 +204,9 @@ class OrderRows(Intake):
         ("quantity",),
         ("unit_price", "sku", "product_id"),
     )
-    counted: Mapping[str, Any] = {"imported": pgettext_lazy("rows", "Imported"), "already_there": _("Already there")}
+    # Of orders and not of rows, which may be several times as many.
+    counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders already there")}
+    refused = _("Orders refused")
     batch = 500  # rows: some tenths of a second
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:

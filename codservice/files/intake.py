@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.utils.translation import gettext_lazy as _
+
 from codservice.accounts.actor import Actor
 from codservice.files.headings import Column
 from codservice.files.tables import Row
@@ -29,6 +31,7 @@ class Intake:
     columns: tuple[Column, ...] = ()
     required: Sequence[tuple[str, ...]] = ()  # of each one at least must be there
     counted: Mapping[str, Any] = {}  # what `take` counts, and what people call it
+    refused: Any = _("Refused")  # what people call those that are not taken
     batch = 1000  # rows
 
     def __init__(self, account_id: UUID, *, actor: Actor) -> None:

@@ -18,7 +18,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils.translation import get_language, gettext, override
-from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from codservice.accounts import security_log
@@ -273,7 +272,10 @@ def _titled(cells: list[str], upload: Upload) -> list[tuple[str, str]]:
 
 
 def _counts(upload: Upload) -> list[tuple[Any, int]]:
-    names = {**KINDS[upload.kind].intake.counted, "refused": _("Refused")} if upload.kind in KINDS else {}
+    if upload.kind not in KINDS:
+        return []
+    intake = KINDS[upload.kind].intake
+    names = {**intake.counted, "refused": intake.refused}
     return [(label, upload.counts[name]) for name, label in names.items() if type(upload.counts.get(name)) is int]
 
 

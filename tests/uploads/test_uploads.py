@@ -293,6 +293,17 @@ def test_a_heading_of_marks_on_a_letter_keeps_no_worker_busy(browser: Client) ->
     assert (upload.status, len(upload.titles[-1])) == (Status.MATCHING, 200)
 
 
+def test_orders_are_counted_as_orders_beside_the_rows_of_their_file(browser: Client) -> None:
+    upload = send(browser, csv_of([row("A1"), row("A1"), row("A2", quantity="0"), row("A2"), row("A2")]))
+    take_in(browser, upload)
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert "Done: 5 rows." in page
+    assert re.findall(r'<dt>([^<]*)</dt><dd><bdi dir="ltr">(\d+)</bdi>', page) == [
+        ("Orders imported", "1"),
+        ("Orders refused", "1"),
+    ]
+
+
 def test_of_columns_with_one_heading_the_same_is_meant_again(browser: Client) -> None:
     header = [*HEADER[:-1], "Prix", "Prix"]
     upload = send(browser, csv_of([[*row("A1"), "1900"]], header))
