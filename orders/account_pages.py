@@ -16,8 +16,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
+from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from codservice.accounts import security_log
@@ -33,7 +33,7 @@ from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
 from orders import lifecycle
-from orders.export import COLUMNS, batches
+from orders.export import COLUMNS, batches, in_words
 from orders.filters import OrderFilter
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
@@ -115,7 +115,8 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
         first = next(found)
     except Refused:  # which the list says in words
         return redirect(f"{reverse('account-orders')}?{request.GET.urlencode()}")
-    rows = chain.from_iterable(chain([first], found))
+    language = get_language() or "en"  # that of the page, and not of whoever sends the rest of a long file
+    rows = chain.from_iterable(in_words(batch, language) for batch in chain([first], found))
     return table_answer(request, f"orders.{form}", [str(label) for label in COLUMNS.values()], rows)
 
 

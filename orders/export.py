@@ -1,17 +1,18 @@
 """An account's orders as rows of a table, for people and their spreadsheets."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from django.db.models import F, Func, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import override
 
 from codservice.days import ALGIERS
 from codservice.files.workbooks import MAX_CELL
-from orders import regions
-from orders.models import OrderQuerySet
+from orders import cancel_reasons, regions
+from orders.models import DeliveryType, OrderQuerySet, Status
 
 BATCH = 1000  # orders that are in memory at once
 
@@ -64,6 +65,7 @@ COLUMNS = {
     "source": _("Source"),
     "customer_phone_2": _("Second phone"),
 }
+_STATUS, _REASON, _DELIVERY = map(list(COLUMNS).index, ("status", "cancel_reason", "delivery_type"))
 
 
 def batches(
@@ -88,6 +90,17 @@ def batches(
         last_id, *_, last_at = batch[-1]
         # The first condition is the index's; orders of one moment are told apart by their ids.
         rest = orders.filter(created_at__gte=last_at).exclude(created_at=last_at, id__lte=last_id)
+
+
+def in_words(rows: Iterable[tuple[Any, ...]], language: str) -> list[list[Any]]:
+    """The same rows with statuses, reasons and ways of delivery as the pages say them in this language."""
+    with override(language):
+        statuses, deliveries = ({kind.value: str(kind.label) for kind in kinds} for kinds in (Status, DeliveryType))
+        said = [list(row) for row in rows]
+        for row in said:
+            row[_STATUS], row[_DELIVERY] = statuses[row[_STATUS]], deliveries[row[_DELIVERY]]
+            row[_REASON] = cancel_reasons.in_words(row[_REASON])
+    return said
 
 
 def _row(order: tuple[Any, ...]) -> tuple[Any, ...]:

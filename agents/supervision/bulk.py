@@ -21,8 +21,8 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
 from agents.desk import decisions, telling
@@ -294,13 +294,13 @@ def _done(deed: str, count: int, data: dict[str, Any]) -> str:
 def _download(request: HttpRequest, rows: list[Row]) -> HttpResponseBase:
     """The orders with their merchants, as the account's pages write them."""
     header = [_("Merchant"), *map(str, export.COLUMNS.values())]
-    return table_answer(request, "orders.csv", header, _lines([row.id for row in rows]))
+    return table_answer(request, "orders.csv", header, _lines([row.id for row in rows], get_language() or "en"))
 
 
-def _lines(ids: list[UUID]) -> Iterator[list[Any]]:
+def _lines(ids: list[UUID], language: str) -> Iterator[list[Any]]:
     for start in range(0, len(ids), STEP):
         orders = Order.live.filter(pk__in=ids[start : start + STEP])
         merchants = {str(id_): name for id_, name in orders.values_list("pk", "account__name")}
         for batch in export.batches(orders, shown=True):
-            for row in batch:
+            for row in export.in_words(batch, language):
                 yield [merchants.get(row[0], ""), *row]

@@ -12,6 +12,7 @@ import pytest
 from django.db import connection, connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.translation import override
 from python_calamine import CalamineWorkbook
 
 from codservice.accounts.models import Account
@@ -98,7 +99,7 @@ def test_a_row_says_all_of_an_order_and_runs_nothing(browser: Client, alice: Acc
     assert (said["Name"], said["Items"], said["Status"]) == (
         "فاطمة & <b>",
         "2 × Robe (taille: M)",
-        "pending_confirmation",
+        "Pending confirmation",
     )
     if form == "csv":
         assert said["Address"] == "'=HYPERLINK(1);'\n'@x"
@@ -123,6 +124,30 @@ def test_a_french_spreadsheet_finds_semicolons_french_headings_and_numbers(brows
     said = dict(zip(header, row, strict=True))
     assert (said["Numéro de commande"], said["Adresse"]) == ("N1", "rue 1.5")
     assert said["À payer à la livraison"] == "4500,50", "a number there has a comma"
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en", ("Canceled", "Duplicate: of N1", "Stop desk")),
+        ("fr", ("Annulée", "Doublon\u202f: of N1", "Point de retrait")),
+        ("ar-dz", ("ملغاة", "طلبية مكررة: of N1", "مكتب الاستلام")),
+    ],
+)
+def test_what_became_of_an_order_is_said_in_the_language_of_the_page(
+    browser: Client, alice: Account, language: str, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "BATCH", 1)
+    for _ in range(2):
+        make_order(alice, delivery_type="desk")
+    Order.objects.update(status="canceled", cancel_reason="Duplicate: of N1")
+    browser.cookies["django_language"] = language
+    answer = browser.get("/account/orders/download.csv")
+    with override("en"):  # as the thread may be that sends the rest of it
+        data = b"".join(answer.streaming_content).decode("utf-8-sig")
+    places = [list(export.COLUMNS).index(name) for name in ("status", "cancel_reason", "delivery_type")]
+    _header, *rows = csv.reader(StringIO(data, newline=""), delimiter="," if language == "en" else ";")
+    assert [tuple(row[place] for place in places) for row in rows] == [said] * 2
 
 
 def test_it_costs_one_statement_a_batch_and_no_transaction(
