@@ -214,6 +214,27 @@ def test_a_header_that_names_one_column_alone_is_no_title(tmp_path: Path, rows: 
     assert Table(tmp_path / "t.csv", columns=columns, by_place=True).header == header
 
 
+LISTED = tuple(Column(name, name.title()) for name in ("sku", "name", "price", "stock"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "header"),
+    [
+        ("Exporté le;26/11/2026;;\nSKU;Name;Price;Stock\nROB-1;Robe;2500;3\n", ["SKU", "Name", "Price", "Stock"]),
+        ("Liste;;;\nName;Boutique Lina;;\n;;;\nx;SKU;Name;Price\n1;ROB-1;Robe;2500\n", ["x", "SKU", "Name", "Price"]),
+        # What names two of them is a header itself, and so is what no clearer row follows, or one that is far below.
+        ("Réf;Name;Price;n\nSKU;Name;Price;Stock\n", ["Réf", "Name", "Price", "n"]),
+        ("Réf;Nom;Prix;n\nName;Price;2500;3\n", ["Réf", "Nom", "Prix", "n"]),
+        ("a;b;c;d\n" + "1;2;3;4\n" * MAX_TITLES + "SKU;Name;Price;Stock\n", ["a", "b", "c", "d"]),
+    ],
+)
+def test_a_period_or_a_name_above_is_no_header(tmp_path: Path, rows: str, header: list[str]) -> None:
+    (tmp_path / "t.csv").write_text(rows)
+    table = Table(tmp_path / "t.csv", columns=LISTED, by_place=True)
+    assert table.header == header
+    assert [line for line, *_ in table.records()][:1] == [rows[: rows.index(";".join(header))].count("\n") + 2]
+
+
 @reads_sheet
 def test_nor_is_one_of_a_sheet(tmp_path: Path) -> None:
     write_xlsx(tmp_path / "t.xlsx", [["sku"], ["ROB-1", "5"], ["ROB-2", "7"]])

@@ -28,6 +28,7 @@ BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 MAX_RECORD = sheets.MAX_ROW
 MAX_ABOVE = 1000  # rows above the header: a file of empty ones is not read to its end
 MAX_TITLES = 10  # of these the rows of one cell, as a sheet's title or its date are
+SURE = 3  # of the columns that are looked for: a row that names so many of them is a header and nothing else
 _SEPARATOR = re.compile('"?sep=([,;\t])"?\\s*', re.IGNORECASE)
 _EMPTY = re.compile(r'(?:[\s,;]++|"")++')
 _PIECE = 64 << 10
@@ -70,7 +71,8 @@ class Table:
 
     The header is the first row with two cells, where only titles of one stand above it, or else the first row. But a
     title as wide as that row, which names one of `columns`, is the header itself where that row names none and has a
-    number: other columns then have no names.
+    number: other columns then have no names. Nor is a row the header that names one of `columns` at most, such as a
+    period or a shop's name, where a row a little below names SURE of them.
 
     CSV is UTF-8, with commas, semicolons or tabs as the header has them, or a line `sep=;` above it says. Of an XLSX
     file the first sheet that is shown is read, and named by `sheet` where there are others. A number comes as people
@@ -159,18 +161,26 @@ class Table:
     def _rows_above(self, columns: tuple[Column, ...]) -> int:
         """How many rows stand above the header."""
         titles: dict[int, list[str]] = {}
+        first: int | None = None  # the first row with two cells, while it may be a period or a shop's name
         for above, (_, _, cells) in enumerate(islice(self._all_records(), MAX_ABOVE + 1)):
             filled = sum(map(bool, cells))
-            if filled > 1:
+            if first is not None:
+                if sum(map(bool, meant(cells, columns))) >= SURE:
+                    return above
+                if above - first >= MAX_TITLES:
+                    break
+            elif filled > 1:
                 is_data = any(cell[:1].isdigit() for cell in cells) and not any(meant(cells, columns))
                 wide = [each for each, title in titles.items() if is_data and len(title) >= len(cells)]
                 named = [each for each in wide if any(meant(titles[each], columns))]
-                return named[0] if named else above
-            if filled:
+                if named or len(columns) < SURE or sum(map(bool, meant(cells, columns))) > 1:
+                    return named[0] if named else above
+                first = above
+            elif filled:
                 titles[above] = cells
-            if len(titles) > MAX_TITLES:
-                break
-        return next(iter(titles), 0)
+                if len(titles) > MAX_TITLES:
+                    break
+        return next(iter(titles), 0) if first is None else first
 
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
         if self._rows is not None:
