@@ -16,6 +16,7 @@ from agents.desk import claims, scripts
 from agents.desk.scripts import Script
 from codservice.accounts.models import Account, User
 from inventory.models import Product
+from orders.cancel_reasons import CancelReason, counted_as
 from orders.models import BELONGING, CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
 from orders.reading import COLUMNS
 
@@ -211,18 +212,20 @@ def _add_products(lines: Sequence[OrderItem], rows: Sequence[dict[str, Any]]) ->
             line.product = products.get(line.product_id)
 
 
-_DUPLICATES = """
+# Of two orders of which one was canceled as a duplicate the other is the one that stays.
+_STAYS = f"o.call_state <> 'test' AND {counted_as('o.cancel_reason')} <> %(duplicate)s"
+_DUPLICATES = f"""
 WITH mine AS (
     SELECT id, phone_e164, lower(customer_name) AS name, md5(lower(customer_address)) AS address,
         created_at - interval '24 hours' AS since, created_at + interval '24 hours' AS until
     FROM orders_order WHERE id = ANY(%(ids)s) AND status = 'pending_confirmation'
 ), near AS (
     SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
-        ON o.phone_e164 = mine.phone_e164 AND o.created_at BETWEEN since AND until AND o.call_state <> 'test'
+        ON o.phone_e164 = mine.phone_e164 AND o.created_at BETWEEN since AND until AND {_STAYS}
     UNION
     SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
         ON md5(lower(o.customer_address)) = mine.address AND o.created_at BETWEEN since AND until
-        AND lower(o.customer_name) = mine.name AND o.call_state <> 'test'
+        AND lower(o.customer_name) = mine.name AND {_STAYS}
 ), alike AS (
     SELECT near.*, row_number() OVER (PARTITION BY of_id ORDER BY near.id DESC) AS number FROM near
     WHERE near.id <> near.of_id AND EXISTS (
@@ -234,15 +237,18 @@ WITH mine AS (
 SELECT alike.of_id, o.id, o.status, o.created_at, o.customer_name, a.name, COALESCE(o.external_id, '')
 FROM alike JOIN orders_order o ON o.id = alike.id JOIN accounts_account a ON a.id = o.account_id
 WHERE alike.number <= %(most)s ORDER BY alike.id DESC
-"""
+"""  # noqa: S608  (our own condition)
 
 
 def duplicates(order_ids: Sequence[UUID]) -> dict[UUID, list[Duplicate]]:
-    """What may be the same order as these, of those that are pending still: the latest MOST_DUPLICATES of each."""
+    """What may be the same order as these, of those that are pending still: the latest MOST_DUPLICATES of each. What
+    was canceled as a duplicate is none any more.
+    """
     found: dict[UUID, list[Duplicate]] = {order_id: [] for order_id in order_ids}
     if found:
         with connection.cursor() as cursor:
-            cursor.execute(_DUPLICATES, {"ids": list(found), "most": MOST_DUPLICATES})
+            values = {"ids": list(found), "most": MOST_DUPLICATES, "duplicate": CancelReason.DUPLICATE.value}
+            cursor.execute(_DUPLICATES, values)
             for of_id, order_id, status, *rest in cursor.fetchall():
                 found[of_id].append(Duplicate(order_id, Status(status), *rest))
     return found

@@ -61,6 +61,29 @@ def test_a_duplicate_is_cancelled_by_one_button(alice: Account, browser: Client)
     assert (second.status, second.cancel_reason) == (Status.CANCELED, "Duplicate")
 
 
+@pytest.mark.parametrize("details", ["", "CMD-12"])
+def test_what_was_cancelled_as_a_duplicate_flags_the_order_that_stays_no_more(
+    details: str, alice: Account, browser: Client
+) -> None:
+    make_order(alice)
+    second = make_order(alice)
+    screen = next_order(browser)
+    response = screen.press("cancel", why="Duplicate", details=details, order=str(second.id))
+    screen = Screen(browser, response.url)
+    assert "uplicate of" not in screen.text
+    assert "Cancel as duplicate" not in screen.text
+    assert "is confirmed" in told(screen.press("confirm", asked=""))
+    assert statuses() == ["confirmed", "canceled"]
+
+
+def test_an_order_like_one_that_was_refused_is_flagged_still(alice: Account, browser: Client) -> None:
+    make_order(alice)
+    second = make_order(alice)
+    Screen(browser, next_order(browser).press("cancel", why="Customer refused").url).press("confirm", asked="")
+    second.refresh_from_db()
+    assert second.status == Status.PENDING
+
+
 def test_all_orders_are_confirmed_by_one_answer(alice: Account, charlie: Account, browser: Client) -> None:
     orders = orders_of(alice, charlie)
     screen = next_order(browser)
