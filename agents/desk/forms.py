@@ -144,12 +144,12 @@ class OutcomeForm(Form):
     to = WorkerField(label=_("To whom?"), required=False, empty_label=_("A supervisor"))
     handover_reason = FreeText(label=_("In your own words"), required=False, max_length=200, widget=forms.TextInput)
     skip_reason = FreeText(label=_("In your own words"), required=False, max_length=200, widget=forms.TextInput)
-    pause = forms.BooleanField(label=_("Pause after this call"), required=False)
+    pause = forms.BooleanField(required=False)
 
-    def __init__(self, *args: Any, claim_id: UUID, agent: User, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, claim_id: UUID, agent: User, pause: bool = False, **kwargs: Any) -> None:
         self.claim_id, self.agent = claim_id, agent
         kwargs = {"auto_id": "call-%s", **kwargs}
-        super().__init__(*args, initial={"note_id": uuid7()}, **kwargs)
+        super().__init__(*args, initial={"note_id": uuid7(), "pause": pause}, **kwargs)
         self.fields["to"].but = agent.pk
         self.fields["note"].widget.attrs["data-key"] = "n"
         for name in ("note", "details", "handover_reason", "skip_reason"):

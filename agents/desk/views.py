@@ -92,8 +92,9 @@ def next_customer(request: HttpRequest, decided_in: UUID | None = None, order_id
     return redirect("admin:call", claim_id)
 
 
-def _to_order(claim_id: UUID, order_id: UUID) -> HttpResponse:
-    return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}")
+def _to_order(claim_id: UUID, order_id: UUID, *, pause: bool = False) -> HttpResponse:
+    """To the call, with this order chosen if it still waits; `pause` is ticked there."""
+    return redirect(reverse("admin:call", args=[claim_id]) + f"?order={order_id}" + "&pause=on" * pause)
 
 
 # --- The call screen ---------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ def _screen(
         customer=found,
         first=first,
         chosen=_chosen(request, form, found),
-        form=form or OutcomeForm(claim_id=claim_id, agent=request.user),
+        form=form or OutcomeForm(claim_id=claim_id, agent=request.user, pause="pause" in request.GET),
         sent=form.data.get("outcome", "").partition(":")[0] if form else "",
         seen=seen,
         shown_at=shown_at,
@@ -178,7 +179,11 @@ def outcome(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     messages.success(request, _what_was_done(form, order), extra_tags=f"done-{draft}")
     if form.cleaned_data["to"] and form.cleaned_data["outcome"] == CallNote.Outcome.HANDED_OVER:
         telling.of_rules(request, form.cleaned_data["to"], form.seen_versions)
-    return redirect("admin:desk") if form.cleaned_data["pause"] else next_customer(request, claim_id, form.next_order)
+    if not form.cleaned_data["pause"]:
+        return next_customer(request, claim_id, form.next_order)
+    if claims.held(claim_id, agent=request.user).exists():  # some of their orders are left, and the call goes on
+        return _to_order(claim_id, form.next_order or order_id, pause=True)
+    return redirect("admin:desk")
 
 
 def _sent(request: HttpRequest) -> QueryDict:

@@ -1,5 +1,6 @@
 """A customer with several orders: each is chosen and decided by itself, or all are confirmed by one answer."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -48,6 +49,21 @@ def test_the_choice_moves_on_to_the_next_order(alice: Account, charlie: Account,
     assert browser.get(response.url).context["chosen"] == str(third.id)
     assert screen.press("cancel", order=str(third.id)).url == screen.address  # the first again
     assert statuses() == ["pending_confirmation", "confirmed", "canceled"]
+
+
+def test_a_pause_comes_after_the_call_and_not_amid_it(alice: Account, charlie: Account, browser: Client) -> None:
+    """What was ticked stays so while orders of the customer are left to decide."""
+    ticked = re.compile('<input type="checkbox" name="pause"[^>]* checked')
+    first, second, _third = orders_of(alice, charlie)
+    screen = take(browser, second)
+    assert not ticked.search(screen.text)
+    for order, outcome in ((first, "confirm"), (second, "cancel")):
+        response = screen.press(outcome, order=str(order.id), pause="on")
+        assert response.url.startswith(f"{screen.address}?")
+        screen = Screen(browser, response.url)
+        assert ticked.search(screen.text)
+    assert not ticked.search(browser.get(screen.address).content.decode())
+    assert screen.press("busy", pause="on").url == DESK
 
 
 def test_a_duplicate_is_cancelled_by_one_button(alice: Account, browser: Client) -> None:
