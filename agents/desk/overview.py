@@ -19,13 +19,14 @@ from orders.models import CallNote, CallState, Order, Status
 
 COUNTED_TO = 1000  # the counters go no further: a table is never counted as a whole
 MOST_CLAIMS = 30
-MOST_PROMISES = 20
+MOST_PROMISED = 20  # orders, in promises for today
 # In which the next call is looked for: where it nearly always is, and as far as a promise and the window after it.
 DAYS_AHEAD = (14, FARTHEST_CALLBACK.days + hours.AHEAD)
 
 
 def counters(agent: User) -> dict[str, int]:
-    """What waits: `due` now, `later` today, `mine` (the agent's promises), for `review`; each up to COUNTED_TO.
+    """What waits: orders that are `due` now, or `later` today, or wait for `review`, and `mine`, the customers whom the
+    agent promised to call; each up to COUNTED_TO.
 
     Due is what the agent may be served (`assignment`), whoever has the customer just now. Whose merchant has no calling
     hours now is not due; it is due later today when they are still to begin, or to go on, and so is a colleague's
@@ -38,7 +39,8 @@ def counters(agent: User) -> dict[str, int]:
         return dict(zip(("due", "later", "mine", "review"), cursor.fetchone(), strict=True))
 
 
-_WAITS = "SELECT FROM orders_order o WHERE o.status = 'pending_confirmation' AND o.call_state"
+_PENDING = "FROM orders_order o WHERE o.status = 'pending_confirmation' AND o.call_state"
+_WAITS = f"SELECT {_PENDING}"
 _CALLED = f"{_WAITS} IN ('new', 'retry', 'callback') AND o.call_due_at"
 _KEPT_BY_COLLEAGUES = f"""(
     o.call_state = 'callback' AND o.callback_agent_id IS DISTINCT FROM %(agent)s
@@ -56,7 +58,7 @@ _COUNTED = (
     UNION ALL {_SERVED} AND {_KEPT_BY_COLLEAGUES}
     UNION ALL {_CALLED} <= statement_timestamp() AND EXISTS (SELECT FROM opening)
         AND (o.account_id IN (SELECT account_id FROM opening)) IS TRUE AND {assignment.IS_THEIRS}""",  # noqa: S608  (our own conditions)
-    f"{_WAITS} = 'callback' AND o.callback_agent_id = %(agent)s",
+    f"SELECT DISTINCT o.phone_e164 {_PENDING} = 'callback' AND o.callback_agent_id = %(agent)s",
     f"{_WAITS} = 'review'",
 )
 _COUNT = "(SELECT count(*) FROM ({which} LIMIT %(most)s) AS counted)"
@@ -120,11 +122,21 @@ def who_calls_whom(agent: User) -> QuerySet[Claim]:
     return claims.filter(customer_name__isnull=False).order_by(is_other, "claimed_at")[:MOST_CLAIMS]
 
 
-def promises(agent: User) -> QuerySet[Order]:
-    """The orders whose customers the agent promised to call until the end of today, the next one first."""
+class Promise(NamedTuple):
+    """A call that somebody promised to a customer, about all of these orders: the one that is due first, first."""
+
+    order: Order
+    shops: list[str]
+
+
+def promises(agent: User) -> list[Promise]:
+    """The calls that the agent promised for until the end of today, the next one first."""
     mine = Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=agent)
     today = mine.filter(call_due_at__lt=days.end_of(days.today()))
-    return today.select_related("account").order_by("call_due_at")[:MOST_PROMISES]
+    customers: dict[str, list[Order]] = {}
+    for order in today.select_related("account").order_by("call_due_at", "id")[:MOST_PROMISED]:
+        customers.setdefault(order.phone_e164, []).append(order)
+    return [Promise(orders[0], sorted({order.account.name for order in orders})) for orders in customers.values()]
 
 
 # What is due already, whoever's merchant sleeps, and the head of each queue; and then the first window that each of

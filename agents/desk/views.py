@@ -56,7 +56,7 @@ def desk_now(request: HttpRequest) -> HttpResponse:
 
 def _desk(agent: User) -> dict[str, Any]:
     counters, now = overview.counters(agent), timezone.now()
-    held, promises = list(overview.who_calls_whom(agent)), list(overview.promises(agent))
+    held, promises = list(overview.who_calls_whom(agent)), overview.promises(agent)
     return {
         "counters": counters,
         "most": overview.COUNTED_TO - 1,
@@ -64,7 +64,7 @@ def _desk(agent: User) -> dict[str, Any]:
         "mine": [claim for claim in held if claim.agent_id == agent.pk],
         "others": [claim for claim in held if claim.agent_id != agent.pk],
         "promises": promises,
-        "overdue": sum(order.call_due_at <= now for order in promises),
+        "overdue": sum(promise.order.call_due_at <= now for promise in promises),
         "next_call": None if counters["due"] else overview.next_call(agent),
         "now": now,
     }

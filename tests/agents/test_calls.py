@@ -94,6 +94,24 @@ def test_the_desk_shows_promises_and_who_holds_whom(
     assert "0550" not in text
 
 
+def test_a_promise_about_several_orders_is_one_call(
+    alice: Account, charlie: Account, agent: User, browser: Client
+) -> None:
+    """The desk counts it once, shows it once and names all shops, the browser's tab counts it once when it is due."""
+    orders = [make_order(account) for account in (alice, charlie, alice)]
+    make_order(alice, phone="0550000001")
+    take(browser, orders[0]).press("callback_hour", pause="on")
+    waits(make_order(alice, phone="0550000002"), CallState.CALLBACK, 0, agent)
+    for minutes, overdue in ((30, 1), (-2, 2)):
+        waits(orders[0], CallState.CALLBACK, minutes, agent)
+        text = browser.get(DESK).content.decode()
+        assert f'data-overdue="{overdue}"' in text
+        assert "<strong>2</strong> calls that I promised" in text
+        assert text.count("Call now") == 2
+        shops = "<bdi>Alice&#x27;s shop</bdi>, <bdi>Charlie&#x27;s shop</bdi>"
+        assert text.count(shops) == 1
+
+
 def test_a_promise_of_another_day_is_shown_with_its_day(alice: Account, agent: User, browser: Client) -> None:
     """Which would else be read as one that is still to come today."""
     yesterday = days.at(days.today() - timedelta(days=1), time(23, 50))
