@@ -33,7 +33,8 @@ MOST = 500  # webhooks of a round
 
 def tell() -> int:
     """Mail to account holders what they are to know; how many mails. One worker at a time does it."""
-    if not duties.take(DUTY, every=timedelta(0), lease=LEASE):
+    taken = duties.take(DUTY, every=timedelta(0), lease=LEASE)
+    if taken is None:
         return 0
     until = time.monotonic() + SECONDS
     try:
@@ -45,7 +46,7 @@ def tell() -> int:
             news.reverse()
         return sum(_tell_all(of_them, what, until) for what, of_them in news)
     finally:
-        duties.leave(DUTY, is_done=True)
+        duties.leave(DUTY, taken, is_done=True)
 
 
 def _failing(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:

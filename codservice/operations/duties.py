@@ -1,6 +1,6 @@
 """What recurs: note that it was done, ask how long ago, and let one worker at a time do it. By the database's clock."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import connection
 
@@ -15,29 +15,36 @@ def note(name: str) -> None:
         )
 
 
-def take(name: str, *, every: timedelta, lease: timedelta) -> bool:
-    """Whether it is the caller's to do: the last time it was done is `every` ago, and nobody else is at it.
+def take(name: str, *, every: timedelta, lease: timedelta) -> datetime | None:
+    """Until when it is the caller's to do; None unless it was last done `every` ago and nobody else is at it.
 
-    A caller that dies holds it for `lease`. One that was never done is due at once.
+    A caller that dies holds it for `lease`. One that was never done is due at once, and so is one that was done or
+    taken by a clock that was ahead then.
     """
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO operations_duty AS duty (name, done_at, taken_until)"
             " VALUES (%(name)s, now() - %(every)s::interval, now() + %(lease)s::interval)"
             " ON CONFLICT (name) DO UPDATE SET taken_until = excluded.taken_until"
-            " WHERE duty.taken_until <= now() AND duty.done_at <= excluded.done_at",
+            " WHERE (duty.taken_until <= now() OR duty.taken_until > clock_timestamp() + %(lease)s::interval)"
+            " AND (duty.done_at <= excluded.done_at OR duty.done_at > clock_timestamp())"
+            " RETURNING taken_until",
             {"name": name, "every": every, "lease": lease},
         )
-        return cursor.rowcount == 1
+        found = cursor.fetchone()
+    return found[0] if found else None
 
 
-def leave(name: str, *, is_done: bool) -> None:
-    """Give back what was taken: done, so that it rests until it is due again, or for anybody to go on with."""
+def leave(name: str, taken_until: datetime, *, is_done: bool) -> None:
+    """Give back what was taken: done, so that it rests until it is due again, or for anybody to go on with.
+
+    Whoever was paused for so long that somebody else has it by now gives nothing back.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE operations_duty SET taken_until = now(), done_at = CASE WHEN %s THEN now() ELSE done_at END"
-            " WHERE name = %s",
-            [is_done, name],
+            " WHERE name = %s AND taken_until = %s",
+            [is_done, name, taken_until],
         )
 
 

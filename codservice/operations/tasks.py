@@ -28,7 +28,8 @@ def note_worker() -> None:
 @shared_task
 def prune() -> dict[str, int]:
     """Forget what is old, once a day: for PRUNE_SECONDS a time, until a round has gone through all."""
-    if not duties.take("prune", every=PRUNE_EVERY, lease=PRUNE_LEASE):
+    taken = duties.take("prune", every=PRUNE_EVERY, lease=PRUNE_LEASE)
+    if taken is None:
         return {}
     counts: Counter[str] = Counter()
     is_done = False
@@ -41,5 +42,5 @@ def prune() -> dict[str, int]:
         else:
             is_done = True
     finally:
-        duties.leave("prune", is_done=is_done)
+        duties.leave("prune", taken, is_done=is_done)
     return dict(counts)
