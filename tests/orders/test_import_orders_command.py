@@ -21,10 +21,12 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 
-from codservice.accounts.models import Account, User
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import Account, ApiKey, User
 from codservice.files.tables import SafeWriter
+from orders import customer_data
 from orders.management.commands.import_orders import Command
-from orders.models import Order, OrderEdit, OrderItem, StatusChange
+from orders.models import Order, OrderEdit, OrderItem, Status, StatusChange
 from orders.order_files import OrderRows
 from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE
@@ -355,7 +357,8 @@ def test_a_batch_costs_as_many_statements_as_an_order(
     good = [row(external_id=f"N{number}") for number in range(400)]
     bad = [row(external_id=f"B{number}", total_amount="-1", product_id=str(uuid4())) for number in range(400)]
 
-    with django_assert_num_queries(4):  # account, numbers that are there, products, the insert
+    # Account, numbers that are there, products, the insert; and erasures, before and after.
+    with django_assert_num_queries(6):
         result, _ = run(write(good + bad), alice)
 
     assert (result["imported"], result["refused"]) == (400, 400)
@@ -849,6 +852,39 @@ def test_interrupted_it_says_which_orders_without_a_number_are_in(
         assert "All up to line 5 is done, and 4 orders there have no external_id: cut lines 2 to 5" in problem
         assert "goes on where it was" not in problem
         assert Order.objects.count() == 4
+
+
+@pytest.mark.parametrize("options", [(), ("--atomic",), ("--json",)])
+@pytest.mark.parametrize("is_twins", [False, True])
+def test_who_is_erased_meanwhile_may_be_back_and_that_is_said(
+    alice: Account, charlie: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...],
+    is_twins: bool,
+) -> None:  # fmt: skip
+    """Of a file that is uploaded the erasure knows, and refuses; of one that a command takes in the command does."""
+    twin = ApiKey.issue(alice, name="Trial", is_test=True)[0].account
+    path, whole = write([row(external_id=f"N{number}") for number in range(3)]), OrderRows.take
+    for account in (charlie, twin if is_twins else alice):
+        make_order(account, phone="0661 22 33 44")
+    Order.objects.update(status=Status.CANCELED)
+
+    def imported() -> str:
+        err = StringIO()
+        call_command("import_orders", str(path), "--account", alice.holder.email, *options,
+                     stdout=StringIO(), stderr=err)  # fmt: skip
+        return err.getvalue()
+
+    def beside_an_erasure_in(account: Account) -> str:
+        def take(self: OrderRows, entries: Any) -> Any:
+            customer_data.erase(account, "+213661223344", actor=Actor.of_command("erase_customer"))
+            return whole(self, entries)
+
+        with monkeypatch.context() as erasing:
+            erasing.setattr(OrderRows, "take", take)
+            return imported()
+
+    assert "erased" not in beside_an_erasure_in(charlie)
+    assert "A customer of this account was erased while this ran" in beside_an_erasure_in(alice)
+    assert "erased" not in imported()
 
 
 def test_what_is_to_be_cut_off_are_whole_rows_and_no_heading(

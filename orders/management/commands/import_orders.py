@@ -1,11 +1,16 @@
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
+
+from django.db import DatabaseError
+from django.db.models import Q
 
 from codservice.accounts.account_argument import add_account_argument, find_open_account
 from codservice.accounts.actor import Actor
 from codservice.files.file_command import FileCommand
 from codservice.files.intake import Entry
+from orders.models import Erasure
 from orders.order_files import OrderRows
 from orders.serializers import SENT, SENT_OF_LINE
 
@@ -36,7 +41,10 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
 
     def begin(self, options: dict[str, Any]) -> OrderRows:
         self.unnamed = self.first = self.done = 0
-        return OrderRows(find_open_account(options["account"]).id, actor=Actor.of_command("import_orders"))
+        account = find_open_account(options["account"])
+        self.erasures = Erasure.objects.filter(Q(account=account) | Q(account__live=account))
+        self.erased = self.erasures.count()
+        return OrderRows(account.id, actor=Actor.of_command("import_orders"))
 
     def note(self, batch: Sequence[Entry], refused: Sequence[Entry]) -> None:
         self.unnamed += sum(map(_is_unnamed, batch)) - sum(map(_is_unnamed, refused))
@@ -55,6 +63,16 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
             f"{self.first} to {self.done} off the file, but for those that were refused, before you run this again, or "
             f"they come twice."
         )
+
+    def tell(self, *, dry_run: bool, as_json: bool) -> None:
+        """Also what an erasure cannot know, which refuses while a file that a merchant uploads is under way."""
+        super().tell(dry_run=dry_run, as_json=as_json)
+        with suppress(DatabaseError):  # which is why it ends
+            if not dry_run and self.erasures.count() > self.erased:
+                self.say(
+                    "A customer of this account was erased while this ran: if they stand in the file, they may be back."
+                    " Cancel their order, and erase them again."
+                )
 
     def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
         again = f" {self.unnamed} have no external_id: another run imports them again." if self.unnamed else ""
