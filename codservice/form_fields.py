@@ -160,18 +160,47 @@ class QuantityField(forms.IntegerField):
 _SEEN = Signer(salt="form_fields.seen")
 
 
+def _sign(shown: dict[str, Any]) -> str:
+    return _SEEN.sign_object(shown, compress=True)
+
+
+def _read(field: forms.Field, shown: Any) -> Any:
+    """As the field compares it: a time has been text."""
+    return field.to_python(shown) if isinstance(field, forms.TimeField) else shown
+
+
 class SinceShown(Form):
     """Of what is there already. What a person changed (`changed_data`) is what differs from what they were shown,
-    whatever others have changed since; where that is not told, from what is there now."""
+    whatever others have changed since; where that is not told, from what is there now.
+
+    What others have changed since to something else than they do is not overwritten before they know of it: the form is
+    refused, and takes the same once more.
+    """
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
 
     def __init__(self, data: Any = None, *args: Any, initial: dict[str, Any], **kwargs: Any) -> None:
+        self._now = self._shown = initial
         if data is not None:
             with suppress(BadSignature):
-                initial = _SEEN.unsign_object(data.get("seen", ""))
-        seen = {"seen": _SEEN.sign_object(initial, compress=True)}
-        super().__init__(data, *args, initial=initial | seen, **kwargs)
+                self._shown = _SEEN.unsign_object(data.get("seen", ""))
+        super().__init__(data, *args, initial=self._shown | {"seen": _sign(self._shown)}, **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        others = {name: self._now.get(name) for name in self.changed_data if self._overwrites(name)}
+        said = _("This was changed since you opened the page. Open it anew to see how, or save again to replace it.")
+        for name in others:
+            self.add_error(name, said)
+        if others:  # the rest is still what it was shown as
+            self.data = self.data.copy()
+            self.data["seen"] = _sign(self._shown | others)
+        return super().clean() or self.cleaned_data
+
+    def _overwrites(self, name: str) -> bool:
+        if name not in self.cleaned_data or self._now.get(name) == self._shown.get(name):
+            return False
+        field, sent = self.fields[name], self[name].data
+        return all(field.has_changed(_read(field, of.get(name)), sent) for of in (self._shown, self._now))
 
     @cached_property
     def changed_data(self) -> list[str]:
@@ -192,8 +221,7 @@ class RowSinceShown(SinceShown, forms.ModelForm):
         shown |= {name: value.isoformat() for name, value in shown.items() if isinstance(value, time)}
         super().__init__(data, *args, initial=shown, instance=instance, **kwargs)
         for name in self.initial.keys() & self.fields.keys():
-            if isinstance(field := self.fields[name], forms.TimeField):
-                self.initial[name] = field.to_python(self.initial[name])
+            self.initial[name] = _read(self.fields[name], self.initial[name])
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data

@@ -110,6 +110,10 @@ def test_what_another_operator_has_changed_since_the_page_was_opened_stays(opera
     assert operator.post(of_merchant(alice), shown | {"name": "New name"}).status_code == 302
     alice.refresh_from_db()
     assert (alice.name, alice.rate_limit) == ("New name", 600)
+    refused = operator.post(of_merchant(alice), shown | {"rate_limit": "700"})
+    assert (refused.status_code, list(refused.context["form"].errors)) == (422, ["rate_limit"])
+    alice.refresh_from_db()
+    assert alice.rate_limit == 600
 
 
 def test_a_merchant_is_deactivated_and_activated_again(operator: Client, alice: Account) -> None:

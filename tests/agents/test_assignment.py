@@ -332,6 +332,16 @@ def test_what_another_supervisor_has_set_since_the_page_was_opened_stays(
     assert (found.merchants, found.languages) == ([alice.id], ["ar"])
 
 
+def test_merchants_that_another_supervisor_has_chosen_meanwhile_are_not_taken_away_without_a_word(
+    alice: Account, charlie: Account, agent: User, browser: Client
+) -> None:
+    seen = browser.get(page_of(agent)).context["form"].initial["seen"]
+    rule(agent, alice)
+    refused = browser.post(page_of(agent), {"merchants": [str(charlie.id)], "seen": seen})
+    assert (refused.status_code, list(refused.context["form"].errors)) == (422, ["merchants"])
+    assert Assignment.objects.get().merchants == [alice.id]
+
+
 def test_a_search_keeps_what_is_chosen_and_saves_nothing(
     alice: Account, charlie: Account, agent: User, browser: Client
 ) -> None:

@@ -76,3 +76,25 @@ def test_merchants_write_their_own_and_readers_look(browser: Client, alice: Acco
     assert "<p>Alice</p>" in page
     assert "Save the script" not in page
     assert browser.post(PAGE, {"script_fr": "x"}).status_code == 403
+
+
+def test_what_a_colleague_has_written_meanwhile_is_not_replaced_without_a_word(browser: Client, alice: Account) -> None:
+    rules = CallingRules.objects.create(account=alice, script_fr="Bonjour", script_ar="سلام")
+    shown = {name: browser.get(PAGE).context["form"][name].value() for name in ("script_fr", "script_ar", "seen")}
+    CallingRules.objects.update(script_fr="Bonjour, de Nadia", script_ar=ARABIC)
+
+    refused = browser.post(PAGE, shown | {"script_fr": "Bonjour, de Yasmine"})
+
+    assert refused.status_code == 422
+    assert refused.content.decode().count("This was changed since you opened the page.") == 1
+    rules.refresh_from_db()
+    assert (rules.script_fr, rules.script_ar) == ("Bonjour, de Nadia", ARABIC)
+    again = {name: refused.context["form"][name].value() for name in shown}
+    assert again["script_fr"] == "Bonjour, de Yasmine"
+    CallingRules.objects.update(script_fr="Bonjour, de Nadia et Samir")
+    assert browser.post(PAGE, again).status_code == 422
+    CallingRules.objects.update(script_fr="Bonjour, de Nadia")
+    assert browser.post(PAGE, again).url == PAGE
+    rules.refresh_from_db()
+    assert (rules.script_fr, rules.script_ar) == ("Bonjour, de Yasmine", ARABIC)
+    assert browser.post(PAGE, shown | {"script_fr": "Bonjour, de Yasmine"}).url == PAGE  # the same, a second time

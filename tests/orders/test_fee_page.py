@@ -39,6 +39,23 @@ def test_a_fee_that_was_changed_since_the_page_was_opened_is_not_set_back(
     assert kept(alice) == {"16": (Decimal(500), None), "31": (Decimal(600), None)}
 
 
+def test_a_fee_that_somebody_else_has_changed_too_is_replaced_by_who_saves_again(
+    browser: Client, api: ApiClient, alice: Account
+) -> None:
+    path = "/api/v1/shipping-fees"
+    api.put(path, {"fees": [{"wilaya": "16", "home": 400, "desk": 300}, {"wilaya": "31", "home": 1}]})
+    shown = browser.get(PAGE).context["form"].initial
+    api.put(path, {"fees": [{"wilaya": "16", "home": None, "desk": 350}, {"wilaya": "31", "home": 2}]})
+    mine = shown | {"home-16": "450", "desk-16": "350"}  # the one otherwise, the other as they did
+
+    refused = browser.post(PAGE, mine)
+
+    assert (refused.status_code, list(refused.context["form"].errors)) == (422, ["home-16"])
+    assert kept(alice) == {"16": (None, Decimal(350)), "31": (Decimal(2), None)}
+    assert browser.post(PAGE, mine | {"seen": refused.context["form"]["seen"].value()}).status_code == 302
+    assert kept(alice) == {"16": (Decimal(450), Decimal(350)), "31": (Decimal(2), None)}
+
+
 def test_what_is_no_amount_is_marked_and_nothing_is_saved(browser: Client, alice: Account) -> None:
     answer = browser.post(PAGE, {"home-16": "400", "desk-31": "-<b>"})
     assert answer.status_code == 422
