@@ -280,6 +280,8 @@ class ApiKey(models.Model):
         """
         with transaction.atomic():
             if is_test and account.mode == LIVE:
+                # With it the twin is renamed: its name is read when it is held.
+                account = Account.objects.select_for_update(no_key=True).get(pk=account.pk)
                 account = Account.objects.get_or_create(live=account, defaults={"name": account.name})[0]
             # The account's row is the lock under which its keys are counted.
             Account.objects.select_for_update(no_key=True).get(pk=account.pk)

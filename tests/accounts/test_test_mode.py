@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from codservice.accounts import authentication
+from codservice.accounts import authentication, merchants
 from codservice.accounts.key_form import is_key, make_key
 from codservice.accounts.models import SCOPES, Account, ApiKey, TooManyKeys
 from inventory.models import Product
@@ -38,6 +38,12 @@ def test_the_first_test_key_makes_the_twin_and_the_others_join_it(alice: Account
 def test_two_first_test_keys_at_once_make_one_twin(alice: Account) -> None:
     at_once(2, lambda number: ApiKey.issue(alice, name=str(number), is_test=True))
     assert Account.objects.get(live=alice).api_keys.count() == 2
+
+
+def test_the_twin_has_the_name_that_the_account_has_got_since_its_key_was_asked_for(alice: Account) -> None:
+    merchants.change(alice.pk, name="New name")
+    key, _ = ApiKey.issue(alice, name="Trial", is_test=True)
+    assert key.account.name == "New name"
 
 
 def test_the_form_has_its_mode_in_the_checksum() -> None:
