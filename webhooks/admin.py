@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -16,7 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from codservice.accounts.operator_lists import Choice, MerchantFilter, Owner, ReadOnly
-from webhooks import delivery
+from codservice.accounts.security_log import Action
+from webhooks import delivery, registry
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
 MOST_RESENT = 1000  # by one click; the command resend_deliveries knows no bound
@@ -162,7 +164,10 @@ class DeliveryAdmin(FoundById):
     @admin.action(description=gettext_lazy("Send the chosen deliveries again"), permissions=["view"])
     def resend(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:
         ids = list(deliveries.values_list("id", flat=True)[: MOST_RESENT + 1])
-        resent = delivery.resend(ids[:MOST_RESENT])
+        with transaction.atomic():
+            resent = delivery.resend(ids[:MOST_RESENT])
+            for webhook in Webhook.objects.filter(pk__in=Delivery.objects.filter(pk__in=resent).values("webhook_id")):
+                registry.note(Action.RESENT, webhook)
         text = ngettext("%(count)d delivery is sent again.", "%(count)d deliveries are sent again.", len(resent))
         if resent:
             messages.success(request, text % {"count": len(resent)})

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import BadRequest, PermissionDenied, ValidationError
 from django.db.models import Model, Q, QuerySet
@@ -110,9 +111,11 @@ class OperatorsList(admin.ModelAdmin):
         return super().changeform_view(request, *args, **kwargs)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """What Django does; ids that are none are of no row, where it would fail."""
+        """What Django does, of all that were chosen: also of those that the list's filters find no longer, because
+        somebody has changed them meanwhile. Ids that are none are of no row, where it would fail."""
         try:
-            return super().response_action(request, queryset)
+            chosen = self.get_queryset(request).filter(pk__in=request.POST.getlist(ACTION_CHECKBOX_NAME))
+            return super().response_action(request, chosen)
         except ValidationError as error:
             raise BadRequest(error) from error
 

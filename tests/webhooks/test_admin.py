@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from codservice.accounts.models import SecurityEntry
 from tests.factories import AgentFactory, UserFactory
 from tests.harness.client import browser_of
 from webhooks import registry, secrets
@@ -93,6 +94,29 @@ def test_chosen_deliveries_are_resent(operator, rows, delivery_of):
     assert "1 delivery is sent again." in text
     assert "left alone" in text
     assert dict(Delivery.objects.values_list("id", "status")) == {rows["delivery"].pk: "pending", dropped.pk: "dropped"}
+
+
+def test_what_an_operator_resends_is_in_the_merchants_log(operator, rows, alice, register, delivery_of):
+    other = delivery_of(register(alice, "https://other.example/hooks"), "failed", attempts=4)
+    dropped = delivery_of(register(alice, "https://third.example/hooks"), "dropped")
+    SecurityEntry.objects.all().delete()
+
+    chosen = [str(each.pk) for each in (rows["delivery"], other, dropped)]
+    operator.post(address("delivery", "changelist"), {"action": "resend", "_selected_action": chosen})
+    operator.post(address("delivery", "change", rows["delivery"].pk), {"action": "resend"})
+
+    noted = SecurityEntry.objects.filter(action="deliveries_resent", by="staff", account=alice)
+    assert sorted(noted.values_list("target", flat=True)) == ["other.example", "shop.example", "shop.example"]
+    assert set(noted.values_list("target_id", flat=True)) == {rows["webhook"].pk, other.webhook_id}
+
+
+def test_what_a_list_no_longer_shows_is_resent_all_the_same(operator, rows):
+    """As when the button is pressed twice: by the second press the delivery has failed no longer."""
+    failed = f"{address('delivery', 'changelist')}?webhook={rows['webhook'].pk}&status=failed"
+    chosen = {"action": "resend", "_selected_action": str(rows["delivery"].pk)}
+    operator.post(failed, chosen, follow=True)
+
+    assert "1 delivery is sent again." in operator.post(failed, chosen, follow=True).content.decode()
 
 
 @pytest.mark.parametrize("state", [{"is_active": False}, {"deleted_at": timezone.now()}])
