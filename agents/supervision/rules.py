@@ -7,6 +7,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.dates import WEEKDAYS
@@ -18,7 +19,9 @@ from agents.console import show
 from agents.desk import scripts
 from agents.models import CallingHours, CallingRules
 from agents.supervision import for_supervisors
+from codservice.accounts import security_log
 from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
 from codservice.bidi import unturned
 from codservice.form_fields import FreeText, RowSinceShown
 from codservice.long_lists import BoundedPaginator
@@ -106,6 +109,9 @@ class RulesForm(HoursForm, ScriptForm):
         fields = (*HoursForm.Meta.fields, *ScriptForm.Meta.fields)
 
 
+NOTED = {Action.RULES: HoursForm.Meta.fields, Action.SCRIPT: ScriptForm.Meta.fields}  # as when a merchant changes them
+
+
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
     typed = request.GET.get("q", "").strip()[:100].replace("\0", "")
@@ -123,7 +129,11 @@ def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
     rules = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
     form = RulesForm(request.POST or None, instance=rules)
     if form.is_valid():
-        CallingRules.objects.update_or_create(account=account, defaults=form.changes)
+        with transaction.atomic():
+            CallingRules.objects.update_or_create(account=account, defaults=form.changes)
+            for action, fields in NOTED.items():
+                if form.changes.keys() & fields:
+                    security_log.note(action, target=account.name, account_id=account.id)
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": unturned(account.name)})
         return redirect("admin:rules")
     title = _("Calling rules of %(name)s") % {"name": unturned(account.name)}

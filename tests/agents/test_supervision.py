@@ -13,7 +13,7 @@ from agents.desk.forms import OLD_PAGE
 from agents.models import CallingRules, Claim
 from agents.supervision import moves
 from codservice.accounts.actor import Actor
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account, SecurityEntry, User
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, StatusChange
 from tests.factories import make_order
@@ -342,6 +342,17 @@ def test_rules_are_set_for_one_merchant(alice: Account, charlie: Account, browse
     found = browser.get("/console/rules/", {"q": "alice"}).content.decode()
     assert "Charlie" not in found
     assert "08:30" in found
+
+
+def test_the_merchant_reads_in_the_log_that_rules_were_changed_here(alice: Account, browser: Any) -> None:
+    page = f"/console/rules/{alice.id}/"
+    noted = SecurityEntry.objects.filter(action__in=["calling_rules", "call_script"]).order_by("id")
+    for change in ({}, {}, {"script_fr": "Bonjour"}):
+        browser.post(page, {**RULES, **change, "seen": browser.get(page).context["form"].initial["seen"]})
+    assert list(noted.values_list("action", "target", "account", "by")) == [
+        ("calling_rules", alice.name, alice.id, "staff"),
+        ("call_script", alice.name, alice.id, "staff"),
+    ]
 
 
 def test_a_script_that_the_merchant_has_written_since_the_page_was_opened_stays(alice: Account, browser: Any) -> None:
