@@ -152,12 +152,19 @@ class ApiKeyAdmin(ReadOnly):
         return keys.defer("digest").annotate(now=Now())
 
     @admin.action(description=gettext_lazy("Revoke the chosen keys"), permissions=["view"])
-    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
+    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> HttpResponse | None:
+        """Asks first: a list sends its choice by Enter too, and no key comes back."""
         chosen = list(keys.filter(revoked_at=None))
+        if not chosen:
+            messages.warning(request, _("The chosen keys have been revoked already."))
+            return None
+        if "sure" not in request.POST:
+            return self.answer(request, "operators/keys_revoke.html", title=_("Revoke the chosen keys"), keys=chosen)
         for key in chosen:
             key.revoke()
         text = ngettext("%(count)d key is revoked.", "%(count)d keys are revoked.", len(chosen))
         messages.success(request, text % {"count": len(chosen)})
+        return None
 
     def deed(self, request: HttpRequest, row: ApiKey) -> HttpResponse:
         if request.POST.get("action") != "revoke":

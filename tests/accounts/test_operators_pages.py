@@ -169,6 +169,26 @@ def test_a_key_is_revoked_on_its_page(operator: Client, alice: Account) -> None:
     assert "Leaked" not in text_of(operator.get(page("accounts_apikey_changelist"), {"state": "works"}))
 
 
+def test_chosen_keys_are_revoked_after_a_question_that_names_them(operator: Client, alice: Account) -> None:
+    keys = [ApiKey.issue(alice, name=name)[0] for name in ("Leaked", NASTY, "Kept", "Revoked before")]
+    keys[3].revoke()
+    working = f"{page('accounts_apikey_changelist')}?state=works"
+    chosen = {"action": "revoke", "_selected_action": [str(key.pk) for key in (*keys[:2], keys[3])]}
+    revoked = ApiKey.objects.exclude(revoked_at=None).values_list("name", flat=True)
+
+    text = text_of(operator.post(working, chosen))
+    assert list(revoked.all()) == ["Revoked before"]
+    assert [key.name in text for key in keys] == [True, False, False, False]
+    assert "<script>alert(1)" not in text
+
+    sent = re.findall(r'name="_selected_action" value="([^"]+)"', text)
+    text = text_of(operator.post(working, chosen | {"_selected_action": sent, "sure": "1"}, follow=True))
+    assert "2 keys are revoked." in text
+    assert set(revoked.all()) == {"Leaked", NASTY, "Revoked before"}
+    text = text_of(operator.post(working, chosen, follow=True))
+    assert "The chosen keys have been revoked already." in text
+
+
 def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, root: User, alice: Account) -> None:
     there = page("accounts_user_change", alice.holder.pk)
     form = {"username": alice.holder.username, "is_active": "on", "is_staff": "on"}

@@ -319,7 +319,7 @@ def test_holders_read_of_their_account_and_of_no_other(alice: Account, charlie: 
 def test_where_operators_sit_is_no_merchants_business(alice: Account, holder: Client, operator: Client) -> None:
     key, _ = ApiKey.issue(alice, name="Leaked")
     SecurityEntry.objects.all().delete()
-    data = {"action": "revoke", "_selected_action": [str(key.id)]}
+    data = {"action": "revoke", "_selected_action": [str(key.id)], "sure": "1"}
     assert operator.post("/console/accounts/apikey/", data).status_code == 302
     assert only("actor", "address", "account_id") == ("root", ADDRESS, alice.id)
     text = holder.get("/account/security").content.decode()

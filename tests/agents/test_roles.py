@@ -47,7 +47,7 @@ def test_agents_reach_no_single_person_or_key_and_cannot_revoke(alice: Account, 
     assert browser.get(f"/console/accounts/user/{agent.id}/change/").status_code == 403
     assert browser.get(f"/console/accounts/user/{agent.id}/password/").status_code == 403
     assert browser.get(f"/console/accounts/apikey/{key.id}/change/").status_code == 403
-    chosen = {"action": "revoke", "_selected_action": str(key.id), "index": "0"}
+    chosen = {"action": "revoke", "_selected_action": str(key.id), "index": "0", "sure": "1"}
     assert browser.post("/console/accounts/apikey/", chosen).status_code == 403
     key.refresh_from_db()
     assert key.revoked_at is None
@@ -129,7 +129,7 @@ def test_operators_revoke_keys_and_see_no_secret(alice: Account, operator: User,
         assert bytes(key.digest).hex() not in text
         assert "digest" not in text
     assert browser.get("/console/accounts/apikey/?digest__startswith=a").status_code == 400
-    chosen = {"action": "revoke", "_selected_action": str(key.id), "index": "0"}
+    chosen = {"action": "revoke", "_selected_action": str(key.id), "index": "0", "sure": "1"}
     assert browser.post("/console/accounts/apikey/", chosen).status_code == 302
     key.refresh_from_db()
     assert key.revoked_at is not None
