@@ -242,7 +242,7 @@ class PersonAdmin(OperatorsList, UserAdmin):
         obj.save(update_fields={field.name for field in obj._meta.concrete_fields} & {*form.changed_data})
         if is_turned and obj.is_active:
             security_log.note_person(Action.REACTIVATED, obj)
-        for name in ("username", "email"):
+        for name in ("username", "first_name", "last_name", "email"):
             if name in form.changed_data:
                 change = f"{form.kept[name] or '–'} → {getattr(obj, name) or '–'}"
                 security_log.note_person(Action.PERSON, obj, target=f"{obj.username}: {change}")

@@ -79,14 +79,23 @@ def change(account_id: UUID, **changes: Any) -> Account:
     """
     with transaction.atomic():
         account = _lock(account_id)
-        changed = {name: value for name, value in changes.items() if getattr(account, name) != value}
-        if changed:
-            for name, value in changed.items():
-                setattr(account, name, value)
-            account.save(update_fields=changed)
+        before = {name: getattr(account, name) for name, value in changes.items() if getattr(account, name) != value}
+        if before:
+            for name in before:
+                setattr(account, name, changes[name])
+            account.save(update_fields=before)
             Account.objects.filter(live=account).update(name=account.name)
-            security_log.note(Action.ACCOUNT, target=account.name, target_id=account.pk, account_id=account.pk)
+        for name, value in before.items():
+            target = f"{account.name}: {_noted(name, value)} → {_noted(name, changes[name])}"
+            security_log.note(Action.ACCOUNT, target=target, target_id=account.pk, account_id=account.pk)
     return account
+
+
+def _noted(name: str, value: Any) -> str:
+    """As the security log has it, in no language."""
+    if value is None:
+        return "–"
+    return f"{value}/min" if name == "rate_limit" else str(value)
 
 
 def deactivate(account_id: UUID) -> Account:

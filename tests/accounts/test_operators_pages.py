@@ -95,11 +95,16 @@ def test_what_cannot_be_a_merchant_is_refused_beside_its_field(operator: Client,
 
 def test_a_merchant_is_renamed_with_its_twin(operator: Client, alice: Account, twin: Account) -> None:
     form = {"action": "change", "name": "New name", "rate_limit": ""}
+    noted = SecurityEntry.objects.filter(action="account_changed", account=alice).order_by("id")
     assert operator.post(of_merchant(alice), form).status_code == 302
     assert set(Account.objects.filter(id__in=[alice.id, twin.id]).values_list("name", flat=True)) == {"New name"}
-    assert SecurityEntry.objects.filter(action="account_changed", target="New name").count() == 1
+    assert noted.get().target == f"New name: {alice.name} → New name"
     operator.post(of_merchant(alice), form)
-    assert SecurityEntry.objects.filter(action="account_changed").count() == 1
+    assert noted.count() == 1
+    for limit in ("600", "1", ""):
+        operator.post(of_merchant(alice), form | {"rate_limit": limit})
+    limits = ["– → 600/min", "600/min → 1/min", "1/min → –"]
+    assert [entry.target for entry in noted[1:]] == [f"New name: {limit}" for limit in limits]
     assert operator.post(of_merchant(alice), form | {"name": ""}).status_code == 422
 
 

@@ -214,6 +214,7 @@ def test_an_operators_doings(operator: Client, agent: User, alice: Account) -> N
     SecurityEntry.objects.all().delete()
     supervisors = Group.objects.get(name=staff.SUPERVISORS)
     change = {"username": "samira", "is_staff": "on", "is_superuser": "on", "groups": [supervisors.pk]}
+    change |= {"first_name": "Samira", "last_name": agent.last_name}
     assert operator.post(f"/console/accounts/user/{agent.id}/change/", change).status_code == 302
     new = {"password1": NEW, "password2": NEW, "usable_password": "true"}
     assert operator.post(f"/console/accounts/user/{agent.id}/password/", new).status_code == 302
@@ -221,6 +222,7 @@ def test_an_operators_doings(operator: Client, agent: User, alice: Account) -> N
     assert operator.post(f"/console/accounts/account/{alice.id}/change/", close).status_code == 302
     assert set(entries("action", "target")) == {
         ("deactivated", "samira"),
+        ("person_changed", f"samira: {agent.first_name} → Samira"),
         ("role", "samira: +is_superuser"),
         ("role", "samira: -Agents"),
         ("role", "samira: +Supervisors"),
