@@ -32,6 +32,7 @@ from codservice.bidi import unturned
 
 MOST_ON_PAGE = 50  # keys and people of a merchant, people of a role: what a page shows of them
 NEWEST = 10  # entries of the log on a page
+WHOSE_KEY = ("account__holder", "account__live__holder")  # who have to be active for it to work
 _BETWEEN_WORDS = re.compile(r"[\s./@:_&?=<>+\-'\"\\|!()*,;…→]+")
 
 
@@ -79,7 +80,7 @@ class AccountAdmin(ReadOnly):
         return self.answer(request, "operators/merchant_new.html", status=status, title=_("New merchant"), form=form)
 
     def page_of(self, row: Account) -> dict[str, Any]:
-        keys = ApiKey.objects.filter(Q(account=row) | Q(account__live=row)).select_related("account").defer("digest")
+        keys = ApiKey.objects.filter(Q(account=row) | Q(account__live=row)).select_related(*WHOSE_KEY).defer("digest")
         return {
             "form": self._form(row),
             "members": row.memberships.select_related("user").order_by("created_at")[:MOST_ON_PAGE],
@@ -148,7 +149,7 @@ class ApiKeyAdmin(ReadOnly):
     actions = ("revoke",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        keys = super().get_queryset(request).select_related("account", "account__live")
+        keys = super().get_queryset(request).select_related(*WHOSE_KEY)
         return keys.defer("digest").annotate(now=Now())
 
     @admin.action(description=gettext_lazy("Revoke the chosen keys"), permissions=["view"])

@@ -194,6 +194,24 @@ def test_chosen_keys_are_revoked_after_a_question_that_names_them(operator: Clie
     assert "The chosen keys have been revoked already." in text
 
 
+def test_a_key_that_is_refused_with_its_merchant_is_not_just_said_to_work(
+    operator: Client, alice: Account, twin: Account
+) -> None:
+    keys = [ApiKey.issue(account, name="Shop", is_test=account == twin)[0] for account in (alice, twin)]
+    pages = [page("accounts_apikey_change", key.pk) for key in keys]
+    pages += [page("accounts_apikey_changelist"), of_merchant(alice)]
+    for row, says in (
+        (alice, "refused while the merchant is deactivated"),
+        (alice.holder, "refused while the holder may not sign in"),
+    ):
+        assert not [there for there in pages if says in text_of(operator.get(there))]
+        row.is_active = False
+        row.save()
+        assert [there for there in pages if says in text_of(operator.get(there))] == pages
+        row.is_active = True
+        row.save()
+
+
 def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, root: User, alice: Account) -> None:
     there = page("accounts_user_change", alice.holder.pk)
     form = {"username": alice.holder.username, "is_active": "on", "is_staff": "on"}
