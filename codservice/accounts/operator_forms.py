@@ -72,7 +72,10 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
             "is_superuser": gettext_lazy("Operator"),
         }
         help_texts = {
-            "is_active": gettext_lazy("Without it the person is signed out everywhere; their name stays in histories."),
+            "is_active": gettext_lazy(
+                "Without it the person is signed out everywhere; their name stays in histories. "
+                "Who may sign in again needs a new password."
+            ),
             "is_staff": gettext_lazy("Only for our own people, never for merchants."),
             "is_superuser": gettext_lazy("May do everything, on all these pages too."),
         }
@@ -97,6 +100,8 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
             raise ValidationError(_("This is the last operator: create another one first."))
         if self._has_worked_here() and not data.get("is_staff"):
             self.add_error("is_staff", _("They have worked here, and figures count it. Untick “May sign in” instead."))
+        elif works_here and data.get("is_active") and not data.get("is_staff"):
+            self.add_error("is_staff", _("Tick this too: without it nobody enters the console, whatever their role."))
         return data
 
     def _has_worked_here(self) -> bool:

@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from codservice.accounts import authentication, security_log
+from codservice.accounts import authentication, security_log, staff
 from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User, unknown_password
 from codservice.accounts.security_log import Action
 from tests import factories
@@ -210,6 +210,19 @@ def test_a_key_that_is_refused_with_its_merchant_is_not_just_said_to_work(
         assert [there for there in pages if says in text_of(operator.get(there))] == pages
         row.is_active = True
         row.save()
+
+
+def test_who_gets_a_role_without_the_console_is_not_left_before_its_door(operator: Client) -> None:
+    person = factories.UserFactory(username="second")
+    there, form = page("accounts_user_change", person.pk), {"username": "second", "is_active": "on"}
+    agents = Group.objects.get(name=staff.AGENTS)
+    for role in ({"is_superuser": "on"}, {"groups": [agents.pk]}):
+        assert "without it nobody enters the console" in text_of(operator.post(there, form | role))
+    assert operator.post(there, form | {"is_superuser": "on", "is_staff": "on"}).status_code == 302
+    User.objects.filter(pk=person.pk).update(is_staff=False)
+    assert operator.post(there, {"username": "second", "is_superuser": "on"}).status_code == 302
+    person.refresh_from_db()
+    assert not person.is_active
 
 
 def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, root: User, alice: Account) -> None:
