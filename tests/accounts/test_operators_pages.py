@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from codservice.accounts import authentication, security_log, staff
+from codservice.accounts import authentication, security_log
 from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User, unknown_password
 from codservice.accounts.security_log import Action
 from tests import factories
@@ -215,7 +215,7 @@ def test_a_key_that_is_refused_with_its_merchant_is_not_just_said_to_work(
 def test_who_gets_a_role_without_the_console_is_not_left_before_its_door(operator: Client) -> None:
     person = factories.UserFactory(username="second")
     there, form = page("accounts_user_change", person.pk), {"username": "second", "is_active": "on"}
-    agents = Group.objects.get(name=staff.AGENTS)
+    agents = factories.AgentFactory(username="samira").groups.get()
     for role in ({"is_superuser": "on"}, {"groups": [agents.pk]}):
         assert "without it nobody enters the console" in text_of(operator.post(there, form | role))
     assert operator.post(there, form | {"is_superuser": "on", "is_staff": "on"}).status_code == 302
