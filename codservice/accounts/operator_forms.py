@@ -6,6 +6,7 @@ from django import forms
 from django.contrib.auth import forms as auth_forms
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -145,7 +146,8 @@ class NewPasswordForm(Form, _PasswordOfAnother, auth_forms.AdminPasswordChangeFo
 
     def save(self, commit: bool = True) -> User:
         user = super().save(commit=False)
-        user.save(update_fields=["password", "has_one_time_password"])  # who was shut out meanwhile stays so
-        sessions.end(user)
-        security_log.note_person(Action.RESET, user)
+        with transaction.atomic():
+            user.save(update_fields=["password", "has_one_time_password"])  # who was shut out meanwhile stays so
+            sessions.end(user)
+            security_log.note_person(Action.RESET, user)
         return user

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -297,6 +297,20 @@ def test_a_new_password_lets_nobody_in_who_is_shut_out_at_that_moment() -> None:
     assert post.result().status_code == 302
     agent.refresh_from_db()
     assert not agent.is_active
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_new_password_that_the_log_cannot_tell_of_is_none() -> None:
+    client = browser_of(factories.UserFactory(username="root", is_staff=True, is_superuser=True))
+    agent = factories.AgentFactory(username="samira")
+    form = dict.fromkeys(("password1", "password2"), "battery staple 9")
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE accounts_securityentry IN SHARE MODE")
+        post = Background(lambda: client.post(page("auth_user_password_change", agent.pk), form))
+        with pytest.raises(OperationalError):
+            post.result()
+    agent.refresh_from_db()
+    assert not agent.check_password("battery staple 9")
 
 
 def test_roles_are_looked_at_and_not_changed(operator: Client) -> None:
