@@ -50,12 +50,13 @@ _SENT_AGAIN = "The file was sent again: the newer one takes its place."
 _encode = msgspec.json.Encoder().encode
 Status = Upload.Status
 
-# Whoever waited longest, and nobody twice.
+# Whoever waited longest, and nobody twice. A claim for longer than there are is of a clock that has been set back.
 _CLAIM = """
 UPDATE uploads_upload SET claim = %(claim)s, claimed_until = clock_timestamp() + %(lease)s, tries = tries + 1
 WHERE id = (
     SELECT id FROM uploads_upload
-    WHERE status IN ('reading', 'running') AND (claimed_until IS NULL OR claimed_until < clock_timestamp())
+    WHERE status IN ('reading', 'running') AND (
+        claimed_until IS NULL OR claimed_until < clock_timestamp() OR claimed_until > clock_timestamp() + %(longest)s)
     ORDER BY claimed_until NULLS FIRST LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ) RETURNING id
 """
@@ -97,7 +98,7 @@ def go_on() -> int:
 
 def _claim() -> tuple[UUID, UUID] | None:
     claim = uuid4()
-    parameters: dict[str, Any] = {"claim": claim, "lease": LEASE}
+    parameters: dict[str, Any] = {"claim": claim, "lease": LEASE, "longest": max(LEASE, READING_LEASE)}
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM, parameters)
         found = cursor.fetchone()

@@ -666,6 +666,17 @@ def test_who_has_lost_their_claim_writes_nothing(browser: Client, monkeypatch: p
     assert (upload.status, Order.objects.count(), upload.rows_done) == (Status.RUNNING, 20, 20)
 
 
+@pytest.mark.parametrize("claim", [None, uuid4()])
+def test_a_clock_that_is_set_back_by_hours_holds_no_file_up_for_as_long(browser: Client, claim: UUID | None) -> None:
+    upload = send(browser, csv_of([row()]))
+    browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
+    Upload.objects.update(claim=claim, claimed_until=Now() + timedelta(hours=1))
+
+    assert work.go_on() == 1
+
+    assert Upload.objects.get().status == Status.DONE
+
+
 def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     upload = send(browser, csv_of([row()]))
     monkeypatch.setattr(OrderRows, "take", lambda self, entries: 1 / 0)
