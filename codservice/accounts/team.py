@@ -258,11 +258,15 @@ def forget_codes(account_id: UUID, membership_id: UUID) -> User:
 
 
 def hand_over(account_id: UUID, membership_id: UUID) -> Membership:
-    """The colleague holds the account from now on, and who held it is a manager. Raises Membership.DoesNotExist."""
+    """The colleague holds the account from now on, and who held it is a manager. Raises Membership.DoesNotExist, of a
+    colleague who is deactivated too: no key of the account would work."""
     with transaction.atomic():
         account = Account.objects.select_for_update(of=("self",), no_key=True).get(id=account_id)
         membership = _lock(account_id, membership_id)
-        before, after = account.holder, membership.user
+        before = account.holder
+        after = User.objects.select_for_update(no_key=True).filter(id=membership.user_id, is_active=True).first()
+        if after is None:
+            raise Membership.DoesNotExist
         # Another row: who changes or removes the colleague at this moment, by the membership, does not mean the holder.
         membership.delete()
         Account.objects.filter(id=account_id).update(holder=after)

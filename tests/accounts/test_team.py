@@ -524,6 +524,21 @@ def test_two_who_hand_an_account_over_at_once_do_not_give_it_back(alice: Account
     assert Account.objects.get().holder == after
 
 
+@pytest.mark.django_db(transaction=True)
+def test_an_account_is_handed_to_nobody_who_is_deactivated_at_that_moment(
+    alice: Account, member: Callable[..., User]
+) -> None:
+    """None of its keys would work."""
+    before, after = alice.holder, member()
+    with transaction.atomic():
+        User.objects.get(pk=after.pk).deactivate()
+        handing_over = Background(lambda: team.hand_over(alice.id, after.membership.id))
+        wait_for_lock()
+    with pytest.raises(Membership.DoesNotExist):
+        handing_over.result()
+    assert Account.objects.get().holder == before
+
+
 # --- What they did -----------------------------------------------------------------------------------------------
 
 
