@@ -353,6 +353,8 @@ def test_a_refused_time_is_written_anew(width: int, visit: Visits, alice: Accoun
     expect(error).to_contain_text("Nobody is called on that day.")
     expect(page.get_by_label("At a chosen time")).to_be_focused()
     expect(error).to_be_in_viewport(ratio=1)
+    widths = [part.bounding_box()["width"] for part in (error, page.locator("p:has(> #call-at)"))]
+    assert widths[0] == widths[1]
     page.keyboard.press("Escape")
     settled(page)
     page.keyboard.press("3")
@@ -585,6 +587,37 @@ def test_no_page_of_the_desk_breaks_a_rule_of_axe(
     page.locator("[name=wilaya]").fill("bor")
     expect(page.get_by_role("option").first).to_be_visible()
     axe(page, *SCHEMES)
+
+
+_BROKEN = r"""() => [...document.querySelectorAll("#outcome details[open] .button")].flatMap((button) => {
+  const broken = [], range = document.createRange();
+  const texts = document.createTreeWalker(button, NodeFilter.SHOW_TEXT);
+  for (let text; (text = texts.nextNode()); ) {
+    for (const word of text.data.matchAll(/\S+/g)) {
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((part) => part.top)).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+})"""
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "ar-DZ"])
+def test_no_word_on_the_buttons_of_a_panel_is_broken(language: str, visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    CallingPeriod.objects.all().delete()
+    tomorrow = days.today() + timedelta(days=1)
+    weekday = 3 if tomorrow.isoweekday() == 7 else 7  # mercredi, dimanche
+    CallingRules.objects.create(account=alice, days_off=[day for day in range(1, 8) if day != weekday])
+    claim_id = claims.take(Order.objects.get().id, agent=agent)
+    page = visit(locale=language, viewport={"width": 1280, "height": 768}).sign_in("samira")
+    page.goto(f"{DESK}{claim_id}/")
+    settled(page)
+    for key in "2789":
+        page.locator(f"#outcome summary[data-key='{key}']").click()
+        assert page.evaluate(_BROKEN) == []
+        page.keyboard.press("Escape")
 
 
 def test_a_screen_is_small_and_all_its_buttons_in_sight(
