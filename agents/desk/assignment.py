@@ -62,13 +62,32 @@ def check(agent: User, account_ids: Iterable[UUID], *, by: User) -> None:
         raise NotServed(said)
 
 
+def check_customer(agent: User, account_ids: Collection[UUID]) -> None:
+    """Raises NotServed when the agent, no supervisor, serves none of these merchants of a customer's waiting orders.
+
+    One is enough, since a call is about all of them.
+    """
+    if not agent.has_perm("orders.supervise_order"):
+        names = _unserved(agent, account_ids)
+        if len(names) == len(account_ids):
+            raise NotServed(_in_words(agent, names))
+
+
 def warning(agent: User, account_ids: Iterable[UUID]) -> str:
     """A sentence that says which of these merchants the agent does not serve; empty when they serve all."""
+    names = _unserved(agent, account_ids)
+    return _in_words(agent, names) if names else ""
+
+
+def _unserved(agent: User, account_ids: Iterable[UUID]) -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(_UNSERVED, {"agent": agent.pk, "accounts": list(account_ids)})
-        names = [name for (name,) in cursor.fetchall()]
+        return [name for (name,) in cursor.fetchall()]
+
+
+def _in_words(agent: User, names: Iterable[str]) -> str:
     said = {"name": unturned(agent.display_name), "merchants": ", ".join(map(unturned, names))}
-    return _("By the rules %(name)s does not serve %(merchants)s.") % said if names else ""
+    return _("By the rules %(name)s does not serve %(merchants)s.") % said
 
 
 # Asked only where there are rules. An agent who serves all is soon found, and then nothing more is looked for.

@@ -130,13 +130,14 @@ def next_customer(agent: User, first: UUID | None = None) -> UUID | None:
 
 def take(order_id: UUID, *, agent: User) -> UUID:
     """Claim the customer of a pending order; the claim's id. Raises HeldByAnother, NothingToCallFor, NotServed."""
-    pending = Order.live.filter(id=order_id, status=Status.PENDING)
-    found = pending.values_list("phone_e164", "account_id", "callback_agent_id").first()
-    if found is None:
+    pending = Order.live.filter(status=Status.PENDING)
+    theirs = pending.filter(phone_e164__in=pending.filter(id=order_id).values("phone_e164"))
+    waiting = list(theirs.values_list("phone_e164", "account_id", "callback_agent_id"))
+    if not waiting:
         raise NothingToCallFor(_("This order has already been decided: there is no need to call."))
-    phone, account_id, promised_by = found
-    if promised_by != agent.id:
-        assignment.check(agent, [account_id], by=agent)
+    phone = waiting[0][0]
+    if all(promised_by != agent.id for _phone, _account_id, promised_by in waiting):
+        assignment.check_customer(agent, {account_id for _phone, account_id, _promised_by in waiting})
     values: dict[str, Any] = {"claim": uuid7(), "phone": phone, "agent": agent.id, "lease": LEASE}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)

@@ -18,6 +18,7 @@ from codservice.accounts.models import Account, SecurityEntry, User
 from orders.lifecycle import Call
 from orders.models import CallNote, CallState, Order
 from tests.agents.screens import take, told
+from tests.agents.states import waits
 from tests.factories import AccountFactory, AgentFactory, make_order
 from tests.harness.background import at_once
 
@@ -217,6 +218,29 @@ def test_an_agent_takes_no_customer_of_a_merchant_they_do_not_serve(
     assert "By the rules Samira does not serve Alice&#x27;s shop." in answer.content.decode()
     assert not Claim.objects.exists()
     assert claims.take(waiting[1].id, agent=agent)
+
+
+def test_an_agent_takes_a_customer_of_whom_they_serve_some_order(
+    alice: Account, charlie: Account, agent: User, browser_of: Any
+) -> None:
+    """By any of their orders: so also again, when the lease has run out on a customer whom they were served."""
+    rule(agent, charlie)
+    older = make_order(alice)
+    make_order(charlie)
+    browser = browser_of(agent)
+    screen = take(browser, older)
+    assert len(screen.pending) == 2
+    Claim.objects.update(expires_at=Now() - timedelta(seconds=1))
+    gone = browser.get(screen.address)
+    assert gone.context["again"] == older.id
+    assert take(browser, older).pending == screen.pending
+
+
+def test_an_agent_takes_a_customer_to_whom_they_promised_a_call(alice: Account, charlie: Account, agent: User) -> None:
+    rule(agent, charlie)
+    promised, other = make_order(alice), make_order(alice)
+    waits(promised, CallState.CALLBACK, 60, agent)
+    assert claims.take(other.id, agent=agent)
 
 
 def test_a_supervisor_takes_anybody_and_is_told(
