@@ -326,6 +326,17 @@ LOG_WORDS = models.Func(
 )
 
 
+# What a person is made or may be, as the log has it → as people read it.
+_ROLES: dict[str, Any] = {
+    "is_superuser": _("Operator"),
+    "is_staff": _("Works in the console"),
+    "Agents": _("Agents"),
+    "Supervisors": _("Supervisors"),
+    **dict(Membership.Role.choices),
+}
+_TELL_OF_ROLES = (Action.ROLE, Action.INVITED, Action.INVITED_AGAIN, Action.UNINVITED)
+
+
 class SecurityEntry(models.Model):
     """One entry of the security log, which `security_log` writes and nothing changes.
 
@@ -386,6 +397,17 @@ class SecurityEntry(models.Model):
 
     def get_action_display(self) -> str:
         return str(Action(self.action).label) if self.action in Action.values else self.action
+
+    @property
+    def target_display(self) -> str:
+        """The target, in which a role stands as it is read: `samira: +Supervisors`, `sami@example.dz (manager)`."""
+        before, after = (": ", "") if self.action == Action.ROLE else (" (", ")")
+        who, found, what = self.target.removesuffix(after).rpartition(before)
+        sign = what[:1] if what[:1] in ("+", "-") else ""
+        roles = what.removeprefix(sign).split(", ")
+        if self.action not in _TELL_OF_ROLES or not found:
+            return self.target
+        return f"{who}{before}{sign}{', '.join(str(_ROLES.get(role, role)) for role in roles)}{after}"
 
     def get_outcome_display(self) -> str:
         return str(Outcome(self.outcome).label) if self.outcome in Outcome.values else self.outcome

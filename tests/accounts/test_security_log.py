@@ -15,8 +15,8 @@ from django.test import Client
 from django_otp.oath import totp
 
 from codservice import logs
-from codservice.accounts import one_time_codes, security_log, staff
-from codservice.accounts.models import Account, ApiKey, SecurityEntry, User
+from codservice.accounts import one_time_codes, security_log, staff, team
+from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User
 from codservice.accounts.security_log import Action
 from tests import factories
 from tests.harness.client import browser_of
@@ -248,6 +248,23 @@ def test_a_sign_in_that_an_operator_changes_is_told_to_the_holder(operator: Clie
             "other: thief@example.com → –",
         )
     ]
+
+
+def test_a_role_in_it_is_read_in_the_readers_language(
+    alice: Account, holder: Client, operator: Client, agent: User
+) -> None:
+    colleague = Membership.objects.create(account=alice, user=factories.UserFactory(), role="reader")
+    team.change_role(alice.id, colleague.id, "manager")
+    team.invite(alice.id, email="sami@example.com", role="reader")
+    agent.groups.add(Group.objects.get(name=staff.SUPERVISORS))
+    security_log.note(Action.ROLE, target="samira: -is_superuser")
+    for client, page, texts in (
+        (holder, "/account/security", [f"{colleague.user.username}: Gestionnaire", "sami@example.com (Lecture seule)"]),
+        (operator, "/console/accounts/securityentry/", ["samira: +Superviseurs", "samira: -Exploitant"]),
+    ):
+        client.defaults["HTTP_ACCEPT_LANGUAGE"] = "fr"
+        text = client.get(page).content.decode()
+        assert [said for said in texts if said not in text] == []
 
 
 def test_what_a_group_may_do_is_a_role_too(db: None) -> None:
