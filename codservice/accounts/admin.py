@@ -26,7 +26,7 @@ from codservice.accounts.operator_forms import (
     NewPersonForm,
     PersonForm,
 )
-from codservice.accounts.operator_lists import Choice, MerchantFilter, OperatorsList, ReadOnly
+from codservice.accounts.operator_lists import Choice, MerchantFilter, OperatorsList, ReadOnly, UntilDay
 from codservice.accounts.security_log import Action, Outcome
 from codservice.bidi import unturned
 
@@ -303,7 +303,7 @@ class SecurityEntryAdmin(ReadOnly):
 
     change_list_template = "operators/log.html"
     change_form_template = "operators/log_entry.html"
-    list_filter = (ActionFilter, OutcomeFilter, MerchantFilter)
+    list_filter = (ActionFilter, OutcomeFilter, UntilDay, MerchantFilter)
     search_fields = ("actor",)  # there is a search box; `get_search_results` says what it finds
     search_help_text = gettext_lazy("Names, e-mail addresses, keys, IP addresses: the beginnings of words.")
     ordering = ("-created_at", "-id")

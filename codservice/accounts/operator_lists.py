@@ -20,6 +20,7 @@ from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
+from codservice import days
 from codservice.accounts.models import Account
 from codservice.long_lists import BoundedPaginator
 
@@ -83,6 +84,29 @@ class MerchantFilter(Owner):
     parameter_name = "account"
     paths = ("account",)
     owners = Account.objects.filter(live=None)
+
+
+class UntilDay(admin.SimpleListFilter):
+    """What was made up to the end of a day in Algeria: a list by time goes no further back than BoundedPaginator.MOST.
+    What is no day finds nothing."""
+
+    title = _("Until")
+    parameter_name = "until"
+    is_day = True
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return []
+
+    def has_output(self) -> bool:
+        return True
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return rows
+        try:
+            return rows.filter(created_at__lt=days.read_moment(self.value(), ends=True))
+        except ValueError:
+            return rows.none()
 
 
 class OperatorsList(admin.ModelAdmin):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -342,6 +343,26 @@ def test_people_are_found_by_role(operator: Client, alice: Account, role: str) -
 
 
 # --- The log ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("until", "found"),
+    [
+        ("", {"old", "new"}),
+        ("2026-03-01", {"old"}),
+        ("2026-02-28", set()),
+        ("9999-12-31", {"old", "new"}),
+        ("x", set()),
+    ],
+)
+def test_the_log_is_read_up_to_a_day_however_much_came_after(operator: Client, until: str, found: set[str]) -> None:
+    for name in ("old", "new"):
+        security_log.note(Action.RESET, target=f"hers{name}")
+    moment = datetime(2026, 3, 1, 22, 59, tzinfo=UTC)  # in Algeria a minute before midnight
+    SecurityEntry.objects.filter(target="hersold").update(created_at=moment)
+    asked = {"until": until, "action": "password_reset"}
+    text = text_of(operator.get(page("accounts_securityentry_changelist"), asked))
+    assert {name for name in ("old", "new") if f"hers{name}" in text} == found
 
 
 @pytest.mark.parametrize("typed", ["yasmi", "YASMINE@boutique", "198.51.100.7", "woo", "woo'); --", "!"])
