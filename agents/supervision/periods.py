@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -19,7 +20,9 @@ from agents.models import CallingPeriod, PublicHoliday
 from agents.supervision import for_supervisors
 from agents.supervision.rules import CLOCKS, HoursInOrder
 from codservice import days, values
+from codservice.accounts import security_log
 from codservice.accounts.models import Account
+from codservice.accounts.security_log import Action
 from codservice.form_fields import Form
 
 MOST = 200  # periods, merchants to choose from are as many as there are
@@ -63,12 +66,15 @@ class CallingPeriodForm(Form, HoursInOrder):
 @for_supervisors
 def page(request: HttpRequest) -> HttpResponse:
     if "end" in request.POST:
-        ended = CallingPeriod.objects.filter(id=values.uuid_or_none(request.POST["end"])).delete()[0]
+        ended = _end(values.uuid_or_none(request.POST["end"]))
         messages.success(request, _("Ended: these hours no longer apply.") if ended else _("This had ended already."))
         return redirect("admin:periods")
     form = CallingPeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
     if form.is_valid():
-        _tell(request, form.save())
+        with transaction.atomic():
+            period = form.save()
+            _note("+", period)
+        _tell(request, period)
         return redirect("admin:periods")
     ahead = list(_ahead().order_by("first_day", "id")[:MOST])
     return show(
@@ -80,6 +86,22 @@ def page(request: HttpRequest) -> HttpResponse:
         holidays=PublicHoliday.objects.filter(day__gte=days.today()).order_by("day")[:20],
         status=422 if form.errors else 200,
     )
+
+
+def _end(period_id: UUID | None) -> bool:
+    """Whether there was such a one."""
+    with transaction.atomic():
+        period = CallingPeriod.objects.select_for_update().filter(id=period_id).first()
+        if period:
+            _note("-", period)
+            period.delete()
+    return period is not None
+
+
+def _note(sign: str, period: CallingPeriod) -> None:
+    """In the security log, as a change of rules: a merchant reads of their own, operators of all."""
+    target = f"{sign}{period.name} ({period.first_day} – {period.last_day})"
+    security_log.note(Action.RULES, target=target, target_id=period.id, account_id=period.account_id)
 
 
 class Before(NamedTuple):

@@ -16,7 +16,7 @@ from agents import public_holidays
 from agents.desk import claims, decisions, hours, overview, planning
 from agents.models import CallingPeriod, CallingRules, PublicHoliday
 from codservice import days
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account, SecurityEntry, User
 from codservice.days import ALGIERS
 from orders.lifecycle import Call
 from orders.models import CallNote, CallState, Order
@@ -387,6 +387,24 @@ def test_a_supervisor_enters_a_season_and_ends_it(
     assert browser.post("/console/periods/", {"end": str(made.id)}).status_code == 302
     assert browser.post("/console/periods/", {"end": "x"}).status_code == 302
     assert not CallingPeriod.objects.exists()
+
+
+def test_a_season_that_comes_or_goes_is_in_the_security_log(
+    alice: Account, supervisor: User, browser_of: Callable[..., Client]
+) -> None:
+    browser, noted = browser_of(supervisor), SecurityEntry.objects.filter(action="calling_rules", by="staff")
+    for account in (str(alice.id), ""):
+        browser.post("/console/periods/", form(account=account))
+        made = CallingPeriod.objects.get()
+        for _press in (1, 2):
+            browser.post("/console/periods/", {"end": str(made.id)})
+    season = f"Ramadan ({made.first_day} – {made.last_day})"
+    assert list(noted.order_by("id").values_list("target", "account")) == [
+        (f"+{season}", alice.id),
+        (f"-{season}", alice.id),
+        (f"+{season}", None),
+        (f"-{season}", None),
+    ]
 
 
 @pytest.mark.parametrize(
