@@ -31,7 +31,9 @@ ANYBODY = "anybody"
 
 
 class FilterForm(Form):
-    merchant = forms.CharField(label=gettext_lazy("Merchant"), required=False, max_length=100)
+    merchant = forms.CharField(
+        label=gettext_lazy("Merchant"), required=False, max_length=Account._meta.get_field("name").max_length
+    )
     wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False, widget=LongSelect)
     first = DayField(label=pgettext_lazy("date", "From"), required=False)
     last = DayField(label=pgettext_lazy("date", "To"), required=False)

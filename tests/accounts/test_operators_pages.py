@@ -147,6 +147,13 @@ def test_a_merchants_page_leads_to_all_that_is_theirs(operator: Client, alice: A
         assert operator.get(lead.replace("&amp;", "&")).status_code == 200
 
 
+def test_a_merchant_of_a_long_name_leads_to_their_orders(operator: Client, alice: Account) -> None:
+    Account.objects.filter(pk=alice.pk).update(name="&é" * 127)
+    order = factories.make_order(alice)
+    (lead,) = re.findall(r'href="([^"]+/order/[^"]+)"', text_of(operator.get(of_merchant(alice))))
+    assert str(order.pk) in text_of(operator.get(lead.replace("&amp;", "&")))
+
+
 @pytest.mark.parametrize("name", ["accounts_apikey", "webhooks_webhook", "accounts_securityentry"])
 def test_a_list_is_narrowed_to_one_merchant(operator: Client, alice: Account, charlie: Account, name: str) -> None:
     for account, word in ((alice, "hersmark"), (charlie, "otherone")):
