@@ -145,6 +145,8 @@ _DELIVERIES = {
     for word in words
 }  # fmt: skip
 _PHONES = ("customer_phone", "customer_phone_2")
+# What stands before a number in lists of Facebook's leads, and where somebody kept its zero from a spreadsheet.
+_BEFORE_PHONE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
 _PRODUCT = ("product_name", "sku", "product_id")
 WHOSE = ("external_id", "customer_name", "customer_phone")  # of these a row below the first of an order says none
@@ -468,6 +470,9 @@ def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     if "delivery_type" in body:
         body["delivery_type"] = _DELIVERIES.get(key(body["delivery_type"]), body["delivery_type"])
+    for name in _PHONES:
+        if marked := _BEFORE_PHONE.match(body.get(name, "")):
+            body[name] = body[name][marked.end() :]
     body["items"] = [_item(row.cells, catalog) for row in entry]
     _write_amounts_plainly(body)
     if "total_amount" not in body and (total := _total(body, catalog)) is not None:

@@ -116,6 +116,22 @@ def test_numbers_may_be_written_with_the_digits_of_an_arabic_keyboard(alice: Acc
     assert order.items.values_list("quantity", "unit_price").get() == (2, Decimal("2000.50"))
 
 
+@pytest.mark.parametrize("mark", ["p:", "P: ", "'"])
+def test_a_phone_may_have_the_mark_of_a_list_of_leads_or_of_a_spreadsheet(
+    alice: Account, write: Any, mark: str
+) -> None:
+    rows = [
+        row(customer_phone=f"{mark}+213550123456"),
+        row(external_id="A2", customer_phone_2=f"{mark}0661 23 45 67"),
+        row(external_id="A3", customer_phone=f"{mark}x"),
+        row(external_id="A4", customer_phone=f"p:{mark}0550123456"),
+    ]
+    result, _ = run(write(rows), alice)
+    assert (result["imported"], result["refused"]) == (2, 2)
+    assert Order.objects.get(external_id="A1").customer_phone == "+213550123456"
+    assert Order.objects.get(external_id="A2").customer_phone_2 == "0661 23 45 67"
+
+
 def test_an_order_may_say_how_it_is_delivered_where_it_came_from_and_a_second_phone(alice: Account, write: Any) -> None:
     said = {"customer_phone_2": "021 55 66 77", "delivery_type": "desk", "source": "facebook"}
     result, _ = run(write([row(**said), row(external_id="A2"), row(external_id="A3", delivery_type="x")]), alice)
