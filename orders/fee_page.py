@@ -34,9 +34,10 @@ class FeesForm(SinceShown):
         }
         super().__init__(data, initial=initial)
         self.wilayas = [(place.code, wilaya(place.code)) for place in regions.WILAYAS]
+        colon = _(":")
         for code, name in self.wilayas:
             for kind, label in DeliveryType.choices:
-                field = AmountField(label=f"{code} {name}: {label}", max_length=20, required=False)
+                field = AmountField(label=f"{code} {name}{colon} {label}", max_length=20, required=False)
                 field.widget.attrs = {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
                 field.widget.attrs["aria-label"] = field.label
                 self.fields[_name(code, kind)] = field

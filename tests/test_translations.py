@@ -112,3 +112,15 @@ def test_no_month_is_cut_to_three_letters() -> None:
     rooms = ("agents", "codservice", "inventory", "orders", "templates", "webhooks")
     files = [path for room in rooms for kind in ("py", "html", "txt") for path in (ROOT / room).rglob(f"*.{kind}")]
     assert [path.name for path in files if re.search(r"""["'][^"'%]*\bj M\b""", path.read_text())] == []
+
+
+def test_what_stands_between_a_name_and_what_is_said_of_it_is_that_of_the_language() -> None:
+    """A colon behind a placeholder of a page is translated as one within a sentence is."""
+    wrong = []
+    for path in (ROOT / "templates").rglob("*.html"):
+        page = re.sub(r"(?s){% blocktranslate.*?{% endblocktranslate %}", "", path.read_text(encoding="utf-8"))
+        if path.parent.name != "docs" and re.search(r"(?:\}\}|%\}|</bdi>|</strong>): ", page):
+            wrong.append(path.name)
+    assert wrong == []
+    with translation.override("fr"):
+        assert translation.gettext(":") == "\u202f:"

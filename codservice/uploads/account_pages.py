@@ -299,7 +299,9 @@ class _Reasons:
         ]
 
     def __call__(self, row: RefusedRow) -> str:
-        return " ".join(f"{title}: {sentence}" if title else sentence for title, sentence in self.of(row))
+        # Translators: between a name and what is said of it.
+        colon = gettext(":")
+        return " ".join(f"{title}{colon} {sentence}" if title else sentence for title, sentence in self.of(row))
 
 
 @account_page

@@ -481,7 +481,7 @@ def test_a_formula_that_has_failed_is_nothing_that_was_left_out(browser: Client,
     ]  # fmt: skip
     browser.cookies["django_language"] = "fr"
     refused = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"), ";")
-    assert refused[1][1].startswith("Total: C’est une erreur de la formule")
+    assert refused[1][1].startswith("Total\u202f: C’est une erreur de la formule")
     assert refused[1][-1] == "#REF!"
 
 
@@ -490,7 +490,7 @@ def test_reasons_are_in_the_persons_language(browser: Client) -> None:
     upload = take_in(browser, send(browser, csv_of([*BAD, *many, row("A8", phone="5,50123E+08")])))
     browser.cookies["django_language"] = "fr"
     rows = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"), ";")
-    assert "Téléphone: Le tableur a abrégé ce numéro, dont les derniers chiffres sont perdus." in rows[-1][1]
+    assert "Téléphone\u202f: Le tableur a abrégé ce numéro, dont les derniers chiffres sont perdus." in rows[-1][1]
     assert "Une commande a 100 articles au plus." in rows[-102][1]
     english = {"Must", "must", "Line ", "The "}
     assert [cells[1] for cells in rows[1:] if any(word in cells[1] for word in english)] == []
