@@ -213,7 +213,7 @@ def _add_products(lines: Sequence[OrderItem], rows: Sequence[dict[str, Any]]) ->
 
 
 # Of two orders of which one was canceled as a duplicate the other is the one that stays.
-_STAYS = f"o.call_state <> 'test' AND {counted_as('o.cancel_reason')} <> %(duplicate)s"
+_STAYS = f"{counted_as('o.cancel_reason')} <> %(duplicate)s"
 _DUPLICATES = f"""
 WITH mine AS (
     SELECT id, phone_e164, lower(customer_name) AS name, md5(lower(customer_address)) AS address,
@@ -221,11 +221,12 @@ WITH mine AS (
     FROM orders_order WHERE id = ANY(%(ids)s) AND status = 'pending_confirmation'
 ), near AS (
     SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
-        ON o.phone_e164 = mine.phone_e164 AND o.created_at BETWEEN since AND until AND {_STAYS}
+        ON o.phone_e164 = mine.phone_e164 AND o.created_at BETWEEN since AND until
+        AND o.call_state <> 'test' AND {_STAYS}
     UNION
     SELECT mine.id AS of_id, o.id FROM mine JOIN orders_order o
         ON md5(lower(o.customer_address)) = mine.address AND o.created_at BETWEEN since AND until
-        AND lower(o.customer_name) = mine.name AND {_STAYS}
+        AND lower(o.customer_name) = mine.name AND o.call_state <> 'test' AND {_STAYS}
 ), alike AS (
     SELECT near.*, row_number() OVER (PARTITION BY of_id ORDER BY near.id DESC) AS number FROM near
     WHERE near.id <> near.of_id AND EXISTS (
