@@ -20,6 +20,7 @@ from typing import IO, Any, NamedTuple, TextIO
 import msgspec
 
 from codservice.files import sheets
+from codservice.files.encodings import encoding_of
 from codservice.files.headings import Column, meant
 
 BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
@@ -32,6 +33,7 @@ SURE = 3  # of the columns that are looked for: a row that names so many of them
 _SEPARATOR = re.compile('"?sep=([,;\t])"?\\s*', re.IGNORECASE)
 _EMPTY = re.compile(r'(?:[\s,;]++|"")++')
 _PIECE = 64 << 10
+_NOT_UTF_8 = "{} is not UTF-8. Save it as “CSV UTF-8”."
 _row_of = msgspec.json.Decoder(list[str]).decode
 
 # Where some spreadsheet begins a cell; what it runs there. The wide forms are those of East Asian keyboards. What may
@@ -74,10 +76,10 @@ class Table:
     number: other columns then have no names. Nor is a row the header that names one of `columns` at most, such as a
     period or a shop's name, where a row a little below names SURE of them.
 
-    CSV is UTF-8, with commas, semicolons or tabs as the header has them, or a line `sep=;` above it says. Of an XLSX
-    file the first sheet that is shown is read, and named by `sheet` where there are others. A number comes as people
-    see it: 2 and not 2.0. Raises UnreadableTable, also when a `required` column is missing, and while it is read where
-    the file breaks off; FileNotFoundError.
+    CSV is in UTF-8, or in another encoding that is certain (`encodings`), with commas, semicolons or tabs as the header
+    has them, or a line `sep=;` above it says. Of an XLSX file the first sheet that is shown is read, and named by
+    `sheet` where there are others. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a
+    `required` column is missing, and while it is read where the file breaks off; FileNotFoundError.
 
     Of `columns` other usual headings are known too. Whoever takes cells by their place instead says `by_place`, and
     reads `records`; then headings may be anything. What is given as `file` is read in place of the path, whose name
@@ -101,6 +103,12 @@ class Table:
                 self._rows, self.sheet = sheets.read(file or path)
             except sheets.UnreadableSheet as error:
                 raise UnreadableTable(f"{self} {error}") from None
+        else:
+            with self._open() as data:
+                encoding = encoding_of(data)
+            if encoding is None:
+                raise UnreadableTable(_NOT_UTF_8.format(self))
+            self._encoding = encoding
         self._above = self._rows_above(columns)
         header = next(self._records(), (1, 1, []))[2]
         if not any(header):
@@ -121,8 +129,7 @@ class Table:
 
     def __len__(self) -> int:
         """About how many rows there are, for a progress bar; much quicker than reading them."""
-        given = self._rows or self._file
-        with self.path.open("rb") if given is None else nullcontext(given) as file:
+        with nullcontext(self._rows) if self._rows else self._open() as file:
             file.seek(0)
             lines = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
         return max(lines - 1, 1)
@@ -148,11 +155,8 @@ class Table:
             else:
                 empty += 1
 
-    def _open(self) -> AbstractContextManager[TextIO]:
-        if self._file is None:
-            return self.path.open(encoding="utf-8-sig", newline="")
-        self._file.seek(0)
-        return _detached(TextIOWrapper(self._file, encoding="utf-8-sig", newline=""))
+    def _open(self) -> AbstractContextManager[IO[bytes]]:
+        return self.path.open("rb") if self._file is None else nullcontext(self._file)
 
     def _records(self) -> Iterator[tuple[int, int, list[str]]]:
         """The lines in which each row begins and ends, and its cells, from the header on."""
@@ -190,7 +194,7 @@ class Table:
             return
         line = 1
         try:
-            with self._open() as file:
+            with self._open() as data, _decoded(data, self._encoding) as file:
                 self.delimiter, before = _delimiter(file)
                 file.seek(0)
                 lines = _Lines(file)
@@ -207,14 +211,16 @@ class Table:
                 f"{self} has a row at line {line} that does not end: is a quotation mark left open?"
             ) from None
         except UnicodeDecodeError:
-            raise UnreadableTable(f"{self} is not UTF-8. Save it as “CSV UTF-8”.") from None
+            raise UnreadableTable(_NOT_UTF_8.format(self)) from None
         except csv.Error as error:
             raise UnreadableTable(f"{self} is no CSV file: line {line}: {error}.") from None
 
 
 @contextmanager
-def _detached(text: TextIOWrapper) -> Iterator[TextIO]:
-    """Leaves the file below open."""
+def _decoded(file: IO[bytes], encoding: str) -> Iterator[TextIO]:
+    """The file as text, from its beginning; the file below is left open."""
+    file.seek(0)
+    text = TextIOWrapper(file, encoding, newline="")
     try:
         yield text
     finally:

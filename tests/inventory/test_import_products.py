@@ -286,7 +286,7 @@ def test_a_terminal_sees_a_progress_bar(alice: Account, write: Any, monkeypatch:
         (b"", "is empty"),
         (b"sku,name\nA,B", "no column price"),
         (b"id;sku", "no column name, price"),
-        ("sku,name,price\nA,Café,1".encode("latin-1"), "UTF-8"),
+        ("sku,name,price\nA,Café,1".encode("cp850"), "UTF-8"),
         (None, "no file"),
     ],
 )

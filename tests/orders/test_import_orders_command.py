@@ -87,7 +87,9 @@ def test_a_deactivated_account_takes_no_file_in(command: str, who: str, alice: A
         call_command(command, str(write([row()])), "--account", alice.holder.email)
 
 
-@pytest.mark.parametrize(("delimiter", "encoding"), [(",", "utf-8"), (";", "utf-8-sig"), ("\t", "utf-8")])
+@pytest.mark.parametrize(
+    ("delimiter", "encoding"), [(",", "utf-8"), (";", "utf-8-sig"), (";", "cp1256"), ("\t", "utf-16")]
+)
 def test_rows_of_one_number_become_one_order(alice: Account, write: Any, delimiter: str, encoding: str) -> None:
     item = {"external_id": "A1", "product_name": "Foulard", "quantity": "1", "unit_price": "0"}
     second = dict.fromkeys(COLUMNS, "") | item
@@ -967,7 +969,7 @@ def test_a_batch_waits_for_locks_of_others_longer_than_a_request_would(alice: Ac
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [(b"", "is empty"), ("name\nCafé".encode("latin-1"), "UTF-8"), (None, "no file")]
+    ("content", "says"), [(b"", "is empty"), ("name\nCafé".encode("cp850"), "UTF-8"), (None, "no file")]
 )
 @pytest.mark.django_db
 def test_a_file_that_cannot_be_read_is_refused_in_words(
@@ -998,7 +1000,7 @@ def test_a_file_comes_by_standard_input(alice: Account, write: Any, monkeypatch:
         call_command("import_orders", "-", "--account", alice.holder.email)
     assert Order.objects.count() == 3
 
-    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO("name\nCafé".encode("latin-1"))))
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO("name\nCafé".encode("cp850"))))
     with pytest.raises(CommandError, match="The file is not UTF-8"):
         call_command("import_orders", "-", "--account", alice.holder.email)
 

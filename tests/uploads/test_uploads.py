@@ -530,7 +530,7 @@ def test_nothing_in_a_file_is_run_or_breaks_a_page(browser: Client) -> None:
     [
         (b"\n\n", "The file is empty; its first line must name the columns."),
         (b"a,b\n", "The file has no rows below its first line."),
-        ("name\nCafé".encode("latin-1"), "characters cannot be read"),
+        ("name\nCafé".encode("cp850"), "characters cannot be read"),
         (b'a,b\n1,"2\n', "The file is not a CSV file: the row at line 2 cannot be read."),
         (b"a\n" + b'"' + b"x" * (1 << 20), "The file has a row at line 2 that does not end"),
         (b",".join([b"x"] * 121) + b"\n1\n", "The file has 121 columns, at most 120 are read."),

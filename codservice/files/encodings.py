@@ -1,0 +1,58 @@
+"""In which encoding a CSV file is, where that is certain.
+
+Excel saves “CSV” in the code page of its Windows: 1252 in French, 1256 in Arabic. French in small letters has the same
+bytes in both. A capital such as É has the byte of an Arabic letter, but stands in a word with Latin ones, as no Arabic
+letter does. What says neither, as files of DOS and of a Mac, is not guessed at: detectors such as charset_normalizer
+read some Arabic names in a file of Latin words as letters that nobody wrote.
+"""
+
+import codecs
+import re
+from typing import IO
+
+_PIECE = 1 << 20
+_SMALL = re.escape("àâçèéêëîïôùûüœ".encode("cp1252"))
+_SIGNS = re.escape("\u00a0«»°²’–€".encode("cp1252"))
+_CAPITALS = re.escape("ÀÂÇÈÉÊËÎÏÔÙÛÜ".encode("cp1252"))
+_ARABIC = re.escape("".join(map(chr, [*range(0x621, 0x63B), *range(0x640, 0x653), *map(ord, "،؛؟")])).encode("cp1256"))
+_LATIN = rb"A-Za-z" + _SMALL
+_COMMON = rb"\x00-\x7f" + _SMALL + _SIGNS
+_has_other_than_french = re.compile(
+    rb"[^%b%b]|(?<![%b%b])[%b]+(?![%b%b])" % (_COMMON, _CAPITALS, _LATIN, _CAPITALS, _CAPITALS, _LATIN, _CAPITALS)
+).search
+_has_other_than_arabic = re.compile(
+    rb"[^%b%b]|[%b][%b]|[%b][%b]" % (_COMMON, _ARABIC, _LATIN, _ARABIC, _ARABIC, _LATIN)
+).search
+_has_arabic_word = re.compile(rb"[%b]{2}" % _ARABIC).search  # a letter alone may be the É of a name
+
+
+def encoding_of(file: IO[bytes]) -> str | None:
+    """Python's name of UTF-8, of UTF-16 behind its mark, of Windows-1252 or Windows-1256; None for any other.
+
+    The file is read whole, in constant memory.
+    """
+    file.seek(0)
+    if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    if _is_utf_8(file):
+        return "utf-8-sig"
+    may_be_french = may_be_arabic = True
+    is_arabic = False
+    file.seek(0)
+    while (may_be_french or may_be_arabic) and (line := file.readline(_PIECE)):
+        may_be_french = may_be_french and not _has_other_than_french(line)
+        may_be_arabic = may_be_arabic and not _has_other_than_arabic(line)
+        is_arabic = is_arabic or bool(_has_arabic_word(line))
+    return "cp1252" if may_be_french else "cp1256" if may_be_arabic and is_arabic else None
+
+
+def _is_utf_8(file: IO[bytes]) -> bool:
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    file.seek(0)
+    try:
+        while piece := file.read(_PIECE):
+            decode(piece)
+        decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
