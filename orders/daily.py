@@ -39,7 +39,6 @@ _MOVES = {
     "delivered": "to_status = 'delivered'",
     "returned": "to_status = 'returned'",
 }
-MOVES = tuple(_MOVES)
 
 
 @dataclass(slots=True)
