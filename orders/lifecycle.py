@@ -130,11 +130,10 @@ class CallPlan:
     agent_id: UUID | None = None  # who promised to call
 
 
-def add_call_note(order_id: UUID, *, plan: CallPlan | None = None, **call: Any) -> CallNote | None:
+def add_call_note(order_id: UUID, **call: Any) -> CallNote | None:
     """Note one call, whose fields are those of `Call`, on one order; see `add_call_notes`. None when it was noted."""
     with transaction.atomic():
-        order = lock_one(order_id)
-        notes = add_call_notes([order], Call(**call), {order.id: plan} if plan else {})
+        notes = add_call_notes([lock_one(order_id)], Call(**call))
     return notes[0] if notes else None
 
 

@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -223,18 +222,19 @@ def test_counts_cost_no_look_at_the_orders(alice: Account, browser: Any) -> None
 def test_a_row_tells_tries_the_last_call_and_the_next(alice: Account, agent: User, browser: Any) -> None:
     order = make_order(alice)
     assert "Due" in row(browser, "next-call")
-    note = partial(lifecycle.add_call_note, order.id, agent=agent)
+
+    def note(outcome: Outcome, plan: lifecycle.CallPlan | None = None, **said: Any) -> None:
+        call = lifecycle.Call(agent, outcome, **said)
+        lifecycle.add_call_notes([lifecycle.lock_one(order.id)], call, {order.id: plan} if plan else {})
+
     in_two_days = timezone.now() + timedelta(days=2)
-    note(outcome=Outcome.BUSY, plan=lifecycle.CallPlan(CallState.RETRY, in_two_days, attempts=3))
-    note(outcome=Outcome.NOTE, note="a remark is no call")
+    note(Outcome.BUSY, lifecycle.CallPlan(CallState.RETRY, in_two_days, attempts=3))
+    note(Outcome.NOTE, note="a remark is no call")
     assert "3" in row(browser, "tries")
     assert "Busy" in row(browser, "last-call")
     assert formats.date_format(in_two_days.astimezone(ALGIERS), "j N, H:i") in row(browser, "next-call")
-    note(
-        outcome=Outcome.CALLBACK,
-        callback_at=in_two_days,
-        plan=lifecycle.CallPlan(CallState.CALLBACK, in_two_days, attempts=0, agent_id=agent.id),
-    )
+    promised = lifecycle.CallPlan(CallState.CALLBACK, in_two_days, attempts=0, agent_id=agent.id)
+    note(Outcome.CALLBACK, promised, callback_at=in_two_days)
     assert "Call back later" in row(browser, "last-call")
     assert "Samira" in row(browser, "next-call")
     Order.objects.update(call_state=CallState.REVIEW)

@@ -61,7 +61,8 @@ def test_calls_are_told_with_what_comes_next(alice: Account) -> None:
         (Outcome.HANDED_OVER, CallPlan(CallState.REVIEW, tomorrow, attempts=1)),
         (Outcome.WRONG_NUMBER, CallPlan(CallState.REVIEW, tomorrow, attempts=1)),
     ):
-        lifecycle.add_call_note(order.id, agent=agent, outcome=outcome, plan=plan)
+        locked = lifecycle.lock_one(order.id)
+        lifecycle.add_call_notes([locked], Call(agent, outcome), {order.id: plan} if plan else {})
 
     first, second = told("order.call_attempted")
     assert (first["outcome"], first["attempt_count"], first["external_id"]) == ("no_answer", 1, "7")

@@ -31,8 +31,9 @@ def test_every_event_that_is_written_fits_its_description(description, alice, re
     for end in (lifecycle.deliver, lifecycle.return_order):
         order = make_order(alice, external_id=end.__name__)
         editing.edit(order.id, editing.Edit(customer_name="Amine"), actor=supervisor)
+        call = lifecycle.Call(alice.holder, CallNote.Outcome.BUSY)
         plan = lifecycle.CallPlan(CallState.RETRY, timezone.now(), attempts=1)
-        lifecycle.add_call_note(order.id, plan=plan, agent=alice.holder, outcome=CallNote.Outcome.BUSY)
+        lifecycle.add_call_notes([lifecycle.lock_one(order.id)], call, {order.id: plan})
         for move in (lifecycle.confirm, lifecycle.ship, end):
             move(order.id, actor=supervisor)
     lifecycle.cancel(make_order(alice).id, actor=actor)
