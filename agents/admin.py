@@ -30,7 +30,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
-from orders import lifecycle
+from orders import counts, lifecycle
 from orders.models import CallNote, CallState, Order, Status
 
 # Which of them an order offers to whom is `Order.MOVES`; pending orders are decided on the call screen.
@@ -157,12 +157,12 @@ class OrderAdmin(admin.ModelAdmin):
         orders, status = changelist.result_list, changelist.filter_specs[0].value()
         happened = [each for each in changelist.filter_specs if isinstance(each, HappenedFilter)]
         sort = SortFilter.chosen(request)
-        counts, found = self._counts(changelist), changelist.result_count
+        by_status, found = self._counts(changelist), changelist.result_count
         if found == BoundedPaginator.MOST:
-            found = counts.get(status, 0)
+            found = by_status.get(status, 0)
         kept = {SortFilter.parameter_name: sort} if SortFilter.parameter_name in request.GET else {}
         return {
-            "counts": counts,
+            "counts": by_status,
             "found": counted(found) if found else f"{counted(BoundedPaginator.MOST)}+",
             "sorts": SortFilter.offered(request),
             "sort": sort,
@@ -191,8 +191,8 @@ class OrderAdmin(admin.ModelAdmin):
         if form.used and not form.form.is_valid():
             return {}
         merchants = form.form.merchants() if form.used else Account.objects.filter(live=None)
-        counts = {status.value: 0 for status in Status} | order_rows.counts(merchants)
-        return {**counts, ALL: sum(counts.values())}
+        found = {status.value: 0 for status in Status} | counts.by_status(account__in=merchants.values("pk"))
+        return {**found, ALL: sum(found.values())}
 
     # --- An order's page and its buttons ---------------------------------------------------------------------------
 

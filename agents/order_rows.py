@@ -1,23 +1,15 @@
-"""What the console's list of orders says beside their own fields: how many stand under each tab, and what came of the
-last call."""
+"""What the console's list of orders says beside their own fields: what came of the last call."""
 
 from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery, Sum
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject
 
-from codservice.accounts.models import Account
-from orders.models import CallNote, Order, OrderCount
+from orders.models import CallNote, Order
 
 Outcome = CallNote.Outcome
 TOLD = [*CallNote.CALLS, Outcome.HANDED_OVER.value]  # skipping and remarks say nothing of the customer
-
-
-def counts(accounts: QuerySet[Account]) -> dict[str, int]:
-    """By status how many orders these merchants have: sums of counters, no count of orders."""
-    summed = OrderCount.objects.filter(account__in=accounts.values("pk")).values_list("status").annotate(Sum("delta"))
-    return dict(summed.order_by())
 
 
 def with_last_call(orders: QuerySet[Order]) -> QuerySet[Order]:

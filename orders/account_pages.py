@@ -11,7 +11,6 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -32,10 +31,10 @@ from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
-from orders import lifecycle
+from orders import counts, lifecycle
 from orders.export import COLUMNS, batches, in_words
 from orders.filters import OrderFilter
-from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
+from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
 from webhooks.models import Delivery, Event
 
@@ -121,10 +120,10 @@ def download(request: HttpRequest, account: Account, form: str) -> HttpResponseB
 
 
 def _tabs(account: Account, chosen: str) -> list[dict[str, Any]]:
-    """All orders and those of each status, with how many there are: sums of counters, no count of orders."""
-    counts = dict(OrderCount.objects.filter(account=account).values_list("status").annotate(Sum("delta")))
-    tabs = [{"status": "", "label": _("All"), "count": sum(counts.values())}]
-    tabs += [{"status": status.value, "label": status.label, "count": counts.get(status, 0)} for status in Status]
+    """All orders and those of each status, with how many there are."""
+    found = counts.by_status(account=account)
+    tabs = [{"status": "", "label": _("All"), "count": sum(found.values())}]
+    tabs += [{"status": status.value, "label": status.label, "count": found.get(status, 0)} for status in Status]
     return [tab | {"is_chosen": tab["status"] == chosen} for tab in tabs]
 
 

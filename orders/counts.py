@@ -1,9 +1,14 @@
-"""How many orders an account has, from `OrderCount`; whether that is so, and setting it right where it is not."""
+"""How many orders accounts have, by sums of `OrderCount` and no count of orders; whether that is so, and setting it
+right where it is not."""
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models import Sum
+
+from orders.models import OrderCount
 
 _RECOUNTING = 0x636E7473  # the advisory lock of whoever recounts
 
@@ -15,6 +20,11 @@ FULL JOIN (SELECT account_id, status, count(*) AS n FROM orders_order GROUP BY a
     USING (account_id, status)
 WHERE COALESCE(there.n, 0) <> COALESCE(counted.n, 0)
 """
+
+
+def by_status(**whose: Any) -> dict[str, int]:
+    """How many orders there are in each status that any has, of the accounts that these conditions name."""
+    return dict(OrderCount.objects.filter(**whose).values_list("status").annotate(Sum("delta")))
 
 
 def total(account_id: UUID, statuses: Sequence[str]) -> int:
