@@ -70,12 +70,13 @@ def _desk(agent: User) -> dict[str, Any]:
     }
 
 
-def take(request: HttpRequest, order_id: UUID) -> HttpResponse:
+def take(request: HttpRequest, order_id: UUID, back: str = "") -> HttpResponse:
+    """To the call to the order's customer; where that is refused, `back` to a page, or to the order's own."""
     try:
         claim_id = claims.take(order_id, agent=request.user)
     except Refused as refused:
         messages.error(request, refused.message)
-        return redirect("admin:orders_order_change", order_id)
+        return redirect(back) if back else redirect("admin:orders_order_change", order_id)
     telling.of_rules(request, request.user, [order_id])
     return redirect("admin:call", claim_id)
 

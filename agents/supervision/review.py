@@ -9,11 +9,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents.console import show
-from agents.desk import assignment, claims, decisions, telling
+from agents.desk import assignment, claims, decisions, views
 from agents.desk.forms import OLD_PAGE
 from agents.supervision import for_supervisors, seen_at, stays
 from codservice import values
-from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
@@ -47,15 +46,7 @@ def waiting() -> QuerySet[Order]:
 
 def _take(request: HttpRequest) -> HttpResponse:
     order_id = values.uuid_or_none(request.POST["take"])
-    if order_id is None:
-        return redirect("admin:review")
-    try:
-        claim_id = claims.take(order_id, agent=request.user)
-    except Refused as refused:
-        messages.error(request, refused.message)
-        return redirect("admin:review")
-    telling.of_rules(request, request.user, [order_id])
-    return redirect("admin:call", claim_id)
+    return views.take(request, order_id, back="admin:review") if order_id else redirect("admin:review")
 
 
 def _requeue(request: HttpRequest) -> HttpResponse:
