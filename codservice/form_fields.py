@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from codservice import days, mails, values
+from codservice.errors import Refused
 
 
 class TextField(forms.CharField):
@@ -109,6 +110,12 @@ class Form(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, label_suffix="", **kwargs)
+
+    def add_errors(self, refused: Refused, *, by: str | None = None) -> None:
+        """Say what a rule refused beside the fields that it is about, or else `by`; above all where none is seen."""
+        seen = {field.name for field in self.visible_fields()}
+        for name, sentences in getattr(refused, "errors", {by: [refused.message]}).items():
+            self.add_error(name if name in seen else None, sentences)
 
 
 class PeriodForm(Form):

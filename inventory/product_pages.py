@@ -166,8 +166,7 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
         with searching(account.id, given):
             rows = list(ProductFilter(given, mine).read().filter(sku__gt=after).order_by("sku")[: PAGE + 1])
     except Refused as error:
-        for name, sentences in getattr(error, "errors", {"q": [error.message]}).items():
-            form.add_error(name if name in form.fields else None, sentences)
+        form.add_errors(error, by="q")
         rows, status = [], error.status
     context = {"form": form, "products": rows[:PAGE], "is_searched": bool(given) or bool(chosen), "after": after}
     context["chosen"] = chosen

@@ -80,8 +80,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
             page = NewestFirst(OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True), before=before)
     except Refused as error:
         form.is_valid()
-        for name, sentences in getattr(error, "errors", {"q": [error.message]}).items():
-            form.add_error(name if name in form.fields and name != "status" else None, sentences)
+        form.add_errors(error, by="q")
         page, status = NewestFirst(mine.none()), error.status
     context = {
         "form": form,

@@ -82,10 +82,6 @@ class WebhookForm(Form):
     def read(self, data: dict[str, Any]) -> dict[str, Any]:
         return read_registration(data)
 
-    def add_errors(self, refused: Invalid) -> None:
-        for name, sentences in refused.errors.items():
-            self.add_error(name, sentences)
-
 
 class WebhookChangeForm(SinceShown, WebhookForm):
     """The same of one that is there; its secret stays."""
@@ -313,8 +309,7 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             page = NewestFirst(deliveries, before=request.GET.get("before", ""))
     except Refused as error:
         form.is_valid()
-        for name, sentences in getattr(error, "errors", {by: [error.message]}).items():
-            form.add_error(name, sentences)
+        form.add_errors(error, by=by)
         page, status = NewestFirst(Delivery.objects.none()), error.status
     for row in page.rows:
         row.webhook = shown
