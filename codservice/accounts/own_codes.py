@@ -56,16 +56,20 @@ class CodesPage:
     render: Callable[..., HttpResponse]
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        match request.POST.get("action") if request.method == "POST" else None:
-            case "offer":
-                if not one_time_codes.are_on(request.user):
-                    one_time_codes.offer(request.user)
-                return redirect(self.here)
-            case "on":
-                return self._turn_on(request)
-            case "off":
-                return self._turn_off(request)
-        return self._page(request)
+        try:
+            match request.POST.get("action") if request.method == "POST" else None:
+                case "offer":
+                    if not one_time_codes.are_on(request.user):
+                        one_time_codes.offer(request.user)
+                case "on":
+                    return self._turn_on(request)
+                case "off":
+                    return self._turn_off(request)
+                case _look:
+                    return self._page(request)
+        except AccountChanged as refused:
+            messages.error(request, refused.message)
+        return redirect(self.here)
 
     def _page(self, request: HttpRequest, form: PasswordForm | None = None) -> HttpResponse:
         user: User = request.user
@@ -90,37 +94,26 @@ class CodesPage:
         if not form.is_valid():
             return self._page(request, form)
         data = form.cleaned_data
-        try:
-            is_right = one_time_codes.turn_on(request.user, data["code"], data["password"])
-        except AccountChanged as refused:
-            messages.error(request, refused.message)
-            return redirect(self.here)
-        if not is_right:
+        if not one_time_codes.turn_on(request.user, data["code"], data["password"]):
             text = _("This code is wrong. Check that the phone's clock is right, and take the next one.")
             form.add_error("code", text)
             return self._page(request, form)
-        _keep_only_this_session(request)
-        messages.success(request, _("Codes are on. Everywhere else you are signed out."))
-        return redirect(self.here)
+        return self._done(request, _("Codes are on. Everywhere else you are signed out."))
 
     @sensitive_variables()
     def _turn_off(self, request: HttpRequest) -> HttpResponse:
         form = PasswordForm(request.POST, request=request)
         if not form.is_valid():
             return self._page(request, form)
-        try:
-            one_time_codes.turn_off(request.user, form.cleaned_data["password"])
-        except AccountChanged as refused:
-            messages.error(request, refused.message)
-            return redirect(self.here)
-        _keep_only_this_session(request)
-        messages.success(request, _("Codes are off: you sign in by password alone."))
+        one_time_codes.turn_off(request.user, form.cleaned_data["password"])
+        return self._done(request, _("Codes are off: you sign in by password alone."))
+
+    def _done(self, request: HttpRequest, said: str) -> HttpResponse:
+        """This session alone goes on."""
+        update_session_auth_hash(request, request.user)
+        sessions.end(request.user, but=request.session.session_key)
+        messages.success(request, said)
         return redirect(self.here)
-
-
-def _keep_only_this_session(request: HttpRequest) -> None:
-    update_session_auth_hash(request, request.user)
-    sessions.end(request.user, but=request.session.session_key)
 
 
 def _render(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
