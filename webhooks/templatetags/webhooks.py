@@ -55,11 +55,6 @@ STATUS_REASONS = {
 
 
 @register.filter
-def shown_status(delivery: Delivery) -> str:
-    return delivery.shown_status()
-
-
-@register.filter
 def status_word(status: str) -> str:
     return STATUSES[Delivery.Status(status)]
 
