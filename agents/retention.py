@@ -1,19 +1,16 @@
 """Forgetting claims. Those that have run out name a customer's phone; nobody needs them on the next day."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import connection
 
-_COUNT = "SELECT 1 FROM agents_claim WHERE expires_at < now() - interval '1 day'"
-_FORGET = "DELETE FROM agents_claim WHERE expires_at < now() - interval '1 day'"
+from codservice.retention import delete_old
 
 
 def forget_claims(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
     """Delete them; there is about one for each agent. A sweep of `codservice.retention`; `before` is not asked."""
-    with connection.cursor() as cursor:
-        cursor.execute(_COUNT if dry_run else _FORGET)
-        yield {"claims": cursor.rowcount}
+    return delete_old("agents_claim", "claims", timedelta(days=1), at="expires_at", dry_run=dry_run)
 
 
 # Another merchant's order may wait for a call of the same customer.
