@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import path, reverse
@@ -19,6 +19,7 @@ from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files import account_export
+from codservice.files.downloads import file_answer
 from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 from orders import customer_data, phones
@@ -61,7 +62,7 @@ def export(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method != "POST":
         return redirect("account-data")
     _note(account)
-    return _download(account_export.stream(account), f"codservice-{days.today()}.zip", "application/zip")
+    return file_answer(f"codservice-{days.today()}.zip", "application/zip", account_export.stream(account))
 
 
 @account_page(look=Right.OWN, takes_out=True)
@@ -74,17 +75,12 @@ def export_customer(request: HttpRequest, account: Account) -> HttpResponseBase:
         return _lost(request)
     _note(account)
     phone = form.cleaned_data["phone"]
-    return _download(customer_data.export(account, phone), f"customer-{days.today()}.json", "application/json")
+    return file_answer(f"customer-{days.today()}.json", "application/json", customer_data.export(account, phone))
 
 
 def _note(account: Account) -> None:
     action = security_log.Action.EXPORTED
     security_log.note(action, target=account.name, target_id=account.id, account_id=account.id)
-
-
-def _download(pieces: Any, name: str, kind: str) -> HttpResponseBase:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingHttpResponse(pieces, content_type=kind, headers=headers)
 
 
 @account_page(look=Right.OWN)

@@ -1,4 +1,4 @@
-"""Tables as answers of pages: CSV or XLSX, sent as they are read."""
+"""Files as answers of pages, sent as they are read; tables as CSV or XLSX."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,5 +22,10 @@ def table_answer(
     else:
         delimiter = "," if get_language() == "en" else ";"
         kind, pieces = "text/csv; charset=utf-8", csv_pieces(header, rows, delimiter=delimiter)
+    return file_answer(filename, kind, pieces if request.method != "HEAD" else ())
+
+
+def file_answer(filename: str, content_type: str, pieces: Iterable[bytes]) -> StreamingHttpResponse:
+    """A file to keep."""
     disposition = {"Content-Disposition": f'attachment; filename="{filename}"'}
-    return StreamingHttpResponse(pieces if request.method != "HEAD" else (), content_type=kind, headers=disposition)
+    return StreamingHttpResponse(pieces, content_type=content_type, headers=disposition)
