@@ -1,4 +1,4 @@
-"""What Django's admin gives its own templates alone: `{% load console_tags %}`."""
+"""What the console shows on every page, and how its counts, times and lists are shown: `{% load console_tags %}`."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
