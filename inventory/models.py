@@ -2,7 +2,7 @@ from django.db import models
 from django.db.models import Count, Func, Q, Sum
 from uuid_utils.compat import uuid7
 
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account, User, account_column
 
 MAX_QUANTITY = 1_000_000_000  # contract, section 7
 MAX_LINK, MAX_SCRIPT = 2048, 2000  # characters of a product's `image_url` and `script`
@@ -74,9 +74,7 @@ class StockMovement(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    account = models.ForeignKey(
-        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
-    )
+    account = account_column()
     product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="movements", db_index=False)
     old_quantity = models.PositiveIntegerField()
     new_quantity = models.PositiveIntegerField()

@@ -1,6 +1,6 @@
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex, GinIndex
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Role
-from codservice.accounts.models import Account, User
+from codservice.accounts.models import Account, User, account_column
 from inventory.models import Product
 from webhooks.models import Event
 
@@ -284,19 +284,11 @@ MAX_LINES, MAX_QUANTITY = 100, 10_000  # of an order, and of a line (contract, s
 MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE = 20, 64, 255  # of a line's details (contract, section 5)
 
 
-def _account(**options: Any) -> "models.ForeignKey[Account, Account]":
-    """Every table of what a merchant has carries its account, so that rows can be divided by it; others' keys, such as
-    an order's, vouch for it."""
-    return models.ForeignKey(
-        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False, **options
-    )
-
-
 class OrderItem(models.Model):
     """One line of an order. Name and price are kept as they were ordered."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    account = _account()
+    account = account_column()
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="items", db_index=False)
     position = models.PositiveSmallIntegerField()
     product = models.ForeignKey(Product, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
@@ -325,7 +317,7 @@ class OrderItem(models.Model):
 class StatusChange(models.Model):
     """One move of one order: the order's history. Never changed, but that `orders.anonymising` empties the reason."""
 
-    account = _account()
+    account = account_column()
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="status_changes", db_index=False)
     from_status = models.CharField(max_length=20, choices=Status, null=True)
     to_status = models.CharField(max_length=20, choices=Status)
@@ -355,7 +347,7 @@ class OrderEdit(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    account = _account()
+    account = account_column()
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="edits", db_index=False)
     field = models.CharField(max_length=40, help_text="As the API names it: `customer_address`, `items.0.quantity`.")
     old = models.CharField(max_length=500, blank=True)
@@ -408,7 +400,7 @@ class CallNote(models.Model):
     ]
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    account = _account()
+    account = account_column()
     order = models.ForeignKey(Order, on_delete=models.CASCADE, related_name="call_notes", db_index=False)
     outcome = models.CharField(max_length=20, choices=Outcome)
     note = models.CharField(max_length=2000, blank=True)
@@ -489,7 +481,7 @@ class OrderCount(models.Model):
     all imports of an account wait for each other; counting the rows would take longer with each order.
     """
 
-    account = _account()
+    account = account_column()
     status = models.CharField(max_length=20, choices=Status)
     delta = models.IntegerField()
 
@@ -519,7 +511,7 @@ class DayFigure(models.Model):
         WAIT = "wait"  # for a first call: the number of its span in `daily.WAITS`
 
     id = models.BigAutoField(primary_key=True)
-    account = _account()
+    account = account_column()
     day = models.DateField()
     dimension = models.CharField(max_length=10, choices=Dimension)
     key = models.CharField(max_length=500, blank=True)
@@ -568,7 +560,7 @@ class ChangedDay(models.Model):
     account, and without one for what is summed up over all accounts.
     """
 
-    account = _account(null=True)
+    account = account_column(null=True)
     day = models.DateField()
 
     class Meta:
@@ -598,7 +590,7 @@ class OrderTrigrams(models.Model):
     """
 
     order_id = models.UUIDField(primary_key=True)
-    account = _account()
+    account = account_column()
     trigrams = ArrayField(models.IntegerField())
 
     class Meta:
@@ -614,7 +606,7 @@ class OrderTrigrams(models.Model):
 class SearchChange(models.Model):
     """An order whose OrderTrigrams are not those of its texts; triggers append it (migration `search`)."""
 
-    account = _account()
+    account = account_column()
     order_id = models.UUIDField()
 
     class Meta:

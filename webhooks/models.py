@@ -7,7 +7,7 @@ from django.db.models import Func, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, account_column
 from webhooks.retries import RETRIES
 
 
@@ -130,9 +130,7 @@ class Delivery(models.Model):
         DROPPED = "dropped"  # the webhook was deleted or turned off
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    account = models.ForeignKey(
-        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
-    )
+    account = account_column()
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
     event = models.ForeignKey(Event, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
     status = models.CharField(max_length=9, choices=Status, default=Status.PENDING)
@@ -219,9 +217,7 @@ class Claim(models.Model):
 class Attempt(models.Model):
     """One HTTP POST of a delivery, as it went."""
 
-    account = models.ForeignKey(
-        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
-    )
+    account = account_column()
     # Written while the delivery's row is locked; to have the database check the key again would only cost time.
     delivery = models.ForeignKey(
         Delivery, on_delete=models.CASCADE, related_name="attempts", db_index=False, db_constraint=False
@@ -249,9 +245,7 @@ class Recovery(models.Model):
     """What a webhook is to be sent after an outage, while it is gone through (`webhooks.recovery`)."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    account = models.ForeignKey(
-        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False
-    )
+    account = account_column()
     # A handful of rows at a time, each for seconds: no index is worth its while.
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="+", db_index=False)
     since = models.DateTimeField()

@@ -169,6 +169,14 @@ class Account(models.Model):
         return not (self.is_active and self.holder.is_active)
 
 
+def account_column(**options: Any) -> "models.ForeignKey[Account, Account]":
+    """Every table of what a merchant has carries its account, so that rows can be divided by it; others' keys, such as
+    an order's, vouch for it."""
+    return models.ForeignKey(
+        Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False, **options
+    )
+
+
 # --- The people of an account --------------------------------------------------------------------------------------
 
 
