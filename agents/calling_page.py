@@ -62,7 +62,7 @@ class MerchantsRulesForm(HoursForm):
 def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's, in test mode too: calls of test orders are planned by them (`agents.rehearsal`)."""
     account = account.live or account
-    kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
+    kept = CallingRules.of(account.id)
     said = {"rules": kept, "days_off": [name for day, name in DAYS if day in kept.days_off]}
     sent = request.POST if request.method == "POST" else None
     form = MerchantsRulesForm(sent, instance=copy(kept))  # whose own words say what holds now

@@ -3,6 +3,7 @@ call center's sums by day.
 """
 
 from datetime import time
+from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -142,6 +143,11 @@ class CallingRules(CallingHours):
 
     def __str__(self) -> str:
         return str(self.account)
+
+    @classmethod
+    def of(cls, account_id: UUID) -> "CallingRules":
+        """The account's, or the defaults."""
+        return cls.objects.filter(account_id=account_id).first() or cls(account_id=account_id)
 
 
 class CallingPeriod(CallingHours):

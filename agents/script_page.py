@@ -22,7 +22,7 @@ from codservice.accounts.models import Account
 def script(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's, in test mode too. By POST what is written is saved, or with `preview` shown alone."""
     account = account.live or account
-    kept = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
+    kept = CallingRules.of(account.id)
     texts = {"fr": kept.script_fr, "ar": kept.script_ar}
     form = ScriptForm(request.POST if request.method == "POST" else None, instance=kept)
     if form.is_valid():

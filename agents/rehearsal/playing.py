@@ -48,9 +48,8 @@ def call(order_id: UUID, outcome: CallNote.Outcome, *, account_id: UUID) -> None
         callback_at = order.now + timedelta(hours=1) if outcome == Outcome.CALLBACK else None
         made = Call(None, outcome, callback_at=callback_at)
         live_id = order.account.live_id
-        rules = CallingRules.objects.filter(account=live_id).first() or CallingRules()
         silent = CallNote.objects.filter(order=order, outcome__in=CallNote.SILENT).order_by("created_at")
         tried = list(silent.values_list("created_at", flat=True))
         windows = hours.of_account(live_id, hours.AHEAD)
-        plan = planning.after(made, order, rules, tried=tried, windows=windows, to=None)
+        plan = planning.after(made, order, CallingRules.of(live_id), tried=tried, windows=windows, to=None)
         lifecycle.add_call_notes([order], made, {order.id: plan})

@@ -126,8 +126,7 @@ def page(request: HttpRequest) -> HttpResponse:
 @for_supervisors
 def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
     account = get_object_or_404(Account, id=account_id, live=None)
-    rules = CallingRules.objects.filter(account=account).first() or CallingRules(account=account)
-    form = RulesForm(request.POST or None, instance=rules)
+    form = RulesForm(request.POST or None, instance=CallingRules.of(account_id))
     if form.is_valid():
         with transaction.atomic():
             CallingRules.objects.update_or_create(account=account, defaults=form.changes)
