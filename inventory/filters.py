@@ -1,4 +1,4 @@
-"""The filters of `GET /api/v1/inventory`."""
+"""The filters of lists of products, the API's and the account's own."""
 
 from functools import cached_property
 from typing import Any

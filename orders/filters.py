@@ -1,4 +1,4 @@
-"""The filters of `GET /api/v1/orders`."""
+"""The filters of lists of orders, the API's and the account's own."""
 
 import re
 from typing import Any

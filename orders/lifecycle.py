@@ -2,7 +2,7 @@
 
 Edits are in `editing`, couriers' files in `shipments`, erasure in `anonymising`.
 
-Called by API, console, commands and tasks. What changes one order is one transaction, which locks its row;
+Called by API, pages, console and commands. What changes one order is one transaction, which locks its row;
 `add_call_notes`, `confirm_all` and `cancel_many` change orders that their caller's transaction has locked by `lock`. A
 move looks itself up in the table, writes the order, a `StatusChange` and the event that the table names. A refusal
 changes nothing.
