@@ -26,7 +26,7 @@ def validate_address(address: str) -> None:
         raise ValidationError(validate_email.message, code="invalid")
 
 
-def in_all_languages(template: str, context: dict[str, Any]) -> Iterator[str]:
+def _in_all_languages(template: str, context: dict[str, Any]) -> Iterator[str]:
     """Whoever gets such a mail did not say in which language."""
     for language, _ in settings.LANGUAGES:
         with translation.override(language):
@@ -35,5 +35,5 @@ def in_all_languages(template: str, context: dict[str, Any]) -> Iterator[str]:
 
 def subject_and_text(template: str, context: dict[str, Any]) -> tuple[str, str]:
     """Of the two files `<template>_subject.txt` and `<template>.txt`."""
-    subject = " · ".join(in_all_languages(f"{template}_subject.txt", context))
-    return subject, "\n\n———\n\n".join(in_all_languages(f"{template}.txt", context))
+    subject = " · ".join(_in_all_languages(f"{template}_subject.txt", context))
+    return subject, "\n\n———\n\n".join(_in_all_languages(f"{template}.txt", context))

@@ -146,14 +146,14 @@ _GROUPED = re.compile(rf"[0-9]{{1,3}}({_SPACE}[0-9]{{3}})+([.,][0-9]*)?", re.ASC
 _WHOLE = re.compile(rf"([0-9]{{1,3}}(?:{_SPACE}[0-9]{{3}})+|[0-9]+)(?:[.,]0{{1,2}})?", re.ASCII)
 
 
-def plain_number(text: str) -> str:
-    """A number as people type it, in Arabic too, in ASCII's digits."""
-    return text.translate(_KEYBOARDS)
+def _plain(text: str) -> str:
+    """A number as people type it, in Arabic too, in ASCII's digits, and no marks of direction."""
+    return _MARKS.sub("", text.translate(_KEYBOARDS)).strip()
 
 
 def plain_integer(text: str) -> str:
     """A whole number as spreadsheets show it, such as `1 200` or `5,00`, in digits alone; any other text as it is."""
-    text = _MARKS.sub("", plain_number(text)).strip()
+    text = _plain(text)
     found = _WHOLE.fullmatch(text)
     return re.sub(_SPACE, "", found[1]) if found else text
 
@@ -163,7 +163,7 @@ def plain_amount(text: str) -> str:
 
     Two numbers, such as `1500 2000`, stay two.
     """
-    text = _CURRENCY.sub("", _MARKS.sub("", plain_number(text)).strip()).strip()
+    text = _CURRENCY.sub("", _plain(text)).strip()
     if _GROUPED.fullmatch(text):
         text = re.sub(_SPACE, "", text)
     return text.replace(",", ".")

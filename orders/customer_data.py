@@ -69,14 +69,14 @@ class Erased(NamedTuple):
     test_orders: int
 
 
-def with_twin(account: Account) -> list[Account]:
+def _with_twin(account: Account) -> list[Account]:
     """The account and, of a live one, its twin."""
     return [account, *Account.objects.filter(live=account)]
 
 
 def of_customer(account: Account, phone: str) -> OrderQuerySet:
     """The account's orders of this number (E.164), and its twin's; oldest first."""
-    return Order.objects.filter(has_phone(phone), account__in=with_twin(account)).order_by("id")
+    return Order.objects.filter(has_phone(phone), account__in=_with_twin(account)).order_by("id")
 
 
 def still_open(orders: OrderQuerySet) -> OrderQuerySet:
@@ -105,7 +105,7 @@ def export(account: Account, phone: str) -> Iterator[bytes]:
 
 def to_erase(account: Account, phone: str) -> Erased:
     """How many orders `erase` would overwrite. Raises FileUnderWay, StillOpen."""
-    under_way = Upload.objects.filter(account__in=with_twin(account), kind="orders", status__in=Upload.OPEN)
+    under_way = Upload.objects.filter(account__in=_with_twin(account), kind="orders", status__in=Upload.OPEN)
     if name := under_way.order_by("id").values_list("name", flat=True).first():
         raise FileUnderWay(name)
     orders = of_customer(account, phone)
@@ -126,7 +126,7 @@ def erase(account: Account, phone: str, *, actor: Actor) -> Erased:
     and so is each other step: whoever was interrupted asks again.
     """
     to_erase(account, phone)
-    counts = [_erase(each, phone, actor=actor) for each in with_twin(account)]
+    counts = [_erase(each, phone, actor=actor) for each in _with_twin(account)]
     return Erased(counts[0], sum(counts[1:])) if account.mode == LIVE else Erased(0, counts[0])
 
 

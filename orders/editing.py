@@ -106,7 +106,7 @@ def edit(
         if changes.shipping_fee is not None:
             fee = changes.shipping_fee
             written.append(FieldChange("shipping_fee", order.shipping_fee, fee))
-        total = full_price(after, fee) - discounted if changes.total_amount is None else changes.total_amount
+        total = _full_price(after, fee) - discounted if changes.total_amount is None else changes.total_amount
         if total != order.total_amount:
             check_total(total)
             written.append(FieldChange("total_amount", order.total_amount, total))
@@ -130,7 +130,7 @@ def _check_room(order: Order, edits: Sequence[FieldChange]) -> None:
         raise NotEditable(_("This order has been changed too often to be changed again. Cancel it and send a new one."))
 
 
-def full_price(items: Iterable[OrderItem], shipping_fee: Decimal) -> Decimal:
+def _full_price(items: Iterable[OrderItem], shipping_fee: Decimal) -> Decimal:
     return sum((item.amount for item in items), shipping_fee)
 
 
@@ -139,7 +139,7 @@ def discount(order: Order, items: Iterable[OrderItem]) -> Decimal:
 
     It stays when lines or fee change: a total that nobody writes is their full price less this.
     """
-    return full_price(items, order.shipping_fee) - order.total_amount
+    return _full_price(items, order.shipping_fee) - order.total_amount
 
 
 def check_total(total: Decimal) -> None:

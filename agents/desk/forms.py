@@ -97,11 +97,11 @@ class ReasonForm(Form):
     details = FreeText(label=_("In your own words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
 
     def clean(self) -> dict[str, Any]:
-        ask_for_words(self)
+        _ask_for_words(self)
         return self.cleaned_data
 
 
-def ask_for_words(form: forms.Form) -> None:
+def _ask_for_words(form: forms.Form) -> None:
     """*Other* says nothing by itself."""
     if form.cleaned_data.get("why") == CancelReason.OTHER and not form.cleaned_data.get("details"):
         form.add_error("details", _("Say why the order is canceled."))
@@ -165,7 +165,7 @@ class OutcomeForm(Form):
         if outcome == self.CANCEL:
             if not data["why"]:
                 self.add_error("details", _("Choose why the order is canceled."))
-            ask_for_words(self)
+            _ask_for_words(self)
         elif outcome in self.CALLBACKS:
             self._clean_callback(self.CALLBACKS[outcome])
         elif outcome == Outcome.HANDED_OVER and not (data["why"] or data.get("handover_reason")):

@@ -49,14 +49,14 @@ class ValidationFailed(Error):
     ) = UNSET
 
 
-def error_body(code: str, message: str = "", errors: dict[str, list[str]] | None = None) -> Error:
+def _error_body(code: str, message: str = "", errors: dict[str, list[str]] | None = None) -> Error:
     message = message or MESSAGES[code]
     return Error(code, message) if errors is None else ValidationFailed(code, message, errors)
 
 
 def error_response(status: int, code: str, headers: dict | None = None) -> HttpResponse:
     """A finished error answer, for the places outside DRF's views."""
-    return HttpResponse(dump_json(error_body(code)), status=status, content_type="application/json", headers=headers)
+    return HttpResponse(dump_json(_error_body(code)), status=status, content_type="application/json", headers=headers)
 
 
 def unavailable() -> HttpResponse:
@@ -120,7 +120,7 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
             return None
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
         headers = {"Retry-After": "1"}
-    return Response(error_body(code, message, errors), status, headers=headers)
+    return Response(_error_body(code, message, errors), status, headers=headers)
 
 
 # --- Django's own error pages, for what happens outside the views ------------------------------------------------

@@ -42,7 +42,7 @@ def key(heading: str) -> str:
 def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str]]:
     """The name of the column that a heading means, by the heading's key: of what is listed, and of labels."""
     listed = [(heading, column.name) for column in columns for heading in (column.name, *column.headings)]
-    labels = [(label, column.name) for column in columns for label in in_all_languages(column.label)]
+    labels = [(label, column.name) for column in columns for label in _in_all_languages(column.label)]
     listed_names, label_names = ({key(heading): name for heading, name in reversed(each)} for each in (listed, labels))
     return listed_names, label_names
 
@@ -54,7 +54,7 @@ def _in_parts(heading: str, known: dict[str, str]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def in_all_languages(text: Any) -> list[str]:
+def _in_all_languages(text: Any) -> list[str]:
     found = []
     for code, _ in settings.LANGUAGES:
         with override(code):
