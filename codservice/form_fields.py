@@ -122,6 +122,7 @@ class PeriodForm(Form):
     """Days from and to, both included, `most_days` of them at most. Without them: the last 7 days."""
 
     most_days: int
+    lengths = {7: gettext_lazy("7 days"), 30: gettext_lazy("30 days"), 92: gettext_lazy("92 days")}
     first = DayField(label=gettext_lazy("From"), required=False)
     last = DayField(label=gettext_lazy("To"), required=False)
 
@@ -136,6 +137,12 @@ class PeriodForm(Form):
         if (last - first).days >= self.most_days:
             raise forms.ValidationError(_("Not more than %(days)d days at once.") % {"days": self.most_days})
         return data
+
+    @classmethod
+    def presets(cls) -> list[tuple[Any, date, date]]:
+        """Periods of these `lengths` that end today: what each is called, its first and its last day."""
+        today = days.today()
+        return [(label, today - timedelta(days=count - 1), today) for count, label in cls.lengths.items()]
 
 
 class AmountField(forms.CharField):

@@ -88,7 +88,6 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
         {
             "form": form,
             "needs": needs.of_account(account, today),
-            "presets": _presets(today),
             "first": first,
             "last": last,
             "today": _tiles(summary.today, summary),
@@ -105,13 +104,6 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
         },
         status=422 if form.errors else 200,
     )
-
-
-def _presets(today: date) -> list[tuple[str, date, date]]:
-    return [
-        (label, today - timedelta(days=count - 1), today)
-        for count, label in ((7, _("7 days")), (30, _("30 days")), (92, _("92 days")))
-    ]
 
 
 def _rows(summary: Summary, by: str, account: Account) -> list[tuple[str, Figures]]:

@@ -5,7 +5,7 @@ Names of products and sources, and reasons, are what others wrote: they are show
 """
 
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
@@ -23,7 +23,6 @@ from agents.console import show
 from agents.supervision import charts, for_supervisors, performance
 from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures, Summary
 from agents.templatetags.console_tags import counted, duration
-from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
@@ -95,6 +94,7 @@ class FiguresForm(PeriodForm):
     """A period, what it is divided by, and the figure that the chart shows."""
 
     most_days = MOST_DAYS
+    lengths = {1: gettext_lazy("Today")} | PeriodForm.lengths
     by = forms.ChoiceField(choices=DIVISIONS.items(), required=False)
     show = forms.ChoiceField(choices=[(column.name, column.title) for column in COLUMNS], required=False)
 
@@ -108,7 +108,7 @@ class FiguresForm(PeriodForm):
 def page(request: HttpRequest) -> HttpResponse:
     form = FiguresForm(request.GET)
     if not form.is_valid():
-        context = {"form": form, "presets": _presets(), "divisions": DIVISIONS}
+        context = {"form": form, "divisions": DIVISIONS}
         return show(request, "agents/supervision/figures.html", title=_("Figures"), status=422, **context)
     chosen = form.cleaned_data
     summary = performance.look(chosen["first"], chosen["last"], chosen["by"])
@@ -121,7 +121,6 @@ def page(request: HttpRequest) -> HttpResponse:
         "agents/supervision/figures.html",
         title=_("Figures"),
         form=form,
-        presets=_presets(),
         divisions=DIVISIONS,
         chosen=chosen,
         columns=COLUMNS,
@@ -158,14 +157,6 @@ def as_csv(request: HttpRequest) -> HttpResponseBase:
     header = [chosen["by"], *(f"{n}_minutes" if n in ("first_call", "decision") else n for n in CSV_COLUMNS)]
     lines = [[name, *(_cell(getattr(row, column)) for column in CSV_COLUMNS)] for name, row in named]
     return table_answer(request, f"figures-{chosen['by']}-{chosen['first']}-{chosen['last']}.csv", header, lines)
-
-
-def _presets() -> list[tuple[str, date, date]]:
-    today = days.today()
-    return [
-        (label, today - timedelta(days=count - 1), today)
-        for count, label in ((1, _("Today")), (7, _("7 days")), (30, _("30 days")), (92, _("92 days")))
-    ]
 
 
 class Name(NamedTuple):
