@@ -32,7 +32,6 @@ MORE_DETAILS = 2  # that a line may get at once
 MOST_DETAILED = 20  # lines whose details can be changed, so that the page stays small
 
 NOT_SOLD = _("This product is not sold any more.")
-LEFT_TO_RIGHT = {"inputmode": "decimal", "dir": "ltr"}
 
 
 @dataclass
@@ -144,10 +143,9 @@ class EditForm(Form):
         super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s")
         for name in ("customer_name", "customer_address", "wilaya", "commune", "q"):
             self.fields[name].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
-        for name in ("customer_phone_2", "shipping_fee", "discount"):
-            self.fields[name].widget.attrs["autocomplete"] = "off"
+        self.fields["customer_phone_2"].widget.attrs["autocomplete"] = "off"
         for name in ("shipping_fee", "discount"):
-            self.fields[name].widget.attrs |= LEFT_TO_RIGHT
+            self.fields[name].widget.attrs |= {"autocomplete": "off", "inputmode": "decimal", "dir": "ltr"}
         self.lines = self._lines(items)
 
     # --- Lines -------------------------------------------------------------------------------------------------------
