@@ -81,9 +81,15 @@ def link(value: Any, *, max_length: int) -> str:
     return url.href
 
 
-# Of links, what is usual; more is understood. Some clients refuse what it does not describe.
+# Of links, what is usual; more is understood. Some clients refuse what it does not describe. A host has 251 characters
+# at most so, and a name in it 62, which a resolver takes.
+_NAME = r"([A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}|[A-Za-z0-9]{1,9}(-[A-Za-z0-9]{1,9}){3,5})"
+_PORT = (
+    r"(443|102[4-9]|10[3-9][0-9]|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-5][0-9]{4}"
+    r"|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+)
 LINK_PATTERN = (
-    r"https://([A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}\.){1,3}[A-Za-z]{2,20}(:(443|[2-9][0-9]{3}|[1-5][0-9]{4}))?"
+    rf"https://([A-Za-z0-9]{{1,20}}(-[A-Za-z0-9]{{1,20}})?\.)?({_NAME}\.){{1,3}}[A-Za-z]{{2,20}}(:{_PORT})?"
     r"(/[A-Za-z0-9/?._~!$&()*+,;=:@-]{0,200}(%[0-9A-Fa-f]{2}[A-Za-z0-9/?._~!$&()*+,;=:@-]{0,200}){0,99})?"
 )
 

@@ -126,6 +126,12 @@ LINKS = [
     "https://Cdn.my-shop.dz/s/files/robe%20bleue.jpg?v=1678900&width=800",
     "https://shop.example:8443/hooks/",
     "https://shop.example/?wc-api=cod",
+    "https://shop.example:1443/hooks",
+    "https://shop.example:65535/hooks",
+    "https://a1b2c3d4e5.execute-api.eu-west-3.amazonaws.com/prod/hooks",
+    "https://us-central1-boutique-417409.cloudfunctions.net/hooks",
+    "https://9f3c-105-101-27-14.ngrok-free.app/hooks",
+    "https://hooks.api.preprod.boutique.dz/cod",
 ]
 
 
@@ -154,6 +160,21 @@ def test_null_is_described_where_it_is_taken_and_nowhere_else(description):
 
     assert {"type": "null"} not in order["total_amount"]["anyOf"]
     assert order["shipping_fee"]["anyOf"].count({"type": "null"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "name"),
+    [
+        ("OrderImportRequest", "delivery_type"),
+        ("PatchedOrderChangesRequest", "delivery_type"),
+        ("WebhookPingRequest", "event"),
+    ],
+)
+def test_null_is_one_of_the_values_of_a_choice_that_may_be_null(description, schema, name):
+    choice = description["components"]["schemas"][schema]["properties"][name]
+
+    assert "null" in choice["type"]
+    assert None in choice["enum"]
 
 
 def test_real_answers_are_as_described(description, alice, api, api_for, stranger, monkeypatch):
