@@ -55,6 +55,7 @@ def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
             "example": {"const": True, "description": "In examples that a ping asks for: this has not happened."},
         },
     }
+    otherwise = "It is tried once, and so is an example" if kind == Event.PING else "Otherwise it is tried again"
     headers = [(name, text, True) for name, text in _HEADERS.items()]
     headers += [(name, text, False) for name, text in _AT_TIMES.items()]
     return OpenApiWebhook(
@@ -63,7 +64,7 @@ def delivery(kind: str, summary: str, example: Struct) -> OpenApiWebhook:
             "post": {
                 "operationId": f"deliveries_{kind.replace('.', '_')}",
                 "summary": summary,
-                "description": "Answer with any 2xx within 3 seconds, else it is tried again.",
+                "description": f"Answer with any 2xx within 3 seconds. {otherwise}.",
                 "tags": ["deliveries"],
                 "security": [],  # no key of ours: the receiver verifies the signature
                 "parameters": [

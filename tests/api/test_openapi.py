@@ -177,6 +177,13 @@ def test_null_is_one_of_the_values_of_a_choice_that_may_be_null(description, sch
     assert None in choice["enum"]
 
 
+def test_a_ping_alone_is_described_as_tried_once(description):
+    said = {kind: delivery["post"]["description"] for kind, delivery in description["webhooks"].items()}
+
+    assert "tried once" in said.pop("ping")
+    assert {"tried again" in text and "once" not in text for text in said.values()} == {True}
+
+
 def test_real_answers_are_as_described(description, alice, api, api_for, stranger, monkeypatch):
     alice.rate_limit = 1000
     alice.save()
