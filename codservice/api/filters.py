@@ -3,7 +3,9 @@
 import copy
 import functools
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import Any
+from urllib.parse import parse_qsl
 
 import django_filters
 from django import forms
@@ -86,7 +88,11 @@ class FilterBackend(BaseFilterBackend):
 
     def filter_queryset(self, request: Request, queryset: QuerySet, view: Any) -> QuerySet:
         view.filterset = view.filterset_class(request.query_params, queryset=queryset, request=request)
-        _, filtered = read_all(lambda: view.paginator.read(request, view), view.filterset.read)
+        _, filtered, _ = read_all(
+            lambda: view.paginator.read(request, view),
+            view.filterset.read,
+            lambda: need_utf8(request, view.filterset.filters),
+        )
         return filtered
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
@@ -94,6 +100,24 @@ class FilterBackend(BaseFilterBackend):
             {"name": name, "in": "query", "description": str(item.label), "schema": _schema(item)}
             for name, item in view.filterset_class.base_filters.items()
         ]
+
+
+def need_utf8(request: Request, names: Collection[str]) -> None:
+    """Raises Invalid with each of these parameters that is no UTF-8, as a shop in Latin-1 sends it: Django reads U+FFFD
+    there, which finds nothing, or a wilaya that nobody has named."""
+    if any("\ufffd" in request.query_params.get(name, "") for name in names):
+        # Latin-1 gives each byte as it is; of a parameter that is sent twice the last one counts.
+        sent = dict(parse_qsl(request.META["QUERY_STRING"], keep_blank_values=True, encoding="latin-1"))
+        if errors := {name: ["Must be UTF-8, percent-encoded."] for name in names if not _is_utf8(sent.get(name, ""))}:
+            raise Invalid(errors)
+
+
+def _is_utf8(latin: str) -> bool:
+    try:
+        latin.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _schema(item: django_filters.Filter) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from codservice import values
 from codservice.api import schema
 from codservice.api.conditional import answer_unless_etag_known, weak_etag
+from codservice.api.filters import need_utf8
 from codservice.errors import Invalid
 from codservice.wire import dump_json
 from orders import regions
@@ -98,6 +99,7 @@ class RegionViewSet(viewsets.GenericViewSet):
 
 
 def _text(request: Request, name: str) -> str:
+    need_utf8(request, [name])
     try:
         return values.text(request.query_params.get(name, ""), max_length=255, may_be_blank=True)
     except ValueError as error:

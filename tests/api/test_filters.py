@@ -7,6 +7,7 @@ import pytest
 from codservice.api.filters import Filters, TextFilter
 from codservice.errors import Invalid
 from orders.models import Order
+from tests.harness.client import ApiClient
 
 
 class Probe(Filters):
@@ -38,3 +39,27 @@ def test_a_refusal_is_of_its_request_alone() -> None:
         Probe({"q": "long", "source": "x"}, "").read()
     assert list(refusal.value.errors) == ["q"]
     assert Probe({"q": "ok"}, "").form.errors == {}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("orders", "q"),
+        ("orders", "external_id"),
+        ("orders", "wilaya"),
+        ("inventory", "q"),
+        ("products", "sku"),
+        ("regions/communes", "wilaya"),
+        ("regions/lookup", "wilaya"),
+    ],
+)
+def test_text_in_another_encoding_than_utf_8_is_refused_and_not_replaced(path: str, name: str, api: ApiClient) -> None:
+    answer = api.get(f"/api/v1/{path}?{name}=S%E9tif")  # as a shop in Latin-1 writes Sétif
+    assert (answer.status_code, answer.json()["errors"]) == (422, {name: ["Must be UTF-8, percent-encoded."]})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("query", ["q=S%C3%A9tif", "q=%EF%BF%BD", "shop=S%E9tif&q=x", "q=S%E9tif&q=x"])
+def test_only_what_is_read_must_be_utf_8(query: str, api: ApiClient) -> None:
+    assert api.get(f"/api/v1/orders?{query}").status_code == 200
