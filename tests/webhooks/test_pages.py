@@ -11,8 +11,9 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, Membership
 from codservice.days import ALGIERS
+from tests.factories import UserFactory
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
 from webhooks import account_pages, delivery, registry, secrets
@@ -129,6 +130,18 @@ def test_one_question_makes_one_secret(browser: Client, webhook: Webhook) -> Non
 def test_a_webhook_that_nothing_was_sent_to_is_not_said_to_be_well(browser: Client, webhook: Webhook) -> None:
     for address in (HOME, at(webhook)):
         assert '<span class="status delivered">On</span>' in page(browser, address)
+
+
+def test_who_may_send_a_test_event_is_told_so_where_nothing_was_sent(browser: Client, webhook: Webhook) -> None:
+    reader = UserFactory()
+    Membership.objects.create(account=webhook.account, user=reader, role="reader")
+    hint = "A test event shows whether your shop receives our events."
+
+    assert f"Nothing was sent yet. {hint}" in page(browser, at(webhook))
+    assert "Nothing was sent yet." in (seen := page(browser_of(reader), at(webhook)))
+    assert hint not in seen
+    Webhook.objects.update(is_active=False)
+    assert hint not in page(browser, at(webhook))
 
 
 def test_a_webhook_is_deleted_after_a_question(browser: Client, webhook: Webhook) -> None:
