@@ -30,7 +30,8 @@ NAME_RATE = "20/5m"
 ADDRESS_RATE = "30/m"
 # Links for a new password that an address may ask for, and that are mailed to one person.
 LINK_RATE = "10/h"
-MAIL_RATE = "3/h"
+MOST_LINKS = 3
+MAIL_RATE = f"{MOST_LINKS}/h"
 CODE_WIDGET = forms.TextInput(
     attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "dir": "ltr", "maxlength": 10}
 )

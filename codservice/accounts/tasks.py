@@ -21,6 +21,7 @@ from codservice.accounts.models import Invitation
 logger = logging.getLogger(__name__)
 
 EXPIRES = 60 * 60  # seconds, after which a mail that no worker has sent is none any more
+LINK_HOURS = settings.PASSWORD_RESET_TIMEOUT // 3600
 
 
 def have_mailed(task: Task, arguments: list[Any], options: dict[str, Any]) -> None:
@@ -50,6 +51,7 @@ def send_password_link(email: str, *, host: str, language: str) -> None:
                 use_https=settings.HTTPS,
                 subject_template_name="accounts/password_link_subject.txt",
                 email_template_name="accounts/password_link.txt",
+                extra_email_context={"hours": LINK_HOURS},
             )
 
 

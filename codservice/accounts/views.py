@@ -4,7 +4,6 @@ from uuid import UUID
 
 from celery.exceptions import OperationalError
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import views as auth_views
 from django.core.exceptions import NON_FIELD_ERRORS
@@ -24,6 +23,7 @@ from django.views.generic import FormView, TemplateView
 from codservice.accounts import known_browsers, sessions
 from codservice.accounts.account_page import account_page, confirmation, switch
 from codservice.accounts.forms import (
+    MOST_LINKS,
     ApiKeyForm,
     LoginForm,
     NewPasswordForm,
@@ -32,6 +32,7 @@ from codservice.accounts.forms import (
     TooManyTries,
 )
 from codservice.accounts.models import Account, AccountChanged, ApiKey, NameTaken, TooManyKeys, User
+from codservice.accounts.tasks import LINK_HOURS
 from codservice.accounts.team import Right
 from codservice.bidi import unturned
 from codservice.form_fields import Form
@@ -123,7 +124,7 @@ class PasswordForgotten(FormView):
 
 class PasswordLinkSent(TemplateView):
     template_name = "accounts/password_link_sent.html"
-    extra_context = {"hours": settings.PASSWORD_RESET_TIMEOUT // 3600}
+    extra_context = {"hours": LINK_HOURS, "links": MOST_LINKS}
 
 
 class PasswordNew(auth_views.PasswordResetConfirmView):

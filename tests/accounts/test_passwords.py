@@ -159,6 +159,14 @@ def test_the_mail_speaks_the_language_of_the_page(alice: Account) -> None:
     assert "http://testserver/account/password/new/" in mail.outbox[0].body
 
 
+def test_mail_and_page_say_how_long_a_link_works_and_how_many_are_sent(alice: Account, client: Client) -> None:
+    ask(alice.holder.email)
+    ((_, kwargs),) = left_to_the_worker()
+    send_password_link(alice.holder.email, **kwargs)
+    assert "It works once, for 4 hours:" in mail.outbox[0].body
+    assert "no more than 3 links an hour are sent" in client.get("/account/password/sent").content.decode()
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "testserver@evil.example", "evil.example:80", "", "a b", "testserver/x"]
 )
