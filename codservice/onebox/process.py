@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from codservice.run.kernel import die_with_parent, name_process
+from codservice.run.kernel import STOPS, die_with_parent, name_process, stops_held_back
 
 LOG_BYTES = 8 << 20
 
@@ -66,6 +66,11 @@ def spawn(process: Process) -> Child:
     if process.before_start:
         process.before_start()
     bind = _bind(process.orphan_signal, os.getpid())
+    with stops_held_back():
+        return _begin(process, bind)
+
+
+def _begin(process: Process, bind: Callable[[], None]) -> Child:
     if process.target is not None:
         return _Fork(process.name, process.target, bind)
     output = process.log.open("ab") if process.log else None
@@ -150,7 +155,7 @@ def _run(name: str, target: Callable[[], int | None], bind: Callable[[], None]) 
         bind()
         name_process(name)
         signal.set_wakeup_fd(-1)
-        for signum in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
+        for signum in (signal.SIGCHLD, signal.SIGHUP):
             signal.signal(signum, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         return target() or 0
@@ -175,6 +180,8 @@ def _flush() -> None:
 
 def _bind(signum: int, parent: int) -> Callable[[], None]:
     def bind() -> None:
+        for stop in STOPS:
+            signal.signal(stop, signal.SIG_DFL)  # no longer the supervisor's
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         die_with_parent(signum, parent)
 

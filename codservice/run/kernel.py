@@ -4,15 +4,17 @@ import ctypes
 import gc
 import os
 import resource
+import signal
 import socket
 import stat
 import struct
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 SETTLED_SECONDS = 15.0
+STOPS = {signal.SIGTERM, signal.SIGINT}
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
@@ -47,6 +49,17 @@ def die_with_parent(signum: int, parent: int) -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signum, 0, 0, 0)
     if os.getppid() != parent:  # it died before the kernel knew
         os.kill(os.getpid(), signum)
+
+
+@contextmanager
+def stops_held_back() -> Iterator[None]:
+    """Fork in this block: a child has our handlers until it has its own, and would take a signal that is its end for
+    ours. In the child STOPS wait until it lets them through."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def adopt_orphans() -> None:

@@ -21,7 +21,14 @@ from typing import Any
 from codservice.errors import CannotStart
 
 from . import counters
-from .kernel import allow_open_files, die_with_parent, return_memory, take_no_more_connections
+from .kernel import (
+    STOPS,
+    allow_open_files,
+    die_with_parent,
+    return_memory,
+    stops_held_back,
+    take_no_more_connections,
+)
 
 APPLICATION = "codservice.wsgi:application"
 HEADER_MILLISECONDS = 10_000
@@ -29,7 +36,6 @@ HEADER_BYTES = 64 << 10
 STOP_SECONDS = 20
 # Between the last connection that is taken and the end: what has come by then is accepted, and its request arrives.
 LAST_SECONDS = 1.0
-STOPS = {signal.SIGTERM, signal.SIGINT}
 # Connections that a process holds at once, slow and idle ones included; an idle one costs some kilobytes.
 CONNECTIONS = 4096
 
@@ -110,7 +116,7 @@ def _gateway(application: str, threads: int, parent: int) -> Any:
     from .gateway import Gateway
 
     # A terminal and systemd tell all processes of a service to stop. Here that waits, in all threads, until the first
-    # one has taken leave of the clients.
+    # one has taken leave of the clients. Where processes are forked it has waited since then.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     if sys.platform == "linux":
         die_with_parent(signal.SIGKILL, parent)
@@ -142,6 +148,11 @@ def serve(web: Web, application: str = APPLICATION) -> None:
 
     class Server(MPServer):
         """Before its processes stop they take no more connections, and hear out those that they have."""
+
+        def _spawn_worker(self, *args: Any, **kwargs: Any) -> Any:
+            worker = super()._spawn_worker(*args, **kwargs)
+            worker.start = stops_held_back()(worker.start)  # type: ignore[method-assign]
+            return worker
 
         def shutdown(self, exit_code: int = 0) -> None:
             for worker in self.wrks:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import time
 from wsgiref.util import FileWrapper
@@ -86,6 +87,8 @@ if __name__ == "__main__":
         gateway.MAX_HELD_BYTES, gateway.MAX_STREAMS, gateway.SLICE_SECONDS = 8 << 20, 40, 4.0
         gateway.MOST_AT_DOOR = 5
         web.LAST_SECONDS = float(os.environ.get("LAST_SECONDS", web.LAST_SECONDS))
+        if "TOLD_AT_FORK" in os.environ:
+            os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
         serve(Web.from_environ(), f"tests.run.stub:{os.environ.get('APPLICATION', 'application')}")
     elif "worker" in sys.argv:
         time.sleep(3600)

@@ -18,7 +18,7 @@ import pytest
 
 from codservice.accounts.key_form import make_key
 from tests.harness.background import PATIENCE, eventually
-from tests.harness.processes import CHECKOUT, descendants, free_port
+from tests.harness.processes import CHECKOUT, descendants, free_port, is_alive
 
 # Of a page that somebody is signed in to, up to 1 MiB is taken.
 SIGNED_IN = "Cookie: sessionid=" + "a" * 32
@@ -278,6 +278,14 @@ def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, t
             status, data = whole_answer(connection)
             assert status == 200
             assert b"\r\nconnection: close\r\n" in data.lower()
+
+
+def test_a_web_process_that_is_told_to_stop_while_it_is_forked_stops():
+    """It takes leave first, when the one above it says so, and not by the handler that it has from there."""
+    with running_web(TOLD_AT_FORK="", LAST_SECONDS="0.1") as (_, pid):
+        told = min(descendants(pid))
+        os.kill(told, signal.SIGUSR1)
+        eventually(lambda: not is_alive(told))
 
 
 def ask_bigger(port: int) -> int:

@@ -238,6 +238,18 @@ def test_an_output_that_takes_no_more_ends_nothing(tmp_path):
     assert running.wait(PATIENCE) == 0
 
 
+@pytest.mark.parametrize("what", ["[python, '-c', 'import time; time.sleep(60)']", "target=lambda: time.sleep(60)"])
+def test_what_is_told_to_stop_before_it_has_begun_stops(tmp_path, what):
+    """It does not take the supervisor's handlers for its own."""
+    running = supervise(
+        tmp_path,
+        f"""[Process("web", {what}, is_ready=lambda: False)]""",
+        before="import time; os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))",
+    )
+    assert running.wait(PATIENCE) == 1
+    assert "the last time it was ended by SIGTERM" in running.stdout.read()
+
+
 def test_function_that_raises_ends_with_its_traceback(tmp_path):
     running = supervise(tmp_path, """[Process("task", target=lambda: 1 / 0, once=True)]""")
     assert running.wait(PATIENCE) == 1
