@@ -31,6 +31,7 @@ from webhooks.posts import NO_SECRET, UNRECORDED, Outcome, Post
 logger = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=10)  # an attempt's deadline, and as long again for its result, and some more
+PUT_OFF = timedelta(hours=1)  # of what cannot be written
 RENEW_AFTER = 4.0  # seconds: no attempt takes so long, so that only what cannot be settled is renewed
 BEGIN_WITHIN = 0.4  # seconds after its claim that a post begins; a deletion waits for no longer (`registry`)
 AT_ONCE = 50  # attempts of one webhook under way, over all workers
@@ -225,6 +226,22 @@ def release_all(tokens: Sequence[UUID]) -> int:
         return cursor.rowcount
 
 
+_LATEST = f"clock_timestamp() + CASE WHEN token = '{queue.NOBODY}' THEN %(put_off)s ELSE %(lease)s END"
+_SHORTEN = f"""
+UPDATE webhooks_claim SET until = {_LATEST} WHERE delivery_id = ANY(ARRAY(
+    SELECT delivery_id FROM webhooks_claim WHERE until > {_LATEST} FOR UPDATE SKIP LOCKED))
+"""  # noqa: S608  (of our own text)
+
+
+def shorten_claims() -> int:
+    """Claims that were made by a clock that was ahead, before the database's was set back: each runs out after its time
+    from now, and not when that clock would have said. Who is still at work renews or settles them. How many they were.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_SHORTEN, {"lease": LEASE, "put_off": PUT_OFF})  # type: ignore[dict-item]
+        return cursor.rowcount
+
+
 # --- Settle ------------------------------------------------------------------------------------------------------
 
 # Deliveries are locked first, by key, and then their claims, in the order of `_CLAIM`: a worker whose claim has run out
@@ -291,9 +308,9 @@ WITH result AS (
 )
 DELETE FROM webhooks_claim WHERE delivery_id IN (SELECT id FROM moved) AND token = %(token)s
 """
-# For a delivery that cannot be written at all: an hour's claim of nobody's, so that it is not sent again and again.
+# For a delivery that cannot be written at all: a long claim of nobody's, so that it is not sent again and again.
 _PUT_OFF = f"""
-UPDATE webhooks_claim SET until = clock_timestamp() + interval '1 hour', token = '{queue.NOBODY}'
+UPDATE webhooks_claim SET until = clock_timestamp() + %(put_off)s, token = '{queue.NOBODY}'
 WHERE token = %(token)s
   AND delivery_id IN (SELECT delivery_id FROM json_to_recordset(%(results)s::json) AS r(delivery_id uuid))
 """  # noqa: S608  (of our own text)
@@ -347,7 +364,8 @@ def _settle_alone(token: UUID, result: dict[str, Any]) -> int:
 
 def _write(statement: str, token: UUID, results: Sequence[dict[str, Any]]) -> Any:
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"results": json.dumps(results), "token": token, "delays": retries.DELAYS})
+        values: dict[str, Any] = {"results": json.dumps(results), "delays": retries.DELAYS, "put_off": PUT_OFF}
+        cursor.execute(statement, values | {"token": token})
         return cursor.fetchone() if cursor.description else (cursor.rowcount,)
 
 

@@ -7,7 +7,7 @@ from celery.concurrency.thread import TaskPool
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from celery.worker.consumer import Consumer
 
-from webhooks import alarms, recovery, registry, wakeup
+from webhooks import alarms, delivery, recovery, registry, wakeup
 from webhooks.engine import engine
 
 
@@ -28,6 +28,12 @@ def deliver() -> int:
 def drop_left_over() -> int:
     """Drop what webhooks that are deleted or off still have waiting; how many deliveries."""
     return registry.drop_left_over()
+
+
+@shared_task
+def shorten_claims() -> int:
+    """Let no claim last for longer than a lease, whatever becomes of the database's clock; how many would have."""
+    return delivery.shorten_claims()
 
 
 @shared_task

@@ -8,10 +8,12 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection, connections, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents import tasks
 from agents.desk import claims, customer, decisions, overview
 from agents.models import CallingRules, Claim
 from codservice.accounts.actor import Actor
@@ -118,6 +120,23 @@ def test_a_lease_ends_and_activity_renews_it(alice: Account, agent: User, collea
         with pytest.raises(decisions.NotHeld):
             act()
     assert not CallNote.objects.exists()
+
+
+def test_a_clock_that_is_set_back_by_hours_holds_no_customer_up_for_as_long(
+    alice: Account, agent: User, colleague: User
+) -> None:
+    """Nor does whoever is calling them lose them at once."""
+    make_order(alice)
+    claim_id = claims.next_customer(agent)
+    Claim.objects.update(expires_at=F("expires_at") + timedelta(hours=3))
+
+    assert tasks.shorten_claims() == 1
+    assert tasks.shorten_claims() == 0
+
+    assert claims.next_customer(colleague) is None
+    assert claims.next_customer(agent) == claim_id
+    Claim.objects.update(expires_at=F("expires_at") - claims.LEASE)
+    assert claims.next_customer(colleague) not in (None, claim_id)
 
 
 def test_a_supervisors_release_frees_the_customer(alice: Account, agent: User, colleague: User) -> None:

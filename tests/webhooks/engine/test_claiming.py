@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -17,10 +18,11 @@ from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import one, wait_for_lock
 from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer
-from webhooks import delivery, transfer
+from webhooks import delivery, tasks, transfer
 from webhooks.engine import WINDOW
 from webhooks.models import Attempt, Claim, Delivery, Webhook
 from webhooks.posts import Outcome
+from webhooks.queue import NOBODY
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OK = answer()
@@ -224,6 +226,24 @@ def test_what_is_claimed_is_nobody_elses_until_its_lease_ends(webhook_to):
     pass_time(seconds=2)
     assert ids(delivery.claim(other, 10)) == written
     assert delivery.claim(mine, 10) == []
+
+
+def test_a_clock_that_is_set_back_by_hours_holds_no_claim_up_for_as_long(webhook_to):
+    """Whose worker has died, since others settle theirs: they keep them meanwhile, and nothing is sent twice."""
+    written = set(write(webhook_to("http://127.0.0.1:9/"), 3))
+    delivery.claim(uuid4(), 10)
+    (put_off,) = Claim.objects.all()[:1]
+    Claim.objects.filter(delivery_id=put_off.delivery_id).update(token=NOBODY, until=put_off.until + timedelta(hours=2))
+    Claim.objects.exclude(delivery_id=put_off.delivery_id).update(until=put_off.until + timedelta(hours=1))
+
+    assert tasks.shorten_claims() == 3
+    assert tasks.shorten_claims() == 0
+
+    assert delivery.claim(uuid4(), 10) == []
+    pass_time(seconds=delivery.LEASE.total_seconds() + 1)
+    assert ids(delivery.claim(uuid4(), 10)) == written - {put_off.delivery_id}
+    pass_time(seconds=delivery.PUT_OFF.total_seconds())
+    assert put_off.delivery_id in ids(delivery.claim(uuid4(), 10))
 
 
 def test_a_result_that_comes_after_the_claim_was_taken_over_does_not_count(webhook_to):
