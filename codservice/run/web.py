@@ -182,6 +182,11 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         respawn_interval=0.1,
         workers_kill_timeout=STOP_SECONDS,
     )
+    # A terminal that is closed tells to stop, unless nohup does not let it. granian would start its processes anew,
+    # which do not stop by its signal alone.
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    hang_up = signal.SIG_IGN if ignored else server.signal_handler_interrupt
+    server.on_startup(lambda: signal.signal(signal.SIGHUP, hang_up))
     # It would be the end of a process that does not listen to it yet: there it waits.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     server.serve(target_loader=partial(_gateway, application, web.threads, os.getpid()), wrap_loader=False)

@@ -7,12 +7,14 @@ itself. A second process would cost as much memory as the first.
 import importlib
 import logging
 import os
+import signal
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from celery.platforms import SecurityWarning
 from celery.worker.consumer import Consumer
@@ -54,6 +56,13 @@ def take_no_orders() -> None:
 
     for command in Panel.data.keys() - {"ping"}:
         del Panel.data[command]
+
+
+def stop_with_terminal(worker: Any) -> None:
+    """Finish, as at SIGTERM, when the terminal is closed, unless nohup does not let it."""
+    worker._isatty = True  # else Celery would run this file anew, which it cannot
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 class PatientConsumer(Consumer):
@@ -139,6 +148,7 @@ def main() -> int:
         without_heartbeat=True,
     )
     take_no_orders()
+    stop_with_terminal(worker)
     # From here on there are threads, and the environment stays as it is: to write to it beside a thread that reads it,
     # as libraries in C do, ends the process. Celery has written what it wants there.
     if settings.METRICS_PORT:

@@ -263,14 +263,17 @@ def test_what_is_refused_here_names_the_mode_of_a_test_key_too(port, mode):
     assert (b"x-service-mode: test" in received.lower()) == (mode == "test")
 
 
-@pytest.mark.parametrize("tell", [os.kill, os.killpg])
+@pytest.mark.parametrize(
+    ("tell", "stop"), [(os.kill, signal.SIGTERM), (os.killpg, signal.SIGTERM), (os.killpg, signal.SIGHUP)]
+)
 @pytest.mark.parametrize("application", ["application", "late"])
-def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, tell, tmp_path):
-    """Also when one of them has not begun yet, and when all of them are told, as a terminal and systemd do."""
+def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, tell, stop, tmp_path):
+    """Also when one of them has not begun yet, and when all of them are told, as systemd does, and a terminal that is
+    closed."""
     environ = {"LAST_SECONDS": "5", "APPLICATION": application, "LATE": str(tmp_path / "late")}
     with running_web(**environ) as (port, pid), ExitStack() as stack:
         connections = [stack.enter_context(connect(port)) for _ in range(8)]
-        tell(pid, signal.SIGTERM)
+        tell(pid, stop)
         time.sleep(0.1)
         for connection in connections:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -286,6 +289,21 @@ def test_a_web_process_that_is_told_to_stop_while_it_is_forked_stops():
         told = min(descendants(pid))
         os.kill(told, signal.SIGUSR1)
         eventually(lambda: not is_alive(told))
+
+
+def test_behind_nohup_a_terminal_that_is_closed_stops_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with running_web() as (_, pid):
+            eventually(lambda: ignores(pid, signal.SIGHUP) and len(descendants(pid)) == 2)
+            assert all(ignores(each, signal.SIGHUP) for each in descendants(pid))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def ignores(pid: int, signum: int) -> bool:
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn:")]
+    return bool(int(line.split()[1], 16) >> (signum - 1) & 1)
 
 
 def ask_bigger(port: int) -> int:

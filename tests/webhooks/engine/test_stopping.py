@@ -69,8 +69,12 @@ def test_what_a_claim_brings_after_a_stop_is_given_back(engine, receiver, webhoo
     assert make_engine().drain() == 10
 
 
-@pytest.mark.parametrize("is_woken", [False, True], ids=["by its own clock", "by the bell"])
-def test_a_celery_worker_that_is_told_to_stop_leaves_nothing_half_done(receiver, webhook_to, is_woken):
+@pytest.mark.parametrize(
+    ("is_woken", "stop"),
+    [(False, signal.SIGTERM), (True, signal.SIGTERM), (True, signal.SIGHUP)],
+    ids=["by its own clock", "by the bell", "by its terminal, which is closed"],
+)
+def test_a_celery_worker_that_is_told_to_stop_leaves_nothing_half_done(receiver, webhook_to, is_woken, stop):
     receiver.default = answer(after=1.5 if is_woken else 0.6)
     webhook, broker = webhook_to(receiver.url()), redis.Redis.from_url(settings.REDIS_URL)
     if not is_woken:
@@ -82,8 +86,8 @@ def test_a_celery_worker_that_is_told_to_stop_leaves_nothing_half_done(receiver,
             write(webhook, 300)
         wakeup.ring()
         receiver.wait_for(50)
-        worker.send_signal(signal.SIGTERM)
-        worker.wait(STOP_SECONDS)
+        worker.send_signal(stop)
+        assert worker.wait(STOP_SECONDS) == 0
     finally:
         worker.kill()
         worker.wait()
