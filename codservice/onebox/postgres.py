@@ -14,7 +14,7 @@ from codservice.data_folder import Layout, own_folder
 from codservice.errors import CannotStart
 
 from .binaries import PostgresPrograms, ServerUser, find_postgres
-from .process import Process
+from .process import Process, why
 
 NEW_CLUSTER_BYTES = 256 << 20
 OLD_CLUSTER_BYTES = 64 << 20
@@ -183,8 +183,8 @@ def _make_cluster(layout: Layout, programs: PostgresPrograms, user: ServerUser) 
     if made.returncode == 0:
         made = run("postgres", "--single", "-D", place, "template1", text="CREATE DATABASE codservice;\n")
     if made.returncode != 0 or "ERROR" in made.stderr:
-        reason = next((line for line in reversed(made.stderr.splitlines()) if line.strip()), "no reason given")
-        raise CannotStart(f"PostgreSQL could not make its cluster in {layout.data}: {reason.strip()}")
+        reason = why(made.stderr) or "no reason given"
+        raise CannotStart(f"PostgreSQL could not make its cluster in {layout.data}: {reason}")
     if maker != user:
         # A copy, so that no other process of the maker holds a file of it open.
         shutil.copytree(draft, copy, symlinks=True)

@@ -112,6 +112,13 @@ def begin_log_anew(log: Path) -> None:
                 os.truncate(log, 0)
 
 
+def why(said: str) -> str:
+    """Of what a server has said, the line that says why it ended: what comes after it does so only of how."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    faults = [line for line in lines if any(word in line for word in ("FATAL:", "ERROR:", "error:"))]
+    return (faults or lines or [""])[-1]
+
+
 class _Fork:
     """A forked child that runs a function and ends with its status."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from codservice.errors import CannotStart
-from codservice.onebox.process import Child, Process, begin_log_anew, signal_group, spawn
+from codservice.onebox.process import Child, Process, begin_log_anew, signal_group, spawn, why
 from codservice.run.kernel import adopt_orphans
 
 FIRST_BACKOFF = 0.2
@@ -270,10 +270,10 @@ def _how(returncode: int) -> str:
 
 
 def _log_hint(process: Process) -> str:
-    """The last line of its log, where it has one."""
+    """The line of its log that says why, where it has one."""
     if process.log is None or not process.log.exists():
         return ""
     with process.log.open("rb") as file:
         file.seek(max(0, process.log.stat().st_size - 4096))
-        lines = file.read().decode(errors="replace").strip().splitlines()
-    return f" Last line of {process.log}: {lines[-1].strip()}" if lines else ""
+        reason = why(file.read().decode(errors="replace"))
+    return f" {process.log} says: {reason}" if reason else ""

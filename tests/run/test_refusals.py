@@ -11,6 +11,8 @@ import pytest
 
 from codservice.data_folder import Layout, own_folder
 from codservice.errors import CannotStart
+from codservice.onebox import postgres
+from codservice.onebox.binaries import PostgresPrograms, ServerUser
 
 
 def refusal(service) -> str:
@@ -52,6 +54,18 @@ def test_data_of_another_postgresql(run, cluster):
     said = refusal(run())
     assert "made by PostgreSQL 9" in said
     assert (cluster / "PG_VERSION").read_text() == "9\n"
+
+
+def test_of_a_cluster_that_cannot_be_made_the_reason_is_told_and_not_the_end(tmp_path):
+    """As where /dev/shm is too small."""
+    initdb = tmp_path / "initdb"
+    initdb.write_text(
+        "#!/bin/sh\necho 'running ... FATAL:  No space left on device\nAborted\ninitdb: removing contents' >&2; exit 1"
+    )
+    initdb.chmod(0o755)
+    user = ServerUser(os.geteuid(), os.getegid())
+    with pytest.raises(CannotStart, match=r"No space left on device$"):
+        postgres._make_cluster(Layout(tmp_path), PostgresPrograms(tmp_path, 18), user)
 
 
 def test_folder_that_is_no_cluster(run, cluster):

@@ -111,6 +111,17 @@ def test_crash_loop_ends_the_service_with_a_sentence(tmp_path):
     assert "web failed 3 times in a row, the last time it ended with status 5" in running.stdout.read()
 
 
+def test_of_a_log_the_line_is_told_that_says_why(tmp_path):
+    script = "echo 'FATAL:  no room'; echo 'LOG:  database system is shut down'; exit 1"
+    running = supervise(
+        tmp_path,
+        f"""[Process("database", ["/bin/sh", "-c", {script!r}], is_ready=lambda: False, log=Path(notes + ".log"))]""",
+        before="from pathlib import Path",
+    )
+    assert running.wait(PATIENCE) == 1
+    assert running.stdout.read().endswith("notes.log says: FATAL:  no room\n")
+
+
 def test_failed_preparation_ends_the_service(tmp_path):
     running = supervise(
         tmp_path,
