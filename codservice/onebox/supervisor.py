@@ -165,6 +165,8 @@ class Supervisor:
         try:
             child.popen = spawn(child.process)
         except (CannotStart, OSError, subprocess.SubprocessError) as error:
+            if self._stop_signals:  # it was cut short, as by Ctrl-C
+                return
             if not self._is_kept(child):
                 if isinstance(error, CannotStart):
                     raise

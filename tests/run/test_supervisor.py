@@ -122,6 +122,18 @@ def test_of_a_log_the_line_is_told_that_says_why(tmp_path):
     assert running.stdout.read().endswith("notes.log says: FATAL:  no room\n")
 
 
+def test_what_a_stop_has_cut_short_is_no_failure(tmp_path):
+    """Ctrl-C at the first start ends `initdb` too, which belongs to the terminal."""
+    cut_short = """
+        def make_cluster():
+            os.kill(os.getpid(), signal.SIGINT)
+            raise CannotStart("initdb was interrupted")
+    """
+    running = supervise(tmp_path, """[Process("database", [python], before_start=make_cluster)]""", before=cut_short)
+    assert running.wait(PATIENCE) == 0
+    assert running.stdout.read() == ""
+
+
 def test_failed_preparation_ends_the_service(tmp_path):
     running = supervise(
         tmp_path,
