@@ -30,8 +30,9 @@ ACCOUNT_SHARE = 10
 PAUSE = 2.0  # seconds
 
 # Counts in each of KEYS, or in none when one of them is used up. The first request opens a window; a refused one
-# neither lengthens it nor counts. Answers which of them refuses (0: none), and of each the count and what is left
-# of its window, in milliseconds.
+# neither lengthens it nor counts. A window that ends later than any can, since Redis' clock was set back, begins anew
+# with its count. Answers which of them refuses (0: none), and of each the count and what is left of its window, in
+# milliseconds.
 _COUNT = """
 local refusing = 0
 for i, key in ipairs(KEYS) do
@@ -41,8 +42,13 @@ local answer = {refusing}
 for _, key in ipairs(KEYS) do
   local count = refusing == 0 and redis.call('INCR', key) or tonumber(redis.call('GET', key) or '0')
   if refusing == 0 and count == 1 then redis.call('PEXPIRE', key, ARGV[1]) end
+  local left = redis.call('PTTL', key)
+  if left > tonumber(ARGV[1]) then
+    left = tonumber(ARGV[1])
+    redis.call('PEXPIRE', key, left)
+  end
   table.insert(answer, count)
-  table.insert(answer, redis.call('PTTL', key))
+  table.insert(answer, left)
 end
 return answer
 """

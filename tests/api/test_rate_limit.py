@@ -164,6 +164,16 @@ def test_after_retry_after_the_next_request_passes(api_for, window):
     assert (answer.status_code, standing(answer), answer.headers["X-RateLimit-Reset"]) == (200, (1, 0), "60")
 
 
+def test_where_redis_clock_is_set_back_a_window_ends_after_a_minute_all_the_same(api_for, window):
+    """Redis keeps by its clock when a window ends."""
+    api = api_for(AccountFactory(rate_limit=1))
+    api.get(ORDERS)
+    window.ends_in(3600)
+    answer = api.get(ORDERS)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "60")
+    assert window.left() <= 60
+
+
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "X_Forwarded_For", "Client-IP"])
 def test_no_header_gives_a_key_another_window(api, header):
     for number in range(3):
