@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from codservice.files import sheets
 from codservice.files.headings import Column
 from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, SafeWriter, Table, UnreadableTable
+from orders.order_files import COLUMNS
 from tests.harness.sheets import Failed, workbook, write_xlsx
 
 # Whoever reads a spreadsheet starts a process that does.
@@ -456,6 +457,23 @@ def test_a_row_that_does_not_end_is_not_taken_into_memory(tmp_path: Path, conten
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(UnreadableTable, match=r"does not end|no CSV file"):
         list(Table(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize("above", ["", "sku,name,stock\n"], ids=["header", "row"])
+def test_a_row_of_more_cells_than_a_spreadsheet_has_is_refused_before_its_headings_are_compared(
+    tmp_path: Path, above: str
+) -> None:
+    """To find which of half a million columns is which would take a processor for minutes."""
+    (tmp_path / "t.csv").write_text(f"{above}{'ref,' * 20_000}sku\n1,2\n")
+    began = thread_time()
+    with pytest.raises(UnreadableTable, match="20001 columns, at most 500 are read"):
+        list(Table(tmp_path / "t.csv", columns=COLUMNS, by_place=True).records())
+    assert thread_time() - began < 1
+
+
+def test_cells_that_are_empty_to_the_right_are_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"sku,name{',' * 16_000}\nx,y{', ' * 16_000}\n")
+    assert [row.cells["sku"] for row in Table(tmp_path / "t.csv")] == ["x"]
 
 
 def test_a_long_file_of_short_rows_is_read(tmp_path: Path) -> None:

@@ -155,6 +155,12 @@ class Table:
             else:
                 empty += 1
 
+    def _cut(self, cells: list[str]) -> None:
+        """As many as a spreadsheet's row may have: a CSV file of one row could name half a million columns."""
+        if any(map(str.strip, cells[sheets.MAX_COLUMNS :])):
+            raise UnreadableTable(f"{self} has {len(cells)} columns, at most {sheets.MAX_COLUMNS} are read.")
+        del cells[sheets.MAX_COLUMNS :]
+
     def _open(self) -> AbstractContextManager[IO[bytes]]:
         return self.path.open("rb") if self._file is None else nullcontext(self._file)
 
@@ -204,6 +210,8 @@ class Table:
                 reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
                 for cells in reader:
                     end = before + reader.line_num
+                    if len(cells) > sheets.MAX_COLUMNS:
+                        self._cut(cells)
                     yield line, end, [_original(cell.strip()) for cell in cells]
                     line, lines.taken = end + 1, 0
         except _TooLong:
