@@ -16,8 +16,8 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Invalid
 from codservice.files.headings import Column, key
-from codservice.files.intake import FAILED, Entry, Errors, Intake, Taken, has_failed
-from codservice.files.tables import Row, is_of_report
+from codservice.files.intake import FAILED, MAX_TEXT, Entry, Errors, Intake, Taken, has_failed, text_in
+from codservice.files.tables import Row, UnreadableTable, is_of_report
 from inventory.models import Product
 from inventory.product_files import sku_of
 from orders import importing, phones, serializers
@@ -216,7 +216,7 @@ class OrderRows(Intake):
         number = ""  # that the order began with, if with any
         first: Mapping[str, str] = {}  # cells of its first row
         is_open = False  # whether a row below may be of it without its number
-        sums = _Sums()
+        sums, text = _Sums(), 0
         for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
             cells, named = row.cells, _number(row)
             are_sums = sums.take(cells)
@@ -232,10 +232,13 @@ class OrderRows(Intake):
                 goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
             if entry and (not goes_on or len(entry) == MAX_ROWS):
                 yield entry
-                entry = []
+                entry, text = [], 0
             if not goes_on:
                 number, first, is_open = named, cells, any(map(cells.get, WHOSE)) and not _is_total(cells)
             entry.append(row)
+            text += text_in(row)
+            if text > MAX_TEXT:
+                raise UnreadableTable(f"The file has too much text in row {row.line}.")
         if entry:
             yield entry
 

@@ -10,6 +10,9 @@ from codservice.accounts.actor import Actor
 from codservice.files.headings import Column
 from codservice.files.tables import Row
 
+# Characters of rows that are held at once: a small spreadsheet may say one long text in each of its cells.
+MAX_TEXT = 4 << 20
+
 Entry = Sequence[Row]  # the rows that stand for one thing
 Errors = dict[str, list[str]]  # by dotted path, as `codservice.errors.Invalid` has them
 Blame = list[tuple[str, list[str]]]  # what is wrong in a row: columns, or none, and sentences
@@ -101,15 +104,21 @@ def see(lines: Mapping[int, Any]) -> str:
     return f"See line {next(iter(lines))}."
 
 
+def text_in(row: Row) -> int:
+    """Characters."""
+    return sum(map(len, row.cells.values())) + sum(map(len, row.surplus))
+
+
 def batches(entries: Iterator[Entry], size: int) -> Iterator[list[Entry]]:
-    """The entries in batches of about `size` rows."""
+    """The entries in batches of about `size` rows, or less where these have more text than MAX_TEXT."""
     batch: list[Entry] = []
-    rows = 0
+    rows = text = 0
     for entry in entries:
         batch.append(entry)
         rows += len(entry)
-        if rows >= size:
+        text += sum(map(text_in, entry))
+        if rows >= size or text > MAX_TEXT:
             yield batch
-            batch, rows = [], 0
+            batch, rows, text = [], 0, 0
     if batch:
         yield batch

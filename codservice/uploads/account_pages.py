@@ -39,7 +39,7 @@ Status = Upload.Status
 SHOWN_UPLOADS = 20
 SHOWN_ROWS = 3  # of a file whose columns are to be matched
 SHOWN_REFUSED = 50
-BATCH = 500  # refused rows in memory at once
+BATCH = 50  # refused rows in memory at once
 
 
 # --- A file arrives --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 from uuid import UUID, uuid4
@@ -29,7 +30,7 @@ from django.db.models.functions import Now
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.files import headings
-from codservice.files.intake import Entry, Intake, batches, blame, see, whole_ones
+from codservice.files.intake import MAX_TEXT, Entry, Intake, batches, blame, see, whole_ones
 from codservice.files.tables import ADDED, Row, Table, UnreadableTable
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
@@ -342,17 +343,26 @@ def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, dic
         wrong = blame(entry, errors, intake)
         reasons |= {row.line: wrong.get(row.line, [("", [see(wrong)])]) for row in entry}
         known |= {row.line: row.cells for row in entry}
-    first = min(reasons)
-    cells_of: dict[int, list[str]] = {}
-    for row in rows_of(upload, after=first - 1):
-        if row.line in reasons:
-            cells_of[row.line] = _filled(row.cells, known[row.line], upload.mapping)
-            if len(cells_of) == len(reasons):
-                break
-    RefusedRow.objects.bulk_create(
-        RefusedRow(account_id=upload.account_id, upload=upload, line=line, cells=cells_of[line], faults=reasons[line])
-        for line in sorted(reasons)
+    rows = (row for row in rows_of(upload, after=min(reasons) - 1) if row.line in reasons)
+    of_reasons = (
+        RefusedRow(
+            account_id=upload.account_id,
+            upload=upload,
+            line=row.line,
+            cells=_filled(row.cells, known[row.line], upload.mapping),
+            faults=reasons[row.line],
+        )
+        for row in islice(rows, len(reasons))
     )
+    some: list[RefusedRow] = []
+    text = 0
+    for refused_row in of_reasons:
+        some.append(refused_row)
+        text += sum(map(len, refused_row.cells))
+        if text > MAX_TEXT:
+            RefusedRow.objects.bulk_create(some)
+            some, text = [], 0
+    RefusedRow.objects.bulk_create(some)
 
 
 def _filled(cells: list[str], known: Mapping[str, str], places: Mapping[str, int]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import re
 import time
+import tracemalloc
 from datetime import timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -20,8 +21,9 @@ from python_calamine import CalamineWorkbook
 from codservice.accounts import merchants
 from codservice.accounts.models import Account, Membership, SecurityEntry
 from codservice.files.headings import meant
+from codservice.files.sheets import MAX_ROW
 from codservice.retention import SWEEPS
-from codservice.uploads import arrival, wording, work
+from codservice.uploads import account_pages, arrival, wording, work
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChange
 from orders.order_files import COLUMNS, OrderRows
@@ -590,6 +592,31 @@ def test_rows_without_a_number_are_orders_of_their_own_and_many_of_one_are_refus
     upload = take_in(browser, send(browser, csv_of(rows)))
     assert upload.counts == {"imported": 2, "refused": 3}
     assert (RefusedRow.objects.count(), upload.rows_done) == (2500, 2502)
+
+
+def test_a_file_of_long_rows_is_not_held_in_memory(browser: Client) -> None:
+    """A spreadsheet of some kilobytes may say a text of the longest in each of its cells."""
+    rows = [[f"SKU-{number}", *["x" * 125_000] * 8] for number in range(36)]
+    header = ["SKU", "Name", *"abcdefg"]
+    upload = send(browser, csv_of(rows, header), "products.csv", "/account/products/upload")
+    answer = browser.post(f"/account/uploads/{upload.id}", {"sku": "0", "name": "1", "script": "2"})
+    assert answer.status_code == 302
+    tracemalloc.start()
+    work.go_on()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    upload.refresh_from_db()
+    assert (upload.counts, RefusedRow.objects.count()) == ({"refused": 36}, 36)
+    assert most < 32 << 20
+    assert max(account_pages.BATCH, account_pages.SHOWN_REFUSED) * MAX_ROW < 64 << 20
+
+
+def test_an_order_of_more_text_than_is_held_ends_its_file(browser: Client) -> None:
+    rows = [row("A1"), *(row("A2", product="x" * 125_000) for _ in range(40))]
+    upload = take_in(browser, send(browser, csv_of(rows)))
+    assert (upload.status, upload.counts) == (Status.FAILED, {})
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert "The file has too much text in row 36." in page
 
 
 # --- It arrives, and goes on where it was ----------------------------------------------------------------------------
