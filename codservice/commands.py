@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -21,6 +22,7 @@ from codservice import days
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
+_OBEYED = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _NOT_THERE = {"42P01", "42703", "42883"}  # PostgreSQL's codes: undefined_table, undefined_column, undefined_function
 # read_only_sql_transaction, lock_not_available, deadlock_detected, query_canceled
 _ADVICE = {
@@ -77,7 +79,8 @@ class Command(BaseCommand):
             self.stdout.flush()
 
     def print_json(self, data: Any) -> None:
-        self.stdout.write(json.dumps(data, ensure_ascii=False, default=str))
+        """One line, in which a terminal finds nothing to obey; JSON itself would leave some signs as they are."""
+        self.stdout.write(_OBEYED.sub(_escaped, json.dumps(data, ensure_ascii=False, default=str)))
 
     def say(self, line: str) -> None:
         """A line for the person at the terminal, on stderr: stdout is for data.
@@ -119,6 +122,10 @@ class _Output(OutputWrapper):
     def flush(self) -> None:
         with _refusal_in_words():
             super().flush()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _give_up(*streams: Any) -> None:

@@ -1,5 +1,7 @@
 """What the commands have in common."""
 
+import json
+import re
 import signal
 import subprocess
 import sys
@@ -70,6 +72,15 @@ def test_what_is_said_is_in_no_colour_of_an_error() -> None:
     err = StringIO()
     Command(stderr=err, force_color=True).say("2 orders imported.")
     assert err.getvalue() == "2 orders imported.\n"
+
+
+def test_nothing_in_what_scripts_read_is_obeyed_by_a_terminal() -> None:
+    """And all of it is there for whoever reads it as JSON."""
+    out, row = StringIO(), {"name": "شريف \x1b[2J \x9b2J \u202e \u2028 é"}
+    Command(stdout=out).print_json(row)
+    assert json.loads(out.getvalue()) == row
+    assert re.findall(r"[\x00-\x09\x7f-\x9f\u2028-\u202e\x1b]", out.getvalue()) == []
+    assert "شريف" in out.getvalue()
 
 
 def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> None:

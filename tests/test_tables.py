@@ -2,6 +2,7 @@
 
 import csv
 import resource
+import sys
 import zipfile
 from io import StringIO
 from pathlib import Path
@@ -279,6 +280,15 @@ def test_a_row_that_cannot_be_read_is_named(tmp_path: Path, before: str) -> None
             list(Table(tmp_path / "t.csv"))
 
 
+def test_what_a_terminal_obeys_is_told_of_no_heading(tmp_path: Path) -> None:
+    heading = "\x1b[2J" + "x" * 1000
+    (tmp_path / "t.csv").write_text(f"sku,{heading},{heading}\n1,2,3\n")
+    with pytest.raises(UnreadableTable) as refused:
+        Table(tmp_path / "t.csv")
+    assert "two columns \ufffd[2j" in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
 # --- Files that are more than they look -------------------------------------------------------------------------------
 
 
@@ -435,6 +445,22 @@ def test_a_sheet_that_ends_far_down_is_read(tmp_path: Path) -> None:
     assert len(table) == 49_999
     assert [(row.line, row.cells) for row in table] == [(50_000, {"sku": "last"})]
     assert [row.line for row in table] == [50_000], "a second time"
+
+
+@reads_sheet
+def test_who_reads_a_spreadsheet_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs in C and Rust take strangers' files apart there."""
+    for name in ("SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "EMAIL_URL"):
+        monkeypatch.setenv(name, "not-for-strangers")
+    (tmp_path / "python").write_text("#!/bin/sh\nenv\n")
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    write_xlsx(tmp_path / "t.xlsx", [])
+    rows, _sheet = sheets.read(tmp_path / "t.xlsx")
+    rows.seek(0)
+    said = rows.read()
+    assert b"PATH=" in said
+    assert b"not-for-strangers" not in said
 
 
 @reads_sheet

@@ -5,6 +5,7 @@ read finds every such trick in four formats. So whoever reads it has bounds that
 as a program.
 """
 
+import os
 import re
 import resource
 import subprocess
@@ -34,6 +35,7 @@ MAX_CELL = 32_767  # characters, as many as Excel takes: a text that stands once
 MAX_ROW = 1 << 20  # bytes
 MAX_NAME = 100  # characters of a sheet's that are shown; Excel gives it 31
 _SHOWN = (python_calamine.SheetTypeEnum.WorkSheet, python_calamine.SheetVisibleEnum.Visible)
+_KNOWN_TO_IT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # of the environment, which has the service's secrets
 _REFUSED = 3  # exit status: why stands on stderr, where else the sheet is named
 _PIECE = 1 << 20
 _FAILED = re.compile(rb"(<(?:\w+:)?c\s[^<>]*?\bt=[\"'])e(?=[\"'])")  # a cell of an XLSX sheet whose formula failed
@@ -42,6 +44,11 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # a t
 
 class UnreadableSheet(ValueError):
     """Says what is wrong, after the file's name."""
+
+
+def shown(text: str) -> str:
+    """Of a file, for a sentence: nothing that a terminal obeys, and no more than a name has."""
+    return _CONTROLS.sub("\ufffd", text[:MAX_NAME])
 
 
 def read(sheet: Path | IO[bytes]) -> tuple[IO[bytes], str]:
@@ -53,7 +60,11 @@ def read(sheet: Path | IO[bytes]) -> tuple[IO[bytes], str]:
     with nullcontext(sheet) if not isinstance(sheet, Path) else sheet.open("rb") as file:
         file.seek(0)
         done = subprocess.run(  # noqa: S603  (our own program)
-            [sys.executable, "-P", "-W", "ignore", __file__], stdin=file, stdout=rows, stderr=subprocess.PIPE
+            [sys.executable, "-P", "-W", "ignore", __file__],
+            stdin=file,
+            stdout=rows,
+            stderr=subprocess.PIPE,
+            env={name: os.environ[name] for name in _KNOWN_TO_IT if name in os.environ},
         )
     said = _CONTROLS.sub("\ufffd", done.stderr.decode(errors="replace").strip())  # a sheet's name among it
     if done.returncode == _REFUSED:

@@ -122,7 +122,7 @@ class Table:
         if missing := [name for name in required if name not in self.names]:
             raise UnreadableTable(f"{self} has no column {', '.join(missing)}; its first line must name the columns.")
         if twice := [name for name in self.names if name and self.names.count(name) > 1]:
-            raise UnreadableTable(f"{self} has two columns {twice[0]}; which one is meant?")
+            raise UnreadableTable(f"{self} has two columns {sheets.shown(twice[0])}; which one is meant?")
 
     def __str__(self) -> str:
         return str(self.path) if self._file is None else "The file"
