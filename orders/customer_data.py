@@ -29,7 +29,8 @@ from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, OrderQuer
 from orders.order_files import WHOSE
 from webhooks import personal
 
-BATCH = 200  # orders that a transaction erases, or that are in memory at once; refused rows too
+BATCH = 200  # orders that a transaction erases, or that are in memory at once
+REFUSED = 50  # refused rows likewise, of which one may have a megabyte
 _PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
 _NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
 _ERASE = anonymising.statement("SELECT id FROM orders_order WHERE id = ANY(%(orders)s)")
@@ -217,14 +218,13 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
         return any(map(is_named, cells))
 
     for upload in Upload.objects.filter(account_id=account_id):
-        refused = RefusedRow.objects.filter(upload=upload).order_by("line").values_list("id", "cells")
-        found = [_whose(upload, cells) for _id, cells in refused.iterator(chunk_size=BATCH) if names(cells)]
+        found = [_whose(upload, cells) for _id, cells in _refused(upload) if names(cells)]
         if not found:
             continue
         numbers = {whose.get("external_id", "") for whose in found} - {""}
         theirs: list[int] = []
         is_theirs = False
-        for id_, cells in refused.iterator(chunk_size=BATCH):
+        for id_, cells in _refused(upload):
             whose = _whose(upload, cells)
             if any(whose.values()) or not whose:
                 is_theirs = whose.get("external_id") in numbers
@@ -234,6 +234,14 @@ def _forget_refused(account_id: UUID, phone: str, note: Callable[[], None]) -> N
             for start in range(0, len(theirs), BATCH):
                 RefusedRow.objects.filter(id__in=theirs[start : start + BATCH]).delete()
             note()
+
+
+def _refused(upload: Upload) -> Iterator[tuple[int, list[str]]]:
+    """The id and the cells of each refused row, in the order of the file."""
+    rows, last = RefusedRow.objects.filter(upload=upload).order_by("line").values_list("id", "cells", "line"), 0
+    while some := list(rows.filter(line__gt=last)[:REFUSED]):
+        yield from ((id_, cells) for id_, cells, _line in some)
+        last = some[-1][2]
 
 
 def _whose(upload: Upload, cells: list[str]) -> dict[str, str]:

@@ -26,7 +26,7 @@ class WebhooksConfig(AppConfig):
         SWEEPS["previous_secrets"] = retention.previous_secrets
         account_export.TABLES |= {
             "webhooks": Table(Webhook, ("created_at", "id")),
-            "events": Table(Event, ("kind", "position", "id"), where=Q(position__isnull=False)),
+            "events": Table(Event, ("kind", "position", "id"), where=Q(position__isnull=False), most=100),
             "deliveries": Table(Delivery, ("created_at", "id"), link="webhook", below="webhooks"),
             "attempts": Table(Attempt, ("number", "id"), link="delivery", below="deliveries"),
         }

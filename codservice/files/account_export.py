@@ -29,7 +29,7 @@ class Table(NamedTuple):
     """Whose rows are the account's by `link`; with `below` those of the rows of another table.
 
     `key` orders the rows of one account, or of one row above, along an index. Without `columns` all are given; `cover`
-    takes out of a row what is not for the account.
+    takes out of a row what is not for the account. `most` rows are in memory at once: few, where one may be long.
     """
 
     model: type[Model]
@@ -39,6 +39,11 @@ class Table(NamedTuple):
     where: Q = Q()
     columns: tuple[str, ...] = ()
     cover: Callable[[dict[str, Any]], None] = lambda row: None
+    most: int = PAGE
+
+    @property
+    def page(self) -> int:
+        return min(self.most, PAGE)
 
 
 def _cover_staff(row: dict[str, Any]) -> None:
@@ -89,7 +94,7 @@ def _lines(account: Account, table: Table) -> Iterator[list[Any]]:
 def _pages(account: Account, table: Table) -> Iterator[list[dict[str, Any]]]:
     rows = table.model._default_manager.filter(table.where).values("pk", *columns(table), *table.key)
     if not table.below:
-        yield from _along(rows.filter(**{table.link: account.pk}), table.key)
+        yield from _along(rows.filter(**{table.link: account.pk}), table)
         return
     for above in _pages(account, TABLES[table.below]):
         yield from _of(rows, table, [row["pk"] for row in above])
@@ -97,25 +102,25 @@ def _pages(account: Account, table: Table) -> Iterator[list[dict[str, Any]]]:
 
 def _of(rows: QuerySet, table: Table, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
     """The rows of these rows above: all at once where they are few, else half by half."""
-    page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: PAGE + 1])
-    if len(page) <= PAGE:
+    page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: table.page + 1])
+    if len(page) <= table.page:
         yield page
     elif len(above) == 1:
-        yield from _along(rows.filter(**{table.link: above[0]}), table.key)
+        yield from _along(rows.filter(**{table.link: above[0]}), table)
     else:
         half = len(above) // 2
         yield from _of(rows, table, above[:half])
         yield from _of(rows, table, above[half:])
 
 
-def _along(rows: QuerySet, key: tuple[str, ...]) -> Iterator[list[dict[str, Any]]]:
-    page = list(rows.order_by(*key)[:PAGE])
+def _along(rows: QuerySet, table: Table) -> Iterator[list[dict[str, Any]]]:
+    page = list(rows.order_by(*table.key)[: table.page])
     while page:
         yield page
-        if len(page) < PAGE:
+        if len(page) < table.page:
             return
-        place = [page[-1][name] for name in key]
-        page = list(rows.filter(is_beyond(key, place, is_down=False)).order_by(*key)[:PAGE])
+        place = [page[-1][name] for name in table.key]
+        page = list(rows.filter(is_beyond(table.key, place, is_down=False)).order_by(*table.key)[: table.page])
 
 
 def _shown(value: Any) -> Any:

@@ -15,4 +15,4 @@ class UploadsConfig(AppConfig):
 
         SWEEPS["uploads"] = retention.forget_uploads
         TABLES["uploads"] = Table(Upload, ("kind", "created_at", "id"))
-        TABLES["refused_rows"] = Table(RefusedRow, ("line",), link="upload", below="uploads")
+        TABLES["refused_rows"] = Table(RefusedRow, ("line",), link="upload", below="uploads", most=50)

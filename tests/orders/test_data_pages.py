@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
+from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, SecurityEntry
 from codservice.accounts.security_log import Action, By
 from codservice.files import account_export
 from codservice.files.account_export import TABLES
-from codservice.uploads.models import Upload
+from codservice.files.sheets import MAX_ROW
+from codservice.uploads.models import RefusedRow, Upload
+from codservice.wire import MAX_BODY
 from inventory.models import StockMovement
+from orders import customer_data
 from orders.models import Erasure, Order, Status
 from tests import factories
 from tests.harness.disk import needs_root, small_disk
@@ -122,6 +127,26 @@ def test_of_who_works_here_it_has_neither_name_nor_address(alice: Account) -> No
         "person": ("alice-herself", True, "198.51.100.2"),
         "key": ("Shop's key", True, "198.51.100.3"),
     }
+
+
+@pytest.mark.parametrize("taken_out", [True, False], ids=["export", "erasure"])
+def test_rows_that_are_long_are_not_all_in_memory(alice: Account, taken_out: bool) -> None:
+    """Where one may have a megabyte a thousand are a gigabyte."""
+    made = {"kind": "orders", "name": "a.csv", "size": 1, "actor": "A", "user_id": uuid4()}
+    upload = Upload.objects.create(account=alice, status=Upload.Status.DONE, **made)
+    RefusedRow.objects.bulk_create(
+        RefusedRow(account=alice, upload=upload, line=line, cells=["x" * 50_000], faults=[]) for line in range(2, 402)
+    )
+    tracemalloc.start()
+    if taken_out:
+        assert sum(map(len, account_export.stream(alice)))
+    else:
+        customer_data.erase(alice, E164, actor=Actor.of_merchant(alice.holder))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 14 << 20, "of twenty megabytes"
+    assert max(TABLES["refused_rows"].page, customer_data.REFUSED) * MAX_ROW < 64 << 20
+    assert TABLES["events"].page * MAX_BODY < 128 << 20
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 1000])
