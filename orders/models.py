@@ -109,6 +109,11 @@ BELONGING = {
     ),
     "detail_edits": _belonging("orders_orderedit", "at, id", "field", "old", "new", "at", "actor"),
 }  # fmt: skip
+# Of its edits the latest `{most}`: it may have 10 000.
+LATEST_EDITS = _belonging(
+    "(SELECT * FROM orders_orderedit WHERE order_id = {order} ORDER BY at DESC, id DESC LIMIT {most}) AS latest",
+    "at, id", "field", "old", "new", "at", "actor",
+)  # fmt: skip
 _LISTS = {
     name: Func("id", template=sql.format(order="%(expressions)s"), output_field=ArrayField(models.JSONField()))
     for name, sql in BELONGING.items()

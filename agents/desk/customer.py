@@ -17,11 +17,12 @@ from agents.desk.scripts import Script
 from codservice.accounts.models import Account, User
 from inventory.models import Product
 from orders.cancel_reasons import CancelReason, counted_as
-from orders.models import BELONGING, CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
+from orders.models import BELONGING, LATEST_EDITS, CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
 from orders.reading import COLUMNS
 
 MOST_EARLIER = 30  # earlier orders on the screen, newest first
 MOST_DUPLICATES = 10
+MOST_EDITS = 100  # changed fields of a pending order
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class WholeOrder:
     edits: list[OrderEdit]
     duplicates: list[Duplicate] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)
+    has_older_edits: bool = False  # than those that are read
     beside: list[int] = field(default_factory=list)  # which orders on the screen are among them, from 1 on
 
     @property
@@ -85,6 +87,9 @@ class Customer:
 
 # What waits of a customer, with all that belongs to it, and the latest of what is decided for them. Django would build
 # and compile such statements for longer than the rest of the screen takes.
+_BELONGING = ", ".join(
+    sql.format(order="o.id", most=MOST_EDITS + 1) for sql in {**BELONGING, "detail_edits": LATEST_EDITS}.values()
+)
 _THEIRS = f"""
 SELECT {", ".join(f"o.{name}" for name in COLUMNS)},
     a.name, COALESCE(r.script_fr, ''), COALESCE(r.script_ar, ''), whole.*
@@ -104,7 +109,7 @@ LEFT JOIN LATERAL (
         SELECT jsonb_build_object(
             'id', p.id, 'name', p.name, 'stock_quantity', p.stock_quantity, 'image_url', p.image_url, 'script', p.script
         ) FROM inventory_product p WHERE p.id IN (SELECT product_id FROM orders_orderitem WHERE order_id = o.id)
-    ), {", ".join(sql.format(order="o.id") for sql in BELONGING.values())}
+    ), {_BELONGING}
 ) AS whole ON o.waits
 ORDER BY o.waits DESC, CASE WHEN o.waits THEN o.id END, o.created_at DESC
 """  # noqa: S608  (our own columns)
@@ -139,6 +144,8 @@ def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:
                 earlier.append(order)
                 continue
             entry = _whole(order, *([msgspec.json.decode(each) for each in rows] for rows in lists))
+            entry.has_older_edits = len(entry.edits) > MOST_EDITS
+            del entry.edits[MOST_EDITS:]
             _add_products(entry.lines, [msgspec.json.decode(each) for each in products])
             entry.scripts = scripts.of_order(order, entry.lines, french=french, arabic=arabic)
             pending.append(entry)

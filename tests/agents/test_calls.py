@@ -19,14 +19,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
-from agents.desk import claims, forms, overview, shown
+from agents.desk import claims, customer, forms, overview, shown
 from agents.models import CallingPeriod, CallingRules, Claim
 from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from orders import amending, editing, lifecycle
-from orders.models import CallNote, CallState, Order, OrderItem
+from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.agents.states import edits, waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
@@ -582,6 +582,27 @@ def test_an_edit_is_written_down_and_the_total_follows(alice: Account, browser: 
     assert edits(order)["items.1.quantity"] == ("2", "0")
     assert "Amina Benali" in browser.get(screen.address).content.decode()
     assert "Quantity in line 2" in browser.get(screen.address).content.decode()
+
+
+def test_of_an_order_that_was_changed_often_the_screen_has_the_latest_changes(
+    alice: Account, browser: Client, order: Order
+) -> None:
+    """One may have ten thousand of them, and a customer twenty such orders: all of them were a page of 264 MB."""
+    made = {"account": alice, "order": order, "field": "notes", "actor": "Shop"}
+    OrderEdit.objects.bulk_create(
+        OrderEdit(**made, old=f"[{n}]", new=f"[{n + 1}]", at=timezone.now() - timedelta(seconds=150 - n))
+        for n in range(customer.MOST_EDITS)
+    )
+    screen = take(browser, order)
+    older = "Older changes are on the order's page."
+    page = browser.get(screen.address).content.decode()
+    assert page.count("[0]") == 1
+    assert older not in page
+    OrderEdit.objects.create(**made, old="[last]", new="", at=timezone.now())
+    page = browser.get(screen.address).content.decode()
+    assert (page.count("[0]"), page.count("[1]"), page.count("[last]")) == (0, 1, 1)
+    assert page.index("[last]") < page.index("[1]")
+    assert older in page
 
 
 def test_what_stays_the_same_is_no_edit(alice: Account, browser: Client) -> None:
