@@ -218,7 +218,8 @@ def _report(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], No
     ]
     path, draft = Path(os.path.realpath(path)), _draft_of(path)
     try:
-        with draft.open("w", encoding="utf-8", newline="") as file:
+        draft.unlink(missing_ok=True)
+        with open(draft, "w", encoding="utf-8", newline="", opener=_for_us_alone) as file:
             file.write(BOM)
             writer = SafeWriter(file, table.delimiter)
             writer.write([*ADDED, *(title for title, _ in columns)])
@@ -229,6 +230,11 @@ def _report(path: Path | None, table: Table) -> Iterator[Callable[[Row, str], No
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    """Customers' names and numbers stand in it."""
+    return os.open(path, flags, 0o600)
 
 
 def _kept(path: Path) -> IO[bytes] | None:

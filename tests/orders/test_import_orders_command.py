@@ -307,6 +307,15 @@ def test_of_several_sheets_the_one_that_is_read_is_named(alice: Account, tmp_pat
     assert "the first that is shown is read: Août." in err.getvalue()
 
 
+def test_the_report_is_nobody_elses_to_read(alice: Account, write: Any, tmp_path: Path) -> None:
+    """Also in the place of one that was."""
+    report = tmp_path / "report.csv"
+    for _ in range(2):
+        run(write([row(customer_phone="1")]), alice, "--report", str(report))
+        assert report.stat().st_mode & 0o777 == 0o600
+        report.chmod(0o644)
+
+
 def test_rows_without_a_number_are_orders_of_their_own(alice: Account, write: Any) -> None:
     result, _ = run(write([row(external_id=""), row(external_id="")]), alice)
 
