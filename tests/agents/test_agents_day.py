@@ -125,19 +125,19 @@ def test_the_counts_are_those_of_plain_sql_and_of_the_figures(day: list[Order], 
 
 
 def test_without_a_day_it_is_today_by_algerias_clock(alice: Account, agent: User, browser: Client) -> None:
-    called(alice, agent, 0, "busy", day=days.today())
+    today = days.today()
+    yesterday = today - timedelta(days=1)  # and not that of when the tests began
+    called(alice, agent, 0, "busy", day=today)
     response = browser.get(page_of(agent))
-    assert (response.context["day"], response.context["after"], response.context["summary"].calls) == (
-        days.today(), None, 1,
-    )  # fmt: skip
-    assert f"?day={YESTERDAY}" in response.content.decode()
-    before = browser.get(page_of(agent), {"day": YESTERDAY.isoformat()})
+    assert (response.context["day"], response.context["after"], response.context["summary"].calls) == (today, None, 1)
+    assert f"?day={yesterday}" in response.content.decode()
+    before = browser.get(page_of(agent), {"day": yesterday.isoformat()})
     assert b"Nothing was noted on this day." in before.content
-    assert f'rel="next" href="?day={days.today()}"' in before.content.decode()
+    assert f'rel="next" href="?day={today}"' in before.content.decode()
     edge = CallNote.objects.get()
-    CallNote.objects.update(created_at=days.start_of(days.today()) - timedelta(microseconds=1))
-    assert [*agents_day.notes(agent, YESTERDAY)] == [edge]
-    assert agents_day.summary(agent, days.today()).calls == 0
+    CallNote.objects.update(created_at=days.start_of(today) - timedelta(microseconds=1))
+    assert [*agents_day.notes(agent, yesterday)] == [edge]
+    assert agents_day.summary(agent, today).calls == 0
 
 
 @pytest.mark.parametrize("text", ["x", "0001-01-01", "9999-12-31", "\0", "2026-02-30"])

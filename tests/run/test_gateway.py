@@ -25,19 +25,24 @@ SIGNED_IN = "Cookie: sessionid=" + "a" * 32
 
 
 @contextmanager
-def running_web(**environ: str) -> Iterator[tuple[int, int]]:
-    """Its port and its process; ended in good order."""
+def running_web(hang_up: signal.Handlers = signal.SIG_DFL, **environ: str) -> Iterator[tuple[int, int]]:
+    """Its port and its process; ended in good order. `nohup make test` has all ignore SIGHUP."""
     number = free_port()
     web = subprocess.Popen(
         [sys.executable, "-m", "tests.run.stub", "web"],
         cwd=CHECKOUT,
         env={**os.environ, "PORT": str(number), **environ},
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, hang_up),
     )
-    eventually(lambda: socket.socket().connect_ex(("127.0.0.1", number)) == 0)
-    yield number, web.pid
-    web.terminate()
-    assert web.wait(PATIENCE) == 0
+    try:
+        eventually(lambda: socket.socket().connect_ex(("127.0.0.1", number)) == 0)
+        yield number, web.pid
+        web.terminate()
+        assert web.wait(PATIENCE) == 0
+    finally:
+        web.kill()
+        web.wait()
 
 
 @pytest.fixture(scope="module")
@@ -292,13 +297,9 @@ def test_a_web_process_that_is_told_to_stop_while_it_is_forked_stops():
 
 
 def test_behind_nohup_a_terminal_that_is_closed_stops_nothing():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with running_web() as (_, pid):
-            eventually(lambda: ignores(pid, signal.SIGHUP) and len(descendants(pid)) == 2)
-            assert all(ignores(each, signal.SIGHUP) for each in descendants(pid))
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with running_web(signal.SIG_IGN) as (_, pid):
+        eventually(lambda: ignores(pid, signal.SIGHUP) and len(descendants(pid)) == 2)
+        assert all(ignores(each, signal.SIGHUP) for each in descendants(pid))
 
 
 def ignores(pid: int, signum: int) -> bool:

@@ -79,7 +79,12 @@ def test_a_celery_worker_that_is_told_to_stop_leaves_nothing_half_done(receiver,
     webhook, broker = webhook_to(receiver.url()), redis.Redis.from_url(settings.REDIS_URL)
     if not is_woken:
         write(webhook, 300)
-    worker = subprocess.Popen([sys.executable, "-m", "codservice.run.worker"], cwd=CHECKOUT, env=environment())
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "codservice.run.worker"],
+        cwd=CHECKOUT,
+        env=environment(),
+        preexec_fn=lambda: signal.signal(stop, signal.SIG_DFL),  # `nohup make test` has all ignore SIGHUP
+    )
     try:
         if is_woken:
             eventually(lambda: broker.pubsub_numsub(wakeup._CHANNEL)[0][1])
