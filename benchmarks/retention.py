@@ -66,14 +66,19 @@ INSERT INTO orders_callnote (id, account_id, order_id, outcome, note, agent_name
     WHERE status = 'delivered';
 """
 
+# As if beat's round of today were over, where it is not yet: nobody else shall prune.
+ROUND_IS_OVER = """
+INSERT INTO operations_duty (name, done_at, taken_until) VALUES ('prune', now(), now())
+ON CONFLICT (name) DO UPDATE SET done_at = now(), taken_until = now()
+"""
+
 
 def main() -> None:
     command_line(__doc__).parse_args()
     with service.running(LOG_LEVEL="WARNING") as running:
         url = service.database(running.environ)
         key = running.make_key("import")
-        # As if beat's round of today were over: nobody else shall prune.
-        psql(url, "INSERT INTO operations_duty (name, done_at, taken_until) VALUES ('prune', now(), now())")
+        psql(url, ROUND_IS_OVER)
         psql(url, "BEGIN;" + FILL + "COMMIT;")
         psql(url, "VACUUM ANALYZE")
         psql(url, f"ALTER SYSTEM SET log_min_duration_statement = {LOGGED_MS}")
