@@ -238,7 +238,6 @@ class OrderAdmin(admin.ModelAdmin):
             agent=request.user,
             outcome=CallNote.Outcome(data["outcome"]),
             note=data["note"],
-            callback_at=data["callback_at"],
             note_id=data["note_id"],
         )
         messages.success(request, _("The call is noted."))

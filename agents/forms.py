@@ -1,16 +1,13 @@
 """The console's login, and what an order's own page asks; the desk's forms are in `agents.desk.forms`."""
 
-from datetime import datetime
 from typing import Any
 
 from django import forms
 from django.contrib.admin.forms import AdminAuthenticationForm
-from django.core.exceptions import ValidationError
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from agents.desk.forms import AT_WIDGET, FARTHEST_CALLBACK, NOTE_WIDGET, ReasonForm
+from agents.desk.forms import NOTE_WIDGET, ReasonForm
 from codservice.accounts.forms import LoginForm
 from codservice.form_fields import Form, FreeText
 from orders.cancel_reasons import CancelReason
@@ -48,15 +45,23 @@ class CancelForm(ReasonForm, MoveForm):
 
 
 class CallNoteForm(Form):
-    """What came of a call. The same `note_id` sent twice makes one note."""
+    """What came of a call about an order that is decided: nothing that somebody would have to keep, as no queue brings
+    it back. The same `note_id` sent twice makes one note."""
+
+    OUTCOMES = (
+        Outcome.ANSWERED,
+        Outcome.NO_ANSWER,
+        Outcome.BUSY,
+        Outcome.SWITCHED_OFF,
+        Outcome.WRONG_NUMBER,
+        Outcome.NOTE,
+    )
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     note_id = forms.UUIDField(widget=forms.HiddenInput)
-    outcome = forms.ChoiceField(label=_("The call"), choices=[("", _("Choose an outcome")), *Outcome.choices])
-    callback_at = forms.DateTimeField(
-        label=_("Call back at"),
-        required=False,
-        widget=AT_WIDGET,
+    outcome = forms.ChoiceField(
+        label=_("The call"),
+        choices=[("", _("Choose an outcome")), *((outcome.value, outcome.label) for outcome in OUTCOMES)],
     )
     note = FreeText(
         label=_("Note"),
@@ -68,14 +73,6 @@ class CallNoteForm(Form):
     def __init__(self, *args: Any, order: Order, **kwargs: Any) -> None:
         initial = {"version": order.version, "note_id": uuid7()}
         super().__init__(*args, initial=initial, auto_id="note-%s", **kwargs)
-
-    def clean_callback_at(self) -> datetime | None:
-        at, now = self.cleaned_data["callback_at"], timezone.now()
-        if self.cleaned_data.get("outcome") != Outcome.CALLBACK:
-            return None
-        if at is not None and not now < at < now + FARTHEST_CALLBACK:
-            raise ValidationError(_("Choose a time within the next 90 days."))
-        return at
 
     def clean(self) -> dict[str, Any]:
         if self.cleaned_data.get("outcome") == Outcome.NOTE and not self.cleaned_data.get("note"):

@@ -1,7 +1,6 @@
 """Buttons of the call screen and of the order page: who may press which, what happens, and when somebody was faster."""
 
 import threading
-from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -10,12 +9,10 @@ import pytest
 from django.contrib.messages import get_messages
 from django.db import connection
 from django.test import Client
-from django.utils import timezone
 
 from agents.models import Claim
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
-from codservice.days import ALGIERS
 from orders import lifecycle
 from orders.models import CallNote, Order, StatusChange
 from tests.agents.screens import DESK, Screen, order_page, take, told
@@ -398,13 +395,6 @@ def test_a_note_is_kept_though_the_order_has_moved_on(
     assert CallNote.objects.get().note == "Elle veut la commande"
 
 
-def test_a_callback_has_a_time_in_algeria(confirmed: Order, agent: User, browser_of: Any) -> None:
-    when = (timezone.now() + timedelta(days=1)).astimezone(ALGIERS).replace(second=0, microsecond=0)
-    data = note_data(confirmed, outcome="callback", callback_at=f"{when:%Y-%m-%dT%H:%M}")
-    browser_of(agent).post(order_page(confirmed, "note"), data)
-    assert CallNote.objects.get().callback_at == when
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -416,8 +406,9 @@ def test_a_callback_has_a_time_in_algeria(confirmed: Order, agent: User, browser
         {"note": "a\x07b"},
         {"note_id": "1"},
         {"version": ""},
-        {"outcome": "callback", "callback_at": "2020-01-01T10:00"},
-        {"outcome": "callback", "callback_at": "9999-12-31T23:59"},
+        {"outcome": "callback"},
+        {"outcome": "handed_over"},
+        {"outcome": "skipped"},
     ],
 )
 def test_an_unusable_note_comes_back_with_its_text(data: dict, confirmed: Order, agent: User, browser_of: Any) -> None:
