@@ -25,6 +25,16 @@ def new_file(path: Path) -> Iterator[Path]:
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(path)
+        _keep_name(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _keep_name(path: Path) -> None:
+    """Without this the machine's sudden end may take the name away again, of a file that was said to be there."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

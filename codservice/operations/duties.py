@@ -49,9 +49,10 @@ def leave(name: str, taken_until: datetime, *, is_done: bool) -> None:
 
 
 def ages() -> dict[str, float]:
-    """How many seconds ago each was last done, by name: the few that there are."""
+    """How many seconds ago each was last done, by name: the few that there are. None is below zero, though its clock
+    may have been ahead then."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT name, EXTRACT(EPOCH FROM now() - done_at)::float FROM operations_duty")
+        cursor.execute("SELECT name, GREATEST(EXTRACT(EPOCH FROM now() - done_at), 0)::float FROM operations_duty")
         return dict(cursor.fetchall())
 
 

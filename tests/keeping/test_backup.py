@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from codservice import data_folder
 from codservice.accounts.actor import Actor
+from codservice.files.new_file import new_file
 from codservice.onebox import postgres
 from codservice.onebox.alone import database_of
 from codservice.operations import dumps
@@ -270,6 +271,18 @@ def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_pat
     assert manage(command, str(file), *arguments).returncode == 0
     assert list(tmp_path.iterdir()) == [file]
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_whole_files_name_is_on_the_disk_with_it(tmp_path, monkeypatch):
+    """A machine that ends by surprise may forget the name of a file whose bytes it has written."""
+    kept, fsync = [], os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda opened: (kept.append(os.readlink(f"/proc/self/fd/{opened}")), fsync(opened))
+    )
+    with new_file(tmp_path / "whole") as draft:
+        draft.write_bytes(b"1")
+    assert kept == [str(draft), str(tmp_path)]
+    assert list(tmp_path.iterdir()) == [tmp_path / "whole"]
 
 
 @pytest.mark.parametrize("command", ["backup", "export_account"])

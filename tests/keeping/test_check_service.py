@@ -136,6 +136,12 @@ def test_beats_sign_of_life_is_no_key_of_redis(all_is_well):
     assert duties.age("beat") < 60
 
 
+@pytest.mark.django_db
+def test_what_was_done_by_a_clock_that_was_ahead_is_done_now():
+    Duty.objects.create(name="beat", done_at=timezone.now() + timedelta(hours=1), taken_until=timezone.now())
+    assert duties.ages() == {"beat": 0}
+
+
 def test_only_beat_gives_beats_sign_of_life(settings):
     """A worker that runs whatever was waiting for it does not make a dead beat look alive for long."""
     entry = settings.CELERY_BEAT_SCHEDULE["note-beat"]
