@@ -105,7 +105,7 @@ class EventAdmin(FoundById):
 class WebhookFilter(Owner):
     title = gettext_lazy("webhook")
     parameter_name = "webhook"
-    paths = ("webhook",)
+    path = "webhook"
     owners = Webhook.objects.filter(account__live=None).defer("secret", "previous_secret")
 
 

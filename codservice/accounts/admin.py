@@ -130,19 +130,13 @@ class KeyStateFilter(Choice):
     }
 
 
-class KeysOfMerchantFilter(MerchantFilter):
-    """Those of its twin for tests too."""
-
-    paths = ("account", "account__live")
-
-
 @admin.register(ApiKey)
 class ApiKeyAdmin(ReadOnly):
     """Keys to look at and to revoke. Only their account's holder makes them."""
 
     change_list_template = "operators/keys.html"
     change_form_template = "operators/key.html"
-    list_filter = (KeyStateFilter, KeysOfMerchantFilter)
+    list_filter = (KeyStateFilter, MerchantFilter)
     search_fields = ("name", "prefix", "account__name", "account__holder__email")
     search_help_text = gettext_lazy("Part of the key's name, its first characters, or the merchant.")
     ordering = ("-created_at", "-id")

@@ -158,10 +158,12 @@ def test_a_merchant_of_a_long_name_leads_to_their_orders(operator: Client, alice
 def test_a_list_is_narrowed_to_one_merchant(operator: Client, alice: Account, charlie: Account, name: str) -> None:
     for account, word in ((alice, "hersmark"), (charlie, "otherone")):
         ApiKey.issue(account, name=word)
+        ApiKey.issue(account, name=f"{word}-test", is_test=True)
         registry.register(account.id, url=f"https://203.0.114.1/{word}", events=["order.confirmed"])
     there = page(f"{name}_changelist")
     text = text_of(operator.get(there, {"account": str(alice.id)}))
     assert "hersmark" in text
+    assert ("hersmark-test" in text) == (name != "webhooks_webhook")
     assert "otherone" not in text
     for wrong in ("nonsense", "00000000-0000-0000-0000-000000000000", "\0"):
         assert "hersmark" not in text_of(operator.get(there, {"account": wrong}))
