@@ -68,6 +68,8 @@ def test_a_file_becomes_orders_as_an_import_makes_them(browser: Client, alice: A
     assert first.status_changes.get().actor == alice.holder.display_name
     assert Order.objects.get(external_id="A2").phone_e164 == "+213550123457"
     assert Block.objects.count() == 0, "the file is not kept"
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert next_steps(page) == {"Orders": "primary", "Another file": "plain"}
 
 
 @pytest.mark.process
@@ -542,8 +544,16 @@ def test_nothing_in_a_file_is_run_or_breaks_a_page(browser: Client) -> None:
 def test_a_file_that_cannot_be_read_is_refused_in_words(browser: Client, data: bytes, says: str) -> None:
     upload = send(browser, data)
     assert upload.status == Status.FAILED
-    assert says in browser.get(f"/account/uploads/{upload.id}").content.decode()
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert says in page
+    assert next_steps(page) == {"Orders": "plain", "Another file": "primary"}
     assert (Piece.objects.count(), Block.objects.count()) == (0, 0)
+
+
+def next_steps(page: str) -> dict[str, str]:
+    return {
+        name: kind for kind, name in re.findall(r'<a class="button (\w+)" href="/account/orders[^"]*">([^<]+)', page)
+    }
 
 
 @pytest.mark.process
