@@ -1,7 +1,9 @@
 """`Idempotency-Key`: the same request again gives the same answer again, and imports nothing twice."""
 
 import json
+import time
 from datetime import timedelta
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -48,6 +50,29 @@ def test_an_answer_that_is_forgotten_while_it_is_overwritten_is_no_error(api, al
     monkeypatch.setattr(idempotency, "_overwritten", lambda data, now: kept.delete() and overwritten(data, now))
     idempotency.overwrite(alice.id, {order["id"]: {"notes": ""}})
     assert not kept.exists()
+
+
+def test_to_overwrite_many_orders_kept_answers_are_gone_through_as_often_as_for_one(api, alice):
+    """Once: whoever erased a customer with 200 orders would wait for half a minute, and then for nothing."""
+    order = send(api, "1").json()
+    sql = (
+        "INSERT INTO api_idempotencyrecord (account_id, key, fingerprint, status, body, created_at)"
+        " SELECT account_id, 'k' || n, fingerprint, status, convert_to(replace(convert_from(body, 'UTF8'), %s,"
+        " gen_random_uuid()::text), 'UTF8'), created_at FROM api_idempotencyrecord, generate_series(1, 5000) n"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [order["id"]])
+
+    def seconds(count):
+        named = {order["id"]: {"notes": "x"}} | {str(uuid4()): {"notes": "y"} for _ in range(count - 1)}
+        began = time.perf_counter()
+        idempotency.overwrite(alice.id, named)
+        return time.perf_counter() - began
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (1, 500))
+    assert many < few * 10
+    said = [json.loads(bytes(record.body))["notes"] for record in IdempotencyRecord.objects.order_by("id")]
+    assert (said[0], {*said[1:]}) == ("x", {order["notes"]})
 
 
 def test_without_a_key_every_request_imports(api):
