@@ -146,8 +146,11 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             security_log.note(Action.ERASED, target=account.name, account_id=account.id)
 
     orders = of_customer(account, phone).filter(account=account)
+    known, told = set[UUID](), personal.Found({}, 0)
     while ids := list(orders.values_list("id", flat=True)[:BATCH]):
-        told = personal.events_of(account.id, ids)
+        if not known.issuperset(ids):  # at first, and when others have got the number meanwhile
+            known = {*orders.values_list("id", flat=True)}
+            told = personal.events_of(account.id, known)
         with transaction.atomic():
             locked = list(orders.filter(id__in=ids).order_by("id").select_for_update(no_key=True))
             if open_count := still_open(orders.filter(id__in=ids)).count():
@@ -155,8 +158,8 @@ def _erase(account: Account, phone: str, *, actor: Actor) -> int:
             if not locked:
                 continue
             # Test orders may change meanwhile: what was told of them since our look is found now.
-            told = [*told.events, *personal.events_of(account.id, ids, since=told.since).events]
-            _erase_orders(account.id, [order.id for order in locked], told)
+            events = [*told.of(ids), *personal.events_of(account.id, ids, since=told.since).of(ids)]
+            _erase_orders(account.id, [order.id for order in locked], events)
             count += len(locked)
             note()
     for forget in anonymising.COPIES.values():
@@ -192,7 +195,7 @@ def _forget_former(account_id: UUID, phone: str, note: Callable[[], None]) -> No
     }
     if not had:
         return
-    told = personal.events_of(account_id, had).events
+    told = personal.events_of(account_id, had).of(had)
     with transaction.atomic():
         # Before what belongs to them, as whoever anonymises them does.
         list(Order.objects.filter(id__in=had).order_by("id").select_for_update(no_key=True).values_list("id"))

@@ -21,6 +21,7 @@ from orders.models import ENDED
 from webhooks import personal
 
 BATCH = 200  # orders that a statement anonymises or deletes
+LOOK = 10_000  # test orders whose events are looked for at once: that takes as long as for one
 TEST_ORDERS_KEPT = timedelta(days=30)  # contract, section 13
 
 _ENDED = tuple(map(str, ENDED))  # as SQL has it, too
@@ -81,7 +82,7 @@ def _count(parameters: dict[str, Any]) -> Iterator[dict[str, int]]:
 _OLD_TESTS = """
 SELECT account_id, created_at, id FROM orders_order
 WHERE call_state = 'test' AND created_at < now() - %(kept)s::interval AND (created_at, id) > (%(at)s, %(id)s)
-ORDER BY created_at, id LIMIT %(batch)s
+ORDER BY created_at, id LIMIT %(look)s
 """
 # What belongs to an order goes with it, by the same statement.
 _DELETE_TESTS = """
@@ -108,16 +109,16 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
 
     A sweep of `codservice.retention`, whose `before` is not asked.
     """
-    parameters = {"kept": TEST_ORDERS_KEPT, "batch": BATCH}
+    parameters = {"kept": TEST_ORDERS_KEPT}
     if dry_run:
         with connection.cursor() as cursor:
             cursor.execute(_COUNT_TESTS, parameters)
             yield {"test_orders": cursor.fetchone()[0]}
         return
-    at, id_, size = datetime.min.replace(tzinfo=UTC), UUID(int=0), BATCH
-    while size == BATCH:
+    at, id_, size = datetime.min.replace(tzinfo=UTC), UUID(int=0), LOOK
+    while size == LOOK:
         with connection.cursor() as cursor:
-            cursor.execute(_OLD_TESTS, {**parameters, "at": at, "id": id_})
+            cursor.execute(_OLD_TESTS, {**parameters, "look": LOOK, "at": at, "id": id_})
             old = cursor.fetchall()
         of_twins: dict[UUID, list[UUID]] = {}
         for account_id, _created_at, order_id in old:
@@ -125,16 +126,20 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
         if old:
             at, id_ = old[-1][1:]
         size = len(old)
-        yield {"test_orders": sum(_delete_tests(account_id, ids) for account_id, ids in of_twins.items())}
+        if not old:
+            yield {"test_orders": 0}
+        for account_id, ids in of_twins.items():
+            told = personal.events_of(account_id, ids)
+            for start in range(0, len(ids), BATCH):
+                yield {"test_orders": _delete_tests(account_id, ids[start : start + BATCH], told)}
 
 
-def _delete_tests(account_id: UUID, ids: list[UUID]) -> int:
+def _delete_tests(account_id: UUID, ids: list[UUID], told: personal.Found) -> int:
     """Of one twin, but for those that somebody changes just now. How many orders."""
-    told = personal.events_of(account_id, ids)
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_DELETE_TESTS, {"orders": ids})
         deleted = {id_ for (id_,) in cursor.fetchall()}
         # Nothing more is told of them from now on.
-        events = [*told.events, *personal.events_of(account_id, ids, since=told.since).events]
+        events = [*told.of(ids), *personal.events_of(account_id, ids, since=told.since).of(ids)]
         personal.overwrite(events, anonymising.TOLD, where=lambda data: data["id"] in deleted)
     return len(deleted)

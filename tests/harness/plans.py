@@ -4,6 +4,7 @@ from datetime import timedelta
 from itertools import cycle
 
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from codservice.accounts.models import Account
@@ -47,3 +48,8 @@ def orders_read() -> int:
     """How many rows of orders were read in this transaction."""
     read: int = one("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'orders_order'")
     return read
+
+
+def looks_at_events(queries: CaptureQueriesContext) -> int:
+    """How often what tells of some orders was looked for among all of an account's events, from the first one on."""
+    return sum("kind = 'order.created'" in sql and "-1, '-infinity'" in sql for sql in (q["sql"] for q in queries))

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.desk import claims
@@ -24,6 +25,7 @@ from tests import factories
 from tests.harness.background import Background, eventually
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import contents, wait_for_lock
+from tests.harness.plans import looks_at_events
 from webhooks import delivery, personal, registry
 from webhooks.models import Attempt, Claim, Delivery, Event
 from webhooks.posts import Outcome
@@ -430,13 +432,47 @@ def test_however_much_was_told_it_is_overwritten(nadia: Order) -> None:
     assert "webhooks_event" not in knowing(NAME)
 
 
+@pytest.mark.django_db
+def test_what_was_told_of_many_orders_is_looked_for_once(
+    alice: Account, api: ApiClient, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A merchant may have a million events, which takes seconds."""
+    monkeypatch.setattr(customer_data, "BATCH", 2)
+    for _ in range(5):
+        order_of(alice, api, agent)
+    with CaptureQueriesContext(connection) as queries:
+        assert customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")).orders == 5
+    assert "webhooks_event" not in knowing(NAME)
+    assert looks_at_events(queries) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_gets_the_number_amid_an_erasure_is_looked_for_too(
+    alice: Account, api: ApiClient, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(customer_data, "BATCH", 2)
+    for _ in range(3):
+        order_of(alice, api, agent)
+    late = factories.make_order(alice, customer_name=NAME, phone="0770 00 00 00")
+    lifecycle.cancel(late.id, actor=Actor(Role.MERCHANT, "x"), reason="")
+    erase_orders = customer_data._erase_orders
+
+    def and_one_more(*args: Any) -> None:
+        erase_orders(*args)
+        Order.objects.filter(id=late.id, anonymised_at=None).update(phone_e164=E164)
+
+    monkeypatch.setattr(customer_data, "_erase_orders", and_one_more)
+    assert customer_data.erase(alice, E164, actor=Actor.of_command("erase_customer")).orders == 4
+    assert "webhooks_event" not in knowing(NAME)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_what_was_told_is_found_page_by_page(alice: Account, nadia: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     found = personal.events_of(alice.id, [nadia.id])
-    assert len(found.events) == 4
+    assert len(found.of([nadia.id])) == 4
     monkeypatch.setattr(personal, "_PAGE", 1)
-    assert personal.events_of(alice.id, [nadia.id]).events == found.events
+    assert personal.events_of(alice.id, [nadia.id]).by_order == found.by_order
     # Other transactions, of any database, may still be under way that began before.
     eventually(
-        lambda: not personal.events_of(alice.id, [nadia.id], since=personal.events_of(alice.id, []).since).events
+        lambda: not personal.events_of(alice.id, [nadia.id], since=personal.events_of(alice.id, []).since).by_order
     )
