@@ -121,7 +121,10 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def _on_stop(self, signum: int, frame: FrameType | None) -> None:
-        self._stop_signals += 1
+        # Only Ctrl-C means more when it comes again: the others may come twice of one stop, from a shell and the kernel
+        # when a terminal is closed, from `make` and who told both of us.
+        if signum == signal.SIGINT or not self._stop_signals:
+            self._stop_signals += 1
 
     def _see_to_logs(self) -> None:
         for child in self._children:

@@ -105,6 +105,29 @@ def test_what_does_not_stop_in_its_time_is_killed(tmp_path):
     assert "did not stop" in running.stdout.read()
 
 
+@pytest.mark.parametrize(
+    ("signum", "hears_it_out"), [(signal.SIGTERM, True), (signal.SIGHUP, True), (signal.SIGINT, False)]
+)
+def test_one_stop_may_be_told_twice_and_a_second_ctrl_c_is_impatience(tmp_path, signum, hears_it_out):
+    told, may_end = tmp_path / "told", tmp_path / "may-end"
+    running = supervise(
+        tmp_path,
+        """[Process("slow", noted("slow", slowly), is_ready=lambda: seen("slow"), stop=((signal.SIGTERM, 60.0),))]""",
+        before=f"""slowly = f"import os; open({str(told)!r}, 'w').close()"
+        slowly += f"\\n    while not os.path.exists({str(may_end)!r}): time.sleep(0.02)" """,
+    )
+    eventually((tmp_path / "notes.slow").exists)
+    running.send_signal(signum)
+    eventually(told.exists)
+    running.send_signal(signum)
+    if hears_it_out:
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(1)
+        may_end.touch()
+    assert running.wait(PATIENCE) == 0
+    assert (tmp_path / "notes").exists() == hears_it_out
+
+
 def test_crash_loop_ends_the_service_with_a_sentence(tmp_path):
     running = supervise(tmp_path, """[Process("web", [python, "-c", "raise SystemExit(5)"], is_ready=lambda: False)]""")
     assert running.wait(PATIENCE) == 1
