@@ -59,6 +59,13 @@ def _need_redis(url: str) -> None:
         raise EnvError("REDIS_URL has an option behind its ? that cannot be used; in passwords ? is %3F.") from None
 
 
+def _need_unguessable(name: str, keys: list[str]) -> None:
+    """Raises EnvError for keys that Django's own check (security.W009) warns of: sessions and links for passwords are
+    signed with them."""
+    if any(len(key) < 50 or len(set(key)) < 5 for key in keys):
+        raise EnvError(f"{name} can be guessed: give it 50 random characters (openssl rand -hex 32).")
+
+
 # Those of Django's own; all others are PostgreSQL's.
 _DJANGOS_OPTIONS = {"assume_role", "isolation_level", "pool", "server_side_binding"}
 
@@ -115,13 +122,13 @@ try:
     else:
         # With a line break too, where the file has one: it is part of what has signed sessions and merchants' cursors.
         SECRET_KEY = FileAwareEnv().str("SECRET_KEY")
-        # Keys of before, by which nothing is signed any more: what they have signed holds.
-        SECRET_KEY_FALLBACKS = [key for key in env.list("SECRET_KEY_FALLBACKS", []) if key]
-        # As Django's own check (security.W009) has it: sessions and links for passwords are signed with them.
-        for _name, _keys in (("SECRET_KEY", [SECRET_KEY]), ("SECRET_KEY_FALLBACKS", SECRET_KEY_FALLBACKS)):
-            if any(len(key) < 50 or len(set(key)) < 5 for key in _keys):
-                raise EnvError(f"{_name} can be guessed: give it 50 random characters (openssl rand -hex 32).")
+        _need_unguessable("SECRET_KEY", [SECRET_KEY])
         ENCRYPTION_KEYS = env.list("ENCRYPTION_KEYS", validate=validate.Length(min=1))
+    # Keys of before, by which nothing is signed any more: what they have signed holds, with the line break too that
+    # was part of one while it stood in a file.
+    _fallbacks = [key.strip() for key in env.list("SECRET_KEY_FALLBACKS", []) if key.strip()]
+    _need_unguessable("SECRET_KEY_FALLBACKS", _fallbacks)
+    SECRET_KEY_FALLBACKS = [each for key in _fallbacks for each in (key, f"{key}\n")]
     ENCRYPTION_KEYS = [key.strip() for key in ENCRYPTION_KEYS]
     if not all(re.fullmatch(r"[A-Za-z0-9_+/-]{43}=", key, re.ASCII) for key in ENCRYPTION_KEYS):
         raise EnvError("ENCRYPTION_KEYS must be Fernet keys (32 bytes as URL-safe base64), comma separated.")

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -270,6 +271,31 @@ def test_what_a_key_of_before_has_signed_holds():
     for env, said in ((new | {"SECRET_KEY_FALLBACKS": PRODUCTION["SECRET_KEY"]}, "next"), (new, "")):
         result = manage("shell", "--no-imports", "-c", read, env=env)
         assert result.stdout.strip() == said, result.stderr
+
+
+def test_a_key_of_before_may_have_stood_in_a_file_with_a_line_break_and_beside_others(tmp_path):
+    old, older = (PRODUCTION["SECRET_KEY"][turn:] + PRODUCTION["SECRET_KEY"][:turn] for turn in (1, 2))
+    sign = "from django.core import signing; print(signing.dumps('next'))"
+    (tmp_path / "key").write_text(f"{old}\n")
+    in_file = {"SECRET_KEY_FILE": str(tmp_path / "key")}
+    signed = [
+        manage("shell", "--no-imports", "-c", sign, env=in_file, unset=["SECRET_KEY"]).stdout.strip(),
+        manage("shell", "--no-imports", "-c", sign, env={"SECRET_KEY": older}).stdout.strip(),
+    ]
+    in_words, in_a_file = f"{old}, {older}", str(tmp_path / "fallbacks")
+    Path(in_a_file).write_text(f"{in_words}\n")
+    for env in ({"SECRET_KEY_FALLBACKS": in_words}, {"SECRET_KEY_FALLBACKS_FILE": in_a_file}):
+        read = f"from django.core import signing; print([signing.loads(each) for each in {signed}])"
+        result = manage("shell", "--no-imports", "-c", read, env=env)
+        assert result.stdout.strip() == "['next', 'next']", result.stderr
+
+
+def test_a_key_of_before_holds_with_the_secrets_of_make_run_too(tmp_path):
+    secrets(tmp_path)
+    show = "from django.conf import settings as s; print(s.SECRET_KEY_FALLBACKS[0])"
+    env = {"DATA_DIR": str(tmp_path), "SECRET_KEY_FALLBACKS": PRODUCTION["SECRET_KEY"]}
+    result = manage("shell", "--no-imports", "-c", show, env=env, unset=["SECRET_KEY", "ENCRYPTION_KEYS"])
+    assert result.stdout.strip() == PRODUCTION["SECRET_KEY"], result.stderr
 
 
 def test_cookies_are_bound_to_the_host_where_there_is_https():
