@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -19,8 +18,6 @@ from .process import Process
 from .service import STOP_ORDER, is_set, processes
 from .supervisor import SaidWhy, Supervisor, say
 
-# An orphan of a killed predecessor may need a moment to let go of the port.
-PORT_SECONDS = 3.0
 PATIENCE_SECONDS = 30.0
 
 
@@ -33,7 +30,7 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
         layout = Layout(data_dir())
         if (lock := hold(layout)) is None:
             raise CannotStart(f"Another codservice already runs on DATA_DIR {layout.data}.")
-        _check_port(web)
+        web.address(alone=True)
         if not is_set(os.environ, "SECRET_KEY"):
             secrets(layout.data)
         with lock:
@@ -48,27 +45,6 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
     except CannotStart as error:
         say(str(error))
         return 1
-
-
-def _check_port(web: Web) -> None:
-    """granian shares its port with whoever else shares it; so ask before."""
-    deadline = time.monotonic() + PORT_SECONDS
-    while True:
-        try:
-            family, kind, number, _, address = socket.getaddrinfo(web.host, web.port, type=socket.SOCK_STREAM)[0]
-            with socket.socket(family, kind, number) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(address)
-            return
-        except socket.gaierror as error:
-            raise CannotStart(f"HOST {web.host} is no address of this machine: {error.strerror}.") from error
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise CannotStart(
-                    f"Port {web.port} on {web.host} cannot be used ({(error.strerror or '').lower()}); stop what"
-                    " listens there or set PORT to another number."
-                ) from error
-            time.sleep(0.1)
 
 
 def _announce(web: Web, layout: Layout) -> Callable[[], bool]:

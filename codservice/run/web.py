@@ -6,6 +6,7 @@ LAST_SECONDS later an alarm lets the signals through that it has held back so fa
 finishes the requests in flight, for STOP_SECONDS at most.
 """
 
+import errno
 import gc
 import importlib
 import os
@@ -13,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +36,8 @@ APPLICATION = "codservice.wsgi:application"
 HEADER_MILLISECONDS = 10_000
 HEADER_BYTES = 64 << 10
 STOP_SECONDS = 20
+# An orphan of a killed predecessor may need a moment to let go of the port.
+PORT_SECONDS = 3.0
 # Between the last connection that is taken and the end: what has come by then is accepted, and its request arrives.
 LAST_SECONDS = 1.0
 # Connections that a process holds at once, slow and idle ones included; an idle one costs some kilobytes.
@@ -58,6 +62,42 @@ class Web:
             workers=_number("WEB_WORKERS", 2, most=64),
             threads=_number("WEB_THREADS", 2, most=64),
         )
+
+    def address(self, *, alone: bool = False) -> str:
+        """The number that HOST is or has, at whose PORT we may listen: `alone`, or beside others that share it
+        as granian does. Raises `CannotStart` when it is not to be had within PORT_SECONDS."""
+        deadline = time.monotonic() + PORT_SECONDS
+        while True:
+            try:
+                return self._listen_once(alone=alone)
+            except socket.gaierror as error:
+                raise CannotStart(f"HOST {self.host} is no address of this machine: {error.strerror}.") from error
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL:
+                    raise CannotStart(f"HOST {self.host} is no address of this machine.") from error
+                if time.monotonic() > deadline:
+                    raise CannotStart(
+                        f"Port {self.port} on {self.host} cannot be used ({(error.strerror or '').lower()}); stop what"
+                        " listens there or set PORT to another number."
+                    ) from error
+                time.sleep(0.1)
+
+    def _listen_once(self, *, alone: bool) -> str:
+        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        for family, kind, number, _, address in found:
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if not alone:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                try:
+                    probe.bind(address)
+                except OSError as error:
+                    # A name may have an address of a kind that this machine has turned off.
+                    if error.errno != errno.EADDRNOTAVAIL or address is found[-1][4]:
+                        raise
+                else:
+                    return str(address[0])
+        raise AssertionError("a name has an address, or is none")
 
     @property
     def url(self) -> str:
@@ -167,7 +207,7 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         preload(application)
     server = Server(
         application,
-        address=web.host,
+        address=web.address(),
         port=web.port,
         interface=Interfaces.ASGINL,
         loop=Loops.uvloop,

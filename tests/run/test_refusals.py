@@ -13,6 +13,9 @@ from codservice.data_folder import Layout, own_folder
 from codservice.errors import CannotStart
 from codservice.onebox import postgres
 from codservice.onebox.binaries import PostgresPrograms, ServerUser
+from tests.harness.background import PATIENCE
+from tests.harness.manage import PRODUCTION
+from tests.harness.processes import CHECKOUT
 
 
 def refusal(service) -> str:
@@ -23,14 +26,39 @@ def refusal(service) -> str:
     return said
 
 
-def test_port_taken(run):
+@pytest.fixture
+def taken():
+    """A port at which somebody else listens, who shares it with nobody."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        port = str(other.getsockname()[1])
-        said = refusal(run(PORT=port))
-    assert f"Port {port}" in said
+        yield other.getsockname()[1]
+
+
+def test_port_taken(run, taken):
+    said = refusal(run(PORT=str(taken)))
+    assert f"Port {taken}" in said
     assert "set PORT" in said
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+def test_no_address_of_this_machine(run, host):
+    assert f"HOST {host} is no address of this machine" in refusal(run(HOST=host))
+
+
+def test_a_name_of_this_machine_is_an_address(run):
+    assert run(HOST="localhost").wait_until_up().stop() == 0
+
+
+def test_a_production_says_what_it_cannot_listen_at(taken):
+    for given in ({"HOST": "no.such.host.invalid"}, {"HOST": "192.0.2.1"}, {"PORT": str(taken)}):
+        command = [sys.executable, "-m", "codservice.run.web"]
+        done = subprocess.run(
+            command, cwd=CHECKOUT, env=os.environ | PRODUCTION | given, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert done.stderr.startswith("codservice: ")
+        assert next(iter(given.values())) in done.stderr
 
 
 @pytest.mark.parametrize("name", ["PORT", "WEB_WORKERS", "WEB_THREADS"])
