@@ -111,6 +111,10 @@ clean: ## Remove .venv and caches; the data folder stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache staticfiles
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# An environment whose Python is gone or has become another, as after an upgrade of the machine, has no pip that runs: it is
+# made anew, before make looks at what is in it.
+_ := $(shell [ ! -e $(BIN)/pip ] || $(BIN)/python -c 'import pip' 2> /dev/null || { rm -rf $(VENV) && echo yes; })
+
 # pip comes last in a new environment: where it is, the environment can be filled. Python's own pip puts uv there, and uv pip;
 # else ensurepip does, which takes some seconds more, and uv is left out where it has no wheel.
 $(BIN)/pip:
