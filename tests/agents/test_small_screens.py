@@ -1,0 +1,103 @@
+"""The desk on phones, on screens of little height and magnified: what is pressed and read is there to be seen."""
+
+import pytest
+from playwright.sync_api import expect
+
+from agents.desk import claims
+from codservice.accounts.models import Account, User
+from tests.agents.desk_browser import DESK, Visits, open_panel, settled
+from tests.factories import ProductFactory, make_order, order_line
+from tests.harness.browser import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LAPTOP_AT_200_PERCENT, PHONE_ON_ITS_SIDE, PHONE, SMALL_PHONE = (683, 384), (740, 360), (360, 740), (320, 640)
+LANGUAGES = ["en", "fr", "ar-DZ"]
+TOO_NARROW = """() => [...document.querySelectorAll(".button")].filter(e => e.checkVisibility())
+    .filter(e => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight).map(e => e.textContent)"""
+# What stays in its place while the page moves under it.
+STAYS = """() => {
+    scrollTo(0, (document.documentElement.scrollHeight - innerHeight) / 2);
+    return [...document.querySelectorAll("main *")].filter(e => getComputedStyle(e).position === "sticky")
+        .map(e => e.getBoundingClientRect()).reduce((sum, { top, bottom }) =>
+            sum + Math.max(0, Math.min(bottom, innerHeight) - Math.max(top, 0)), 0) / innerHeight;
+}"""
+IS_ON_TOP = """e => {
+    const { x, y, width, height } = e.getBoundingClientRect();
+    return e.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}"""
+
+
+def visit_screen(visit: Visits, agent: User, account: Account, size: tuple[int, int], language: str = "fr") -> Visit:
+    """A call of a customer with two orders."""
+    for name in ("Chargeur rapide", "Écouteurs sans fil"):
+        ProductFactory(account=account, name=name, price=1200)
+    line = order_line(quantity=2, product_name="Robe", unit_price=1200)
+    of_karim = {"customer_name": "Karim", "phone": "00213550123456", "items": [line]}
+    order, _ = (make_order(account, **of_karim, external_id=f"DEMO-{number}") for number in "12")
+    claim_id = claims.take(order.id, agent=agent)
+    person = visit(locale=language, viewport={"width": size[0], "height": size[1]})
+    person.sign_in(agent.username)
+    person.page.goto(f"{DESK}{claim_id}/")
+    settled(person.page)
+    return person
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("size", [PHONE, SMALL_PHONE])
+def test_no_word_runs_out_of_its_button(
+    size: tuple[int, int], language: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    page = visit_screen(visit, agent, alice, size, language).page
+    assert page.evaluate(TOO_NARROW) == []
+    for panel in page.locator("#outcome summary").all():
+        panel.click()
+        assert page.evaluate(TOO_NARROW) == []
+
+
+@pytest.mark.parametrize("size", [LAPTOP_AT_200_PERCENT, PHONE_ON_ITS_SIDE, PHONE])
+def test_what_stays_in_sight_leaves_room_for_the_order(
+    size: tuple[int, int], visit: Visits, alice: Account, agent: User
+) -> None:
+    page = visit_screen(visit, agent, alice, size).page
+    assert page.evaluate(STAYS) < 0.6
+
+
+def test_nothing_lies_over_what_was_opened(visit: Visits, alice: Account, agent: User) -> None:
+    page = visit_screen(visit, agent, alice, SMALL_PHONE).page
+    open_panel(page, "Annuler")
+    page.evaluate("scrollTo(0, 0)")
+    assert page.locator("#outcome [name=note]").evaluate(IS_ON_TOP)
+
+
+def test_what_has_the_focus_is_not_under_what_stays(visit: Visits, alice: Account, agent: User) -> None:
+    page = visit_screen(visit, agent, alice, PHONE).page
+    page.evaluate("document.activeElement.blur()")
+    focused = "document.activeElement.closest('.facts a, .facts button, .facts input, .facts summary')"
+    seen = 0
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate(f"!!{focused}"):
+            assert page.evaluate_handle(focused).evaluate(IS_ON_TOP), page.evaluate(f"{focused}.outerHTML")
+            seen += 1
+    assert seen > 4
+
+
+@pytest.mark.parametrize("size", [PHONE, SMALL_PHONE])
+def test_no_amount_is_broken(size: tuple[int, int], visit: Visits, alice: Account, agent: User) -> None:
+    page = visit_screen(visit, agent, alice, size).page
+    page.locator(".edit").first.click()
+    page.wait_for_load_state("load")
+    page.get_by_role("button", name="Chercher").click()
+    expect(page.locator("#found li")).to_have_count(2)
+    amounts = "all => all.map(e => [e.textContent, e.getClientRects().length])"
+    assert page.eval_on_selector_all("#found button span:last-child bdi", amounts) == [["1\u202f200", 1]] * 2
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_list_fits_the_smallest_screen(language: str, visit: Visits, alice: Account, supervisor: User) -> None:
+    """320 pixels, which is also a screen of 1280 at 400 %."""
+    make_order(alice, customer_wilaya="55", external_id="DEMO-1")
+    person = visit(locale=language, viewport={"width": 320, "height": 640})
+    person.sign_in(supervisor.username).goto("/console/orders/order/")
+    assert person.page.evaluate("document.documentElement.scrollWidth") <= 320
