@@ -96,6 +96,15 @@ def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_bef
     assert wrong == [], "a narrow no-break space (U+202F) stands there"
 
 
+def test_in_arabic_the_signs_of_a_latin_word_stay_on_their_side() -> None:
+    """`https://` is shown as `//:https`, and `.csv` as `csv.`, where nothing says that the signs are the word's."""
+    wrong = []
+    for entry in polib.pofile(catalog(ROOT, "ar_DZ")):
+        forms = entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]
+        wrong += [form for form in forms if re.search(r"[a-z]://(?![\w\u200e])|(?<![\w\u200e.])\.[a-z]", form)]
+    assert wrong == [], "a left-to-right mark (U+200E) stands there"
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
     source = catalog(ROOT, language)
