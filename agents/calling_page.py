@@ -27,6 +27,9 @@ SHOWN = 7  # days
 class MerchantsRulesForm(HoursForm):
     """As supervisors have it, between what operators allow a merchant; what is beyond that already may be left so."""
 
+    class Meta(HoursForm.Meta):
+        help_texts = {"keeps_holidays": ""}  # it says what supervisors may do about them
+
     def _clock(self, name: str) -> time:
         at: time = self.cleaned_data[name]
         is_new = name in self.changed_data and at != self.kept[name]  # one hour alone may have been changed

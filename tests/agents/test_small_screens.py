@@ -101,3 +101,13 @@ def test_the_list_fits_the_smallest_screen(language: str, visit: Visits, alice: 
     person = visit(locale=language, viewport={"width": 320, "height": 640})
     person.sign_in(supervisor.username).goto("/console/orders/order/")
     assert person.page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_the_words_of_an_empty_field_begin_where_the_page_does(visit: Visits, agent: User) -> None:
+    """In Arabic from the right: the first word of a hint that is too long was cut off. What is typed has its own."""
+    page = visit(locale="ar-DZ", viewport={"width": 360, "height": 740}).sign_in(agent.username)
+    field = page.locator("[name=q]")
+    direction = "e => getComputedStyle(e).direction"
+    assert field.evaluate(direction) == "rtl"
+    field.fill("0550")
+    assert field.evaluate(direction) == "ltr"

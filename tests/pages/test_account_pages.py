@@ -243,7 +243,7 @@ def test_pages_fit_a_phone_and_a_finger(
     )
     webhook_of(alice, "https://203.0.114.1/" + "x" * 300)
     pressed = ":is(button, select, summary, input:not([type=hidden], [type=checkbox], [type=radio], .hidden)), nav a, "
-    pressed += ".button, tbody th a, .eyebrow a, main p > a, .tabs-of-lines > label, .checks label"
+    pressed += ".button, tbody th a, .facts dd > a, .eyebrow a, main p > a, .tabs-of-lines > label, .checks label"
     small: Any = """selector => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
         .map(e => [e.outerHTML.slice(0, 120), e.getBoundingClientRect().height])
         .filter(([_, height]) => height < 44)"""
@@ -253,6 +253,31 @@ def test_pages_fit_a_phone_and_a_finger(
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         assert page.evaluate(small, pressed) == [], path
+
+
+@pytest.mark.parametrize("locale", ["en", "fr", "ar"])
+def test_no_word_of_a_figure_runs_out_of_it(locale: str, visit: Callable[..., Visit], alice: Account) -> None:
+    run_out: Any = """() => [...document.querySelectorAll('.tiles dt')]
+        .filter(each => each.scrollWidth > each.clientWidth).map(each => each.textContent)"""
+    factories.make_order(alice)
+    page = visit(viewport={"width": 360, "height": 740}, locale=locale).sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/")
+    for width in (1366, 820, 360, 320):
+        page.set_viewport_size({"width": width, "height": 740})
+        assert page.evaluate(run_out) == [], width
+
+
+def test_a_name_is_shown_where_there_is_room_for_it(visit: Callable[..., Visit], alice: Account) -> None:
+    User.objects.filter(pk=alice.holder.pk).update(first_name="Yasmine", last_name="Belkacem")
+    page = visit(viewport={"width": 360, "height": 740}).sign_in(alice.holder.email, "/account/login")
+    is_cut = "e => e.scrollWidth > e.clientWidth"
+    assert not page.locator(".menu summary bdi").evaluate(is_cut)
+    User.objects.filter(pk=alice.holder.pk).update(first_name="W" * 100)
+    page.reload()
+    assert page.locator(".menu summary bdi").evaluate(is_cut)
+    for width in (320, 360, 420, 421, 720, 721):
+        page.set_viewport_size({"width": width, "height": 740})
+        assert page.locator(".brand").bounding_box()["y"] == page.locator(".menu").bounding_box()["y"], width
 
 
 OVERFLOWS = "() => [...document.querySelectorAll('.scroll:has(.rows)')].map(e => e.scrollWidth - e.clientWidth)"
