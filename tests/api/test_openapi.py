@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 
 from codservice import values
 from codservice.accounts.actor import Actor, Role
+from codservice.api.description import description as describe
 from orders import lifecycle
 from tests.factories import AccountFactory, ProductFactory, UserFactory, make_order, order_body
 from tests.harness.client import new_key
@@ -56,6 +59,23 @@ def test_the_description_is_made_once_and_costs_little_to_ask_again(client, monk
     assert again.headers["Content-Type"] == "application/vnd.oai.openapi"
     known = client.get("/api/schema", headers={"If-None-Match": first.headers["ETag"]})
     assert (known.status_code, known.content) == (304, b"")
+
+
+def test_no_two_threads_make_the_description_at_once(monkeypatch):
+    """drf-spectacular's classes, which find at first use what they extend, break where two threads come to that."""
+    making, is_second_in = [], threading.Event()
+
+    def make(*_args, **_kwargs):
+        making.append(threading.get_ident())
+        if len(making) > 1:
+            is_second_in.set()
+        is_second_in.wait(0.5)
+        making.pop()
+
+    monkeypatch.setattr("drf_spectacular.generators.SchemaGenerator.get_schema", make)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _number: describe(), range(2)))
+    assert not is_second_in.is_set()
 
 
 def test_the_description_names_the_server_that_was_asked(client, settings):
