@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from django.utils.safestring import SafeString
@@ -39,6 +40,7 @@ def render(text: str, where_to: Callable[[str], str]) -> Rendered:
                 token.attrs[attribute] = where_to(str(token.attrs[attribute]))
         if token.type in ("th_open", "td_open") and (style := token.attrs.pop("style", None)):
             token.attrs["class"] = str(style).replace("text-align:", "to-")
+    _label_cells(tokens)
     return Rendered(parser.renderer.render(tokens, parser.options, {}), list(_sections(tokens)))
 
 
@@ -66,6 +68,23 @@ def _parser() -> MarkdownIt:
 
 def _scrolled(label: str) -> str:
     return f'role="group" tabindex="0" aria-label="{label}"'
+
+
+def _label_cells(tokens: list[Token]) -> None:
+    """What heads its column, at each cell but the first of a row: on a phone, where cells stand one below the other."""
+    headings: list[str] = []
+    column = 0
+    for token, following in pairwise(tokens):
+        if token.type == "table_open":
+            headings = []
+        elif token.type == "tr_open":
+            column = 0
+        elif token.type == "th_open":
+            headings.append(_plain(following))
+        elif token.type == "td_open":
+            if column and headings[column]:
+                token.attrs["data-label"] = headings[column]
+            column += 1
 
 
 def _all(tokens: list[Token]) -> Iterator[Token]:

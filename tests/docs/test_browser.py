@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -52,6 +53,35 @@ def test_a_phone_shows_pages_in_its_width_and_lists_on_demand(visit: Callable[..
     page.get_by_text("Contents", exact=True).click()
     page.get_by_role("link", name="Idempotency", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Idempotency")
+
+
+def test_on_a_phone_each_cell_of_a_table_is_one_text_that_says_what_it_is(visit: Callable[..., Any]) -> None:
+    """The table's head is not shown there. Code in a cell stands among its words, and not on a line of its own."""
+    page = visit(viewport={"width": 360, "height": 740}).page
+    page.goto("/docs/errors")
+    cells = page.locator("table tr", has_text="bad_request").locator("td")
+    said = [each.evaluate("e => getComputedStyle(e, '::before').content") for each in cells.all()]
+    assert said[0] == "none"
+    assert said[3].startswith('"when')
+    assert said[5].startswith('"send again?')
+    before, code, after = cells.nth(3).evaluate("""e => {
+        const range = document.createRange();
+        return [...e.childNodes].map(part => (range.selectNodeContents(part), range.getClientRects()[0].top));
+    }""")
+    assert abs(after - code) < 5
+    assert abs(before - code) < 5
+
+
+def test_a_link_does_not_push_the_lines_of_its_paragraph_apart(visit: Callable[..., Any]) -> None:
+    page = visit(viewport={"width": 360, "height": 740}).page
+    page.goto("/docs/fr/supervisors")
+    lines = page.locator(".docs-page p:has(a)").first.evaluate("""e => {
+        const range = document.createRange();
+        range.selectNodeContents(e);
+        return [...new Set([...range.getClientRects()].map(part => Math.round(part.top)))];
+    }""")
+    assert len(lines) >= 3
+    assert max(after - before for before, after in pairwise(sorted(lines))) < 30
 
 
 def test_a_keyboard_is_enough(visit: Callable[..., Any]) -> None:
