@@ -1,5 +1,6 @@
 """Fields of Django's forms over `codservice.values`: those of the API's filters, then those in which people write."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -111,11 +112,12 @@ class Form(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, label_suffix="", **kwargs)
 
-    def add_errors(self, refused: Refused, *, by: str | None = None) -> None:
-        """Say what a rule refused beside the fields that it is about, or else `by`; above all where none is seen."""
+    def add_errors(self, refused: Refused, *, by: str | None = None, in_words: Callable[[str], str] = str) -> None:
+        """Say what a rule refused beside the fields that it is about, or else `by`; above all where none is seen.
+        `in_words` gives the sentences of a rule that speaks as the API does."""
         seen = {field.name for field in self.visible_fields()}
         for name, sentences in getattr(refused, "errors", {by: [refused.message]}).items():
-            self.add_error(name if name in seen else None, sentences)
+            self.add_error(name if name in seen else None, [in_words(sentence) for sentence in sentences])
 
 
 class PeriodForm(Form):

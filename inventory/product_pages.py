@@ -29,6 +29,7 @@ from codservice.form_fields import AmountField, Form, FreeText, Words, written_a
 from codservice.long_lists import IsOneOf
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
+from codservice.uploads.wording import in_words
 from inventory import catalog, product_files, stock
 from inventory.filters import ProductFilter
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
@@ -166,7 +167,7 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
         with searching(account.id, given):
             rows = list(ProductFilter(given, mine).read().filter(sku__gt=after).order_by("sku")[: PAGE + 1])
     except Refused as error:
-        form.add_errors(error, by="q")
+        form.add_errors(error, by="q", in_words=in_words)
         rows, status = [], error.status
     context = {"form": form, "products": rows[:PAGE], "is_searched": bool(given) or bool(chosen), "after": after}
     context["chosen"] = chosen

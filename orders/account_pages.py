@@ -31,6 +31,7 @@ from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 from codservice.searches import batch_by_batch, searching
 from codservice.uploads import account_pages as uploads
+from codservice.uploads import wording
 from orders import counts, lifecycle
 from orders.export import COLUMNS, batches, in_words
 from orders.filters import OrderFilter
@@ -80,7 +81,7 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
             page = NewestFirst(OrderFilter(given, mine, account_id=account.id).read(is_by_hand=True), before=before)
     except Refused as error:
         form.is_valid()
-        form.add_errors(error, by="q")
+        form.add_errors(error, by="q", in_words=wording.in_words)
         page, status = NewestFirst(mine.none()), error.status
     context = {
         "form": form,

@@ -1,4 +1,5 @@
-"""What the rules say of a row or a form, in the words and the language of the person who sent the file or filled it in.
+"""What the rules say of a row, a form or a search, in the words and the language of the person who sent the file or
+filled it in.
 
 Rules speak English, as the API does. Each of their sentences that these can meet stands here with what it is
 called on a page; one that does not is shown as it is.
@@ -99,6 +100,7 @@ _SENTENCES: dict[str, Any] = {
         "One of this order's rows may be a total or a product: leave it out, or, if it is a product, write the order's "
         "number in each of the rows."
     ),
+    "“<text>” is no status. Use one or several of: <known>.": _("“%(text)s” is not a status."),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),
     "There is no product of this SKU yet, and a new one needs it.": _(

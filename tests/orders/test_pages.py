@@ -89,6 +89,13 @@ def test_unusable_filters_are_said_and_show_nothing(alice: Account, browser: Cli
     page(browser, f"{HOME}?before=x", 404)
 
 
+def test_what_is_unusable_about_filters_is_said_in_the_persons_language(browser: Client) -> None:
+    for query in ("?status=lost", "?phone=12", "?created_from=soon", f"?q={'x' * 101}", "?q=%01", "?wilaya=Msla"):
+        text = browser.get(HOME + query, headers={"Accept-Language": "fr"}).content.decode()
+        problems = re.findall(r'(?s)class="(?:problem|errorlist)[^"]*"[^>]*>(.*?)</', text)
+        assert [said for said in problems if re.search(r"\b(Must|is|not)\b", said)] == [], query
+
+
 def test_a_period_that_ends_before_it_begins_is_said(browser: Client) -> None:
     query = "?created_from=2026-03-06&created_to=2026-03-05"
     answer = browser.get(f"{HOME}{query}")
