@@ -12,11 +12,36 @@ from typing import Any
 from django.apps import apps as all_apps
 from django.apps.registry import Apps
 from django.db import transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from codservice import days
 
 DAYS = Path(__file__).with_suffix(".csv")
 YEARS_AHEAD = 3  # islamic days are estimates; each release of the service brings better ones
+ESTIMATED = " (estimated)"
+NAMES = {
+    gettext_noop("New Year's Day"),
+    gettext_noop("Amazigh New Year"),
+    gettext_noop("Labor Day"),
+    gettext_noop("Independence Day"),
+    gettext_noop("Revolution Day"),
+    gettext_noop("Islamic New Year"),
+    gettext_noop("Ashura"),
+    gettext_noop("Prophet's Birthday"),
+    gettext_noop("Eid al-Fitr"),
+    gettext_noop("Eid al-Adha"),
+}
+
+
+def in_words(name: str) -> str:
+    """What the file calls a day, which may be two holidays, in the reader's language."""
+    return " · ".join(
+        _("%(holiday)s (estimated)") % {"holiday": _(one.removesuffix(ESTIMATED))}
+        if one.endswith(ESTIMATED)
+        else _(one)
+        for one in name.split("; ")
+    )
 
 
 def write(*, using: str, apps: Apps = all_apps, **kwargs: Any) -> None:

@@ -15,6 +15,7 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents import public_holidays
 from agents.console import show
 from agents.models import CallingPeriod, PublicHoliday
 from agents.supervision import for_supervisors
@@ -83,7 +84,10 @@ def page(request: HttpRequest) -> HttpResponse:
         title=_("Seasons and opened days"),
         form=form,
         periods=[(period, _before(period, ahead)) for period in ahead],
-        holidays=PublicHoliday.objects.filter(day__gte=days.today()).order_by("day")[:20],
+        holidays=[
+            (holiday.day, public_holidays.in_words(holiday.name))
+            for holiday in PublicHoliday.objects.filter(day__gte=days.today()).order_by("day")[:20]
+        ],
         status=422 if form.errors else 200,
     )
 

@@ -1,5 +1,6 @@
 """Calling hours bind: who is served, what is counted, which times can be promised, and what opens a day."""
 
+import csv
 import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError
 from django.test import Client
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.formats import date_format
 
 from agents import public_holidays
@@ -249,6 +250,22 @@ def test_the_years_ahead_have_their_public_holidays() -> None:
     for ahead in range(public_holidays.YEARS_AHEAD):
         assert PublicHoliday.objects.get(day=date(year + ahead, 7, 5)).name == "Independence Day"
         assert PublicHoliday.objects.filter(day__year=year + ahead, name__startswith="Eid al-Adha").count() >= 2
+
+
+@pytest.mark.parametrize("language", ["fr", "ar-dz"])
+def test_public_holidays_are_named_in_the_language_of_who_looks(
+    language: str, supervisor: User, browser_of: Any
+) -> None:
+    with public_holidays.DAYS.open(encoding="utf-8") as file:
+        names = {one for _day, name in csv.reader(file) for one in name.split("; ")}
+    assert {name.removesuffix(public_holidays.ESTIMATED) for name in names} == public_holidays.NAMES
+    with translation.override(language):
+        assert [name for name in names if public_holidays.in_words(name).startswith(name[:4])] == []
+        seen = public_holidays.in_words("Eid al-Adha (estimated)")
+    public_holidays.write(using="default")
+    text = browser_of(supervisor).get("/console/periods/", headers={"Accept-Language": language}).content.decode()
+    assert seen in text
+    assert [name for name in names if name in text] == []
 
 
 def test_public_holidays_are_those_that_the_package_knows() -> None:
