@@ -5,16 +5,17 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polib
 import pytest
 from django.utils import timezone, translation
 
-from agents.templatetags.console_tags import near
+from agents import ages
+from agents.templatetags.console_tags import duration, near
 from codservice.days import ALGIERS
-from orders.templatetags.orders import moment
+from orders.templatetags.orders import age, moment
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("fr", "ar_DZ")
@@ -86,6 +87,16 @@ def test_the_comma_of_a_date_with_its_time_is_that_of_the_language() -> None:
     at = datetime(2026, 11, 21, 13, 5, tzinfo=UTC)
     with timezone.override(ALGIERS), translation.override("ar-dz"):
         assert (moment(at), near(at)) == ("21 نوفمبر 2026، 14:05", "21 نوفمبر، 14:05")
+
+
+def test_two_in_arabic_is_said_once_and_as_it_stands_behind_another_word() -> None:
+    """Before a time stands since, after, from, to or under: the dual is that of the genitive."""
+    now = timezone.now()
+    with translation.override("ar-dz"):
+        assert age(now - timedelta(hours=2, minutes=5)) == "ساعتين"
+        assert age(now - timedelta(hours=1, minutes=5)) == "ساعة\xa0واحدة"
+        assert duration(timedelta(minutes=2)) == "دقيقتين"
+        assert ages.names()[1:4] == ["من 4 سا إلى يوم واحد", "من يوم واحد إلى يومين", "من يومين إلى 3 أيام"]
 
 
 def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_before() -> None:

@@ -12,7 +12,7 @@ import phonenumbers
 from django import template
 from django.utils import formats, timezone
 from django.utils.timesince import timesince
-from django.utils.translation import get_language, gettext, gettext_lazy
+from django.utils.translation import get_language, gettext, gettext_lazy, ngettext_lazy
 
 from orders import cancel_reasons, regions
 from orders.models import DeliveryType, Order, OrderEdit
@@ -41,6 +41,16 @@ EDITED_IN_LINE = {
     "quantity": gettext_lazy("Quantity in line %(line)d"),
     "unit_price": gettext_lazy("Price in line %(line)d"),
     "attributes": gettext_lazy("Details in line %(line)d"),
+}
+
+# Django's, whose Arabic catalog writes the number beside a word that means two already.
+SPANS = {
+    "year": ngettext_lazy("%(num)d year", "%(num)d years", "num"),
+    "month": ngettext_lazy("%(num)d month", "%(num)d months", "num"),
+    "week": ngettext_lazy("%(num)d week", "%(num)d weeks", "num"),
+    "day": ngettext_lazy("%(num)d day", "%(num)d days", "num"),
+    "hour": ngettext_lazy("%(num)d hour", "%(num)d hours", "num"),
+    "minute": ngettext_lazy("%(num)d minute", "%(num)d minutes", "num"),
 }
 
 
@@ -122,7 +132,7 @@ def moment(at: datetime) -> str:
 @register.filter
 def age(moment: datetime) -> str:
     """`5 minutes`, `3 hours`, `2 days`: the largest unit alone."""
-    return timesince(moment, depth=1)
+    return timesince(moment, depth=1, time_strings=SPANS)
 
 
 @dataclass
