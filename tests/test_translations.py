@@ -14,6 +14,8 @@ from django.utils import timezone, translation
 
 from agents import ages
 from agents.templatetags.console_tags import duration, near
+from codservice.accounts.models import SecurityEntry
+from codservice.accounts.security_log import Action
 from codservice.days import ALGIERS
 from orders.templatetags.orders import age, moment
 
@@ -144,3 +146,5 @@ def test_what_stands_between_a_name_and_what_is_said_of_it_is_that_of_the_langua
     assert wrong == []
     with translation.override("fr"):
         assert translation.gettext(":") == "\u202f:"
+        title = str(SecurityEntry(action=Action.ROLE, target="samira: +Supervisors"))
+        assert title == "a changé un rôle\u202f: samira: +Superviseurs"

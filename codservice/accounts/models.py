@@ -396,7 +396,7 @@ class SecurityEntry(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_action_display()}: {self.target}"
+        return f"{self.get_action_display()}{gettext(':')} {self.target_display}"
 
     @property
     def is_of_order(self) -> bool:
