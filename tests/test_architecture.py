@@ -25,6 +25,7 @@ GROUND = (
     (
         "form_fields",
         "i18n_tags",
+        "django_words",
         "commands",
         "ratelimit",
         "health",

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import polib
 import pytest
-from django.utils import timezone, translation
+from django.utils import formats, timezone, translation
 
 from agents import ages
 from agents.templatetags.console_tags import duration, near
+from codservice import django_words
 from codservice.accounts.models import SecurityEntry
 from codservice.accounts.security_log import Action
 from codservice.days import ALGIERS
@@ -89,6 +90,15 @@ def test_the_comma_of_a_date_with_its_time_is_that_of_the_language() -> None:
     at = datetime(2026, 11, 21, 13, 5, tzinfo=UTC)
     with timezone.override(ALGIERS), translation.override("ar-dz"):
         assert (moment(at), near(at)) == ("21 نوفمبر 2026، 14:05", "21 نوفمبر، 14:05")
+
+
+def test_words_of_django_are_ours_where_its_catalogs_have_slips() -> None:
+    day = datetime(2027, 7, 5, tzinfo=UTC)
+    with translation.override("ar-dz"):
+        assert [formats.date_format(day, wanted) for wanted in ("j F Y", "j N Y", "E")] == [
+            "5 جويلية 2027", "5 جويلية 2027", "جويلية",
+        ]  # fmt: skip
+        assert [str(word) for word in django_words.WORDS if re.search("مشابة|بكم |كلمة مرور ال", str(word))] == []
 
 
 def test_two_in_arabic_is_said_once_and_as_it_stands_behind_another_word() -> None:

@@ -64,7 +64,7 @@ def test_the_latest_call_and_change_stand_first(order: Order, agent: User, brows
 
 @pytest.mark.parametrize(
     ("language", "said"),
-    [("en", "1 July 2026, 23:30"), ("fr", "1 juil. 2026, 23:30"), ("ar-dz", "1 جويليه 2026، 23:30")],
+    [("en", "1 July 2026, 23:30"), ("fr", "1 juil. 2026, 23:30"), ("ar-dz", "1 جويلية 2026، 23:30")],
 )
 def test_times_are_algerias_and_written_as_in_the_language(
     order: Order, agent: User, browser_of: Any, language: str, said: str
