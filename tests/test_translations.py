@@ -128,6 +128,43 @@ def test_in_arabic_the_signs_of_a_latin_word_stay_on_their_side() -> None:
     assert wrong == [], "a left-to-right mark (U+200E) stands there"
 
 
+# One thing has one word on pages, in mails and in the manual: what is written nowhere, and why.
+ELSEWHERE = {
+    "fr": {
+        r"\w'\w": "an apostrophe is ’",
+        r"clés? d[’']API": "clé API",
+        r"importation": "import",
+        r"[Pp]oints? de retrait": "stop desk, as couriers call it",
+        r"(?<![eE]-)\bmails?\b|[Cc]ourriel": "e-mail",
+    },
+    "ar_DZ": {
+        r"\u064b": "one spelling: أولا, and neither أولاً nor أولًا",
+        r"صفحة الطلب(?!\w)": "الطلبية",
+        r"الإثنين": "الاثنين",
+        r"استخد": "استعمال",
+    },
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_one_thing_has_one_word(language: str) -> None:
+    texts = {}
+    for entry in polib.pofile(catalog(ROOT, language)):
+        for form in entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]:
+            texts[form] = entry.msgid
+    for path in (ROOT / "docs" / language[:2]).glob("*.md"):  # which are typed with the plain apostrophe
+        texts[re.sub(r"(?s)```.*?```|`[^`]*`|\(.*?\)", "", path.read_text(encoding="utf-8")).replace("'", "’")] = (
+            path.name
+        )
+    wrong = [
+        (why, said)
+        for text, said in texts.items()
+        for word, why in ELSEWHERE[language].items()
+        if re.search(word, text)
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
     source = catalog(ROOT, language)

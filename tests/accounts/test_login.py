@@ -350,7 +350,7 @@ def test_staff_who_do_nothing_for_half_an_hour_sign_in_again(agent: User, time_p
     before = client.cookies["sessionid"].value
     back = client.get("/console/desk/", follow=True)
     assert back.redirect_chain == [("/console/login/?next=/console/desk/", 302)]
-    assert "You were away for long" in back.content.decode()
+    assert "You were away for a long time" in back.content.decode()
     assert not Session.objects.filter(session_key=before).exists()
     assert client.get("/account/password").status_code == 302
 

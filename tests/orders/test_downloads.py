@@ -130,7 +130,7 @@ def test_a_french_spreadsheet_finds_semicolons_french_headings_and_numbers(brows
     ("language", "said"),
     [
         ("en", ("Canceled", "Duplicate: of N1", "Stop desk")),
-        ("fr", ("Annulée", "Doublon\u202f: of N1", "Point de retrait")),
+        ("fr", ("Annulée", "Doublon\u202f: of N1", "Stop desk")),
         ("ar-dz", ("ملغاة", "طلبية مكررة: of N1", "مكتب الاستلام")),
     ],
 )
