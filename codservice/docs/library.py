@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice.api.description import description
 from codservice.docs import published, reference
-from codservice.docs.rendering import Rendered, Section, render
+from codservice.docs.rendering import Rendered, Section, render, typeset
 
 FOLDER = settings.BASE_DIR / "docs"
 LANGUAGES = {"en": "English", "fr": "Français", "ar-dz": "العربية"}
@@ -157,11 +157,11 @@ def _page(language: str, name: str, path: Path) -> Page:
     folder = "." if name in AT_THE_TOP else f"docs/{FOLDERS[language]}"
     with translation.override(language):
         rendered = render(path.read_text(encoding="utf-8"), lambda address: where_to(address, folder))
-    return _made(name, language, rendered)
+        return _made(name, language, rendered)
 
 
 def _made(name: str, language: str, rendered: Rendered) -> Page:
-    title = rendered.sections[0].heading if rendered.sections else name
+    title = typeset(rendered.sections[0].heading) if rendered.sections else name
     return Page(name, language, title, rendered.html, rendered.sections)
 
 

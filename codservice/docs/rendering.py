@@ -1,5 +1,6 @@
 """Markdown as HTML that needs no inline style or script, with anchors at its headings."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -7,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -30,18 +32,33 @@ class Rendered:
     """In their order; the first is the page's title with what stands before the second heading."""
 
 
+_SPACE = re.compile(r" (?=[:;?!»])|(?<=«) ")
+_APOSTROPHE = re.compile(r"(?<=\w)'")
+
+
+def typeset(text: str) -> str:
+    """Text of a page of the language that is active, with the signs that nobody types: in French no line begins with
+    what ends a word of the line before."""
+    if get_language() != "fr":
+        return text
+    return _APOSTROPHE.sub("’", _SPACE.sub("\N{NARROW NO-BREAK SPACE}", text))
+
+
 def render(text: str, where_to: Callable[[str], str]) -> Rendered:
     """The page, each address in a link or image replaced by `where_to` of it. HTML in the text is shown, not obeyed."""
     parser = _parser()
     tokens = parser.parse(text)
+    sections = list(_sections(tokens))  # as they are typed, which is what is searched
     for token in _all(tokens):
+        if token.type == "text":
+            token.content = typeset(token.content)
         for attribute in ("href", "src"):
             if attribute in token.attrs and token.type in ("link_open", "image"):
                 token.attrs[attribute] = where_to(str(token.attrs[attribute]))
         if token.type in ("th_open", "td_open") and (style := token.attrs.pop("style", None)):
             token.attrs["class"] = str(style).replace("text-align:", "to-")
     _label_cells(tokens)
-    return Rendered(parser.renderer.render(tokens, parser.options, {}), list(_sections(tokens)))
+    return Rendered(parser.renderer.render(tokens, parser.options, {}), sections)
 
 
 def inline(text: str) -> SafeString:

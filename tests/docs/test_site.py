@@ -52,6 +52,12 @@ def test_every_link_and_image_leads_somewhere(page: library.Page, client: Client
             assert f'id="{unquote(fragment)}"' in answer.content.decode(), f"{page.url}: {address}"
 
 
+def test_no_line_of_a_french_page_begins_with_what_ends_a_word_of_the_line_before(page: library.Page) -> None:
+    if page.language == "fr":
+        text = unescape(re.sub(r"(?s)<(pre|code)\b.*?</\1>|<[^>]+>", "", page.html))
+        assert re.findall(r".{0,20}(?: [:;?!»]|« |\w'\w).{0,20}", f"{page.title}\n{text}") == []
+
+
 def test_a_page_is_well_made(page: library.Page, client: Client) -> None:
     html = read(client, page.url)
 
