@@ -213,7 +213,7 @@ def _pictures(rows: list[tuple[str, Figures]], by: str, first: date, last: date)
         by_day = {row.key: row for _text, row in rows}
         dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
         draw = pictures.standing
-        shown = [(f"{day:%d.%m}", by_day.get(day.isoformat(), Figures()), dict.fromkeys(_RATES, "")) for day in dates]
+        shown = [(f"{day:%d/%m}", by_day.get(day.isoformat(), Figures()), dict.fromkeys(_RATES, "")) for day in dates]
     else:
         draw, shown = pictures.lying, [(name, row, _rates(row)) for name, row in rows[: pictures.MOST_LYING]]
     decided = [

@@ -5,7 +5,7 @@ Names of products and sources, and reasons, are what others wrote: they are show
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
@@ -129,7 +129,11 @@ def page(request: HttpRequest) -> HttpResponse:
         chart=_chart(column, rows, names, chosen),
         is_standing=chosen["by"] == "day",
         table=[
-            (names[row.key].text, _day(row, chosen), _cells(row, _orders(chosen, **names[row.key].query)))
+            (
+                _said(names[row.key], chosen["by"]),
+                _day(row, chosen),
+                _cells(row, _orders(chosen, **names[row.key].query)),
+            )
             for row in rows[:MOST_ROWS]
         ],
         total=_cells(summary.total, _orders(chosen)),
@@ -189,6 +193,11 @@ def _names(rows: Iterable[Figures], by: str) -> dict[str, Name]:
             return {key: Name(shown.get(key, "?"), {"agent": key}) for key in keys}
     shops = {str(id_): name for id_, name in Account.objects.filter(id__in=keys).values_list("id", "name")}
     return {key: Name(shops.get(key, "?"), {"shop": key}) for key in keys}
+
+
+def _said(name: Name, by: str) -> str:
+    """A day as people write it; the file has it as spreadsheets know it."""
+    return formats.date_format(date.fromisoformat(name.text), "j N Y") if by == "day" else name.text
 
 
 def _orders(chosen: dict[str, Any], **query: str) -> str:
@@ -308,7 +317,7 @@ def _chart(column: Column, rows: list[Figures], names: dict[str, Name], chosen: 
     for number in range((chosen["last"] - chosen["first"]).days + 1):
         day = chosen["first"] + timedelta(days=number)
         row = by_day.get(day.isoformat(), Figures(day.isoformat()))
-        points.append(charts.Point(f"{day:%d.%m}", _value(row, column), _with_counts(row, column), _short(row, column)))
+        points.append(charts.Point(f"{day:%d/%m}", _value(row, column), _with_counts(row, column), _short(row, column)))
     return charts.standing(points, unit={"percent": " %", "time": " min"}.get(column.kind, ""))
 
 

@@ -231,7 +231,7 @@ def test_the_page_shows_names_numbers_and_a_chart(
     response = browser_of(supervisor).get(PAGE, {"first": "2026-03-01", "last": "2026-03-07", "by": by})
     text = response.content.decode()
     name = {
-        "day": "2026-03-02", "agent": "Samira", "merchant": "Alice&#x27;s shop", "wilaya": "16 Alger",
+        "day": "2 March 2026", "agent": "Samira", "merchant": "Alice&#x27;s shop", "wilaya": "16 Alger",
         "product": "Robe kabyle", "source": "Not specified", "hour": "09:00",
     }[by]  # fmt: skip
     assert name in text
@@ -271,6 +271,19 @@ def test_what_was_chosen_stands_beside_the_error(supervisor: User, browser_of: A
     page = browser_of(supervisor).get(PAGE, query).content.decode()
     form = page.split('<form class="card period"')[1].split("</form>")[0]
     assert all(f'name="{name}"' in form and f'value="{value}"' in form for name, value in query.items())
+
+
+def test_days_are_written_as_people_in_algeria_do(
+    order_at: Any, agent: User, supervisor: User, browser_of: Any
+) -> None:
+    call(order_at(at(8)), agent, at(9), "answered")
+    browser, query = browser_of(supervisor), {"first": "2026-03-02", "last": "2026-03-02", "by": "day"}
+    text = browser.get(PAGE, query, headers={"Accept-Language": "fr"}).content.decode()
+    assert "<bdi>2 mars 2026</bdi>" in text
+    assert ">02/03<" in text
+    assert "01/03–01/03" in text
+    rows = b"".join(browser.get(f"{PAGE}csv/", query).streaming_content).decode()
+    assert "2026-03-02" in rows
 
 
 @pytest.mark.parametrize("language", ["ar", "fr", "en"])
