@@ -44,7 +44,8 @@ COLUMNS = (
         "customer_name",
         _("Name"),
         ("customer", "customer name", "full name", "client", "nom client", "nom complet", "nom prenom",
-         "nom et prenom", "destinataire", "shipping name", "first name billing", "last name billing",
+         "nom et prenom", "prenom nom", "prenom et nom", "destinataire",
+         "shipping name", "first name billing", "last name billing",
          "الاسم الكامل", "الاسم واللقب", "الاسم و اللقب", "اسم الزبون", "اسم العميل", "الزبون"),
     ),
     Column(
@@ -106,7 +107,7 @@ COLUMNS = (
         _("Shipping fee"),
         ("shipping", "order shipping amount", "delivery", "delivery fee",
          "livraison", "frais port", "prix livraison", "tarif livraison", "التوصيل",
-         "سعر التوصيل", "مصاريف التوصيل"),
+         "سعر التوصيل", "ثمن التوصيل", "مصاريف التوصيل"),
     ),
     Column(
         "total_amount",
@@ -135,11 +136,13 @@ _DELIVERIES = {
     for kind, words in {
         DeliveryType.HOME: (
             "home", "home delivery", "to the door", "domicile", "a domicile", "maison",
-            "المنزل", "إلى المنزل", "للمنزل", "إلى الباب",
+            "livraison à domicile", "livraison domicile",
+            "المنزل", "إلى المنزل", "للمنزل", "إلى الباب", "توصيل إلى المنزل", "توصيل للمنزل", "توصيل منزلي",
         ),
         DeliveryType.DESK: (
             "desk", "stop desk", "stopdesk", "stop-desk", "bureau", "agence", "point relais", "point de retrait",
-            "المكتب", "مكتب الاستلام",
+            "au bureau", "livraison au bureau", "livraison stop desk", "livraison en stop desk",
+            "المكتب", "مكتب الاستلام", "إلى المكتب", "للمكتب", "توصيل إلى المكتب", "توصيل للمكتب", "ستوب ديسك",
         ),
     }.items()
     for word in words

@@ -181,6 +181,8 @@ def test_what_a_heading_says_in_two_ways_or_counts_in_is_known(heading: str, nam
         ("Tarif livraison", "shipping_fee"),
         ("Commentaires", "notes"),
         ("الاسم و اللقب", "customer_name"),
+        ("Prénom et nom", "customer_name"),
+        ("ثمن التوصيل", "shipping_fee"),
         ("Adresse complète", "customer_address"),
         ("street_address", "customer_address"),
         ("العنوان الكامل", "customer_address"),
@@ -245,6 +247,15 @@ def test_a_delivery_is_known_by_the_words_of_our_pages_and_of_our_sentences(brow
     take_in(browser, send(browser, csv_of(rows, [*HEADER, "delivery_type"])))
     taken = Order.objects.order_by("external_id").values_list("delivery_type", flat=True)
     assert list(taken) == ["home", "desk", "home", "desk"]
+
+
+def test_a_delivery_is_known_by_the_words_of_algerian_shops(browser: Client) -> None:
+    homes = ("Livraison à domicile", "التوصيل إلى المنزل", "توصيل للمنزل")
+    desks = ("Livraison au bureau", "Au bureau", "Stop-Desk", "التوصيل للمكتب", "إلى المكتب", "مكتب", "ستوب ديسك")
+    rows = [[*row(number), word] for number, word in enumerate((*homes, *desks))]
+    take_in(browser, send(browser, csv_of(rows, [*HEADER, "delivery_type"])))
+    taken = dict(Order.objects.values_list("external_id", "delivery_type"))
+    assert sorted(taken.values()) == ["desk"] * len(desks) + ["home"] * len(homes)
 
 
 @pytest.mark.parametrize("language", ["fr", "ar-dz"])
