@@ -166,6 +166,20 @@ def test_one_thing_has_one_word(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_what_a_sentence_names_is_called_as_it_is_on_its_page(language: str) -> None:
+    """“Agents”, “Recover…”: who reads the sentence looks for it."""
+    entries = polib.pofile(catalog(ROOT, language))
+    called = {entry.msgid: entry.msgstr for entry in entries if not entry.msgctxt}
+    wrong = [
+        (entry.msgid, called[name])
+        for entry in entries
+        for name in re.findall(r"“([^”]+)”", entry.msgid)
+        if name in called and called[name] not in entry.msgstr
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
     source = catalog(ROOT, language)
     compiled = polib.mofile(source.with_suffix(".mo"))
