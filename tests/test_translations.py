@@ -152,7 +152,8 @@ def test_one_thing_has_one_word(language: str) -> None:
     for entry in polib.pofile(catalog(ROOT, language)):
         for form in entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]:
             texts[form] = entry.msgid
-    for path in (ROOT / "docs" / language[:2]).glob("*.md"):  # which are typed with the plain apostrophe
+    pictures = (ROOT / "docs/images").glob(f"*.{language[:2]}.svg")
+    for path in (*(ROOT / "docs" / language[:2]).glob("*.md"), *pictures):  # which are typed with the plain apostrophe
         texts[re.sub(r"(?s)```.*?```|`[^`]*`|\(.*?\)", "", path.read_text(encoding="utf-8")).replace("'", "’")] = (
             path.name
         )
