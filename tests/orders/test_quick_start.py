@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.translation import gettext, override
 
 from codservice.accounts.models import SCOPES, Account, ApiKey
 from orders import quick_start
@@ -139,6 +140,14 @@ def test_the_address_is_the_one_that_was_asked(browser: Client, trying: Account,
     for lines in lines_in(text).values():
         assert "https://shop.codservice.dz/api/v1" in lines
     assert browser.get(HOME, headers={"Host": "evil.example"}).status_code == 400
+
+
+@pytest.mark.parametrize("language", ["fr", "ar-dz"])
+def test_the_lines_speak_the_persons_language(language: str, browser: Client, trying: Account) -> None:
+    lines = lines_in(browser.get(HOME, headers={"Accept-Language": language}).content.decode())
+    with override(language):
+        said = gettext("The customer says yes:")
+    assert [name for name, text in lines.items() if said in text and "customer says" not in text] == [*lines]
 
 
 def test_it_says_when_the_first_order_and_acknowledgement_arrived(
