@@ -1,6 +1,7 @@
 """The spellings that shops, couriers and customers use lead to the right place."""
 
 import csv
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from orders import regions
 from orders.regions import resolve
 
 HERE = Path(__file__).parent
+WILAYAS = Path(regions.__file__).parent / "data/wilayas.csv"
 
 
 def rows(name):
@@ -226,6 +228,12 @@ def test_the_tables_are_whole():
     assert {one.wilaya_48 for one in communes.values()} == {f"{i:02}" for i in range(1, 49)}
     assert all(one.name and one.name_ar for one in communes.values())
     assert list(regions.communes_of("16")) == sorted(regions.communes_of("16"), key=lambda one: one.code)
+
+
+def test_the_table_of_wilayas_counts_the_communes_of_today():
+    counts = Counter(one.wilaya for one in regions.COMMUNES)
+    with WILAYAS.open(encoding="utf-8", newline="") as lines:
+        assert {row["code"]: int(row["communes"]) for row in csv.DictReader(lines)} == counts
 
 
 def test_the_wilaya_name_finds_its_seat_too():
