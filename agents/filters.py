@@ -3,14 +3,16 @@ what the figures lead to: the orders to which something happened, as `supervisio
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import CharField, Exists, Func, OuterRef, QuerySet, Value
+from django.db.models import CharField, Exists, Func, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import ExtractHour, Now
 from django.http import HttpRequest
 from django.utils import formats
+from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
@@ -21,6 +23,7 @@ from agents.supervision import seen_at
 from codservice import days
 from codservice.accounts.models import Account, User
 from codservice.form_fields import DayField, Form, FreeText, LongSelect
+from codservice.long_lists import IsOneOf
 from inventory.models import Product
 from orders import regions
 from orders.cancel_reasons import counted_as, in_words
@@ -69,6 +72,24 @@ class FilterForm(Form):
         """Those whose orders were asked for, of a form that is valid."""
         return Account.objects.filter(live=None, name__icontains=self.cleaned_data["merchant"])
 
+    @cached_property
+    def found(self) -> list[UUID]:
+        """The ids of these `merchants`. They are given to the database, which knows how many orders each has: of those
+        that a part of a name is yet to find it knows nothing, and would sort the orders of the largest."""
+        return list(self.merchants().values_list("pk", flat=True))
+
+    def is_by_time(self, sort: str, status: str) -> bool:
+        """Whether the orders that were asked for, of a form that is valid, are read by their times rather than by their
+        ids, which sort alike: those of one merchant, who has indexes by time, and those of some days among which no
+        walk by id begins.
+        """
+        first, last = self.cleaned_data["first"], self.cleaned_data["last"]
+        if self.cleaned_data["merchant"] and len(self.found) == 1:
+            return True
+        if not (first and last) or status == Status.PENDING:  # what is pending is recent, and little
+            return False
+        return sort == SortFilter.OLDEST or days.today() - last > last - first
+
     def narrow(self, orders: QuerySet[Order], seen_at: datetime | None) -> QuerySet[Order]:
         """Those of `orders` that were asked for; none when what was asked for cannot be understood. How old they are is
         reckoned from when somebody saw them, if somebody has."""
@@ -76,7 +97,8 @@ class FilterForm(Form):
             return orders.none()
         data = self.cleaned_data
         if data["merchant"]:
-            orders = orders.filter(account__in=self.merchants().values("pk"))
+            ids = self.found  # of one an equality: that keeps the order of its indexes
+            orders = orders.filter(Q(account=ids[0]) if len(ids) == 1 else Q(IsOneOf("account_id", ids)))
         if data["wilaya"]:
             orders = orders.filter(wilaya_code=data["wilaya"])
         if data["first"]:
@@ -142,6 +164,7 @@ class SortFilter(_Filter):
     parameter_names = (parameter_name,)
     OLDEST, NEWEST, NEXT_CALL = "oldest", "newest", "next"
     ORDERINGS = {OLDEST: ("id",), NEWEST: ("-id",), NEXT_CALL: ("call_due_at", "id")}  # ids sort by time
+    BY_TIME = {OLDEST: ("created_at", "id"), NEWEST: ("-created_at", "-id")}
 
     @classmethod
     def chosen(cls, request: HttpRequest) -> str:

@@ -15,8 +15,9 @@ from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
-from orders.models import CallNote, CallState, Order
+from orders.models import CallNote, CallState, Order, Status
 from tests.factories import make_order, make_orders
+from tests.harness.plans import copy, rows_read
 
 LIST = "/console/orders/order/"
 Outcome = CallNote.Outcome
@@ -202,6 +203,42 @@ def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: 
     assert tabs(browser.get(LIST, {"merchant": "alice"})) == {"pending_confirmation": 1, "confirmed": 1, "all": 2}
     text = browser.get(LIST).content.decode()
     assert '<span class="count"><bdi>2</bdi></span>' in text
+
+
+@pytest.mark.parametrize("merchant", ["Alice", "shop"])
+@pytest.mark.parametrize("status", ["all", "confirmed", "pending_confirmation"])
+@pytest.mark.parametrize("sort", ["oldest", "newest"])
+def test_of_a_merchant_a_page_is_read_however_many_orders_it_has(
+    alice: Account, charlie: Account, browser: Any, merchant: str, status: str, sort: str
+) -> None:
+    """Of several merchants too, whose name has the same part: the largest of them have most orders of all."""
+    make_order(charlie)
+    order = make_order(alice)
+    Order.objects.filter(id=order.id).update(status=Status.CONFIRMED)
+    copy(order, 3000, days=300)
+    Order.objects.filter(id=order.id).update(status=Status.PENDING)
+    copy(order, 3000, days=300)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(shown(browser.get(LIST, {"merchant": merchant, "status": status, "sort": sort}))) == 50
+    (page,) = (query["sql"] for query in queries if "customer_address" in query["sql"])
+    assert rows_read(page, "orders_order") < 500
+
+
+@pytest.mark.parametrize("sort", ["oldest", "newest"])
+@pytest.mark.parametrize("merchant", ["", "shop"])
+def test_of_some_days_long_ago_no_other_days_are_read(
+    alice: Account, charlie: Account, browser: Any, sort: str, merchant: str
+) -> None:
+    make_order(charlie)
+    order = make_order(alice)
+    Order.objects.filter(id=order.id).update(status=Status.DELIVERED)
+    copy(order, 10_000, days=500)
+    day = timezone.localdate() - timedelta(days=200)
+    asked = {"merchant": merchant, "first": day, "last": day, "status": "all", "sort": sort}
+    with CaptureQueriesContext(connection) as queries:
+        assert len(shown(browser.get(LIST, asked))) == 20
+    (page,) = (query["sql"] for query in queries if "customer_address" in query["sql"])
+    assert rows_read(page, "orders_order") < 4000
 
 
 @pytest.mark.parametrize("query", [{"q": "Amine"}, {"wilaya": "16"}, {"merchant": "\0"}, {"did": "confirmed"}])

@@ -1,7 +1,9 @@
 """Tables of which PostgreSQL can tell what a way through them costs: in an empty one all ways cost the same."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from itertools import cycle
+from typing import Any
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -48,6 +50,35 @@ def orders_read() -> int:
     """How many rows of orders were read in this transaction."""
     read: int = one("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'orders_order'")
     return read
+
+
+def copy(order: Order, count: int, *, days: int) -> None:
+    """So many orders more of its account, the oldest first, over so many days until now."""
+    columns = [field.column for field in Order._meta.concrete_fields]
+    own = {
+        "id": "gen_random_uuid()", "external_id": "NULL", "created_at": "now() - n * interval '1 day' * %s / %s",
+    }  # fmt: skip
+    taken = ", ".join(own.get(column, column) for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO orders_order ({', '.join(columns)})"
+            f" SELECT {taken} FROM orders_order, generate_series(%s, 1, -1) n WHERE id = %s",
+            [days, count, count, order.id],
+        )
+        cursor.execute("ANALYZE orders_order")
+
+
+def rows_read(sql: str, table: str) -> int:
+    """How many rows of the table the statement reads, those included that it passes by."""
+    return sum(_rows_read(one("EXPLAIN (ANALYZE, FORMAT JSON) " + sql)[0]["Plan"], table))
+
+
+def _rows_read(plan: dict[str, Any], table: str) -> Iterator[int]:
+    if plan.get("Relation Name") == table:
+        passed_by = plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
+        yield round((plan["Actual Rows"] + passed_by) * plan["Actual Loops"])
+    for each in plan.get("Plans", []):
+        yield from _rows_read(each, table)
 
 
 def looks_at_events(queries: CaptureQueriesContext) -> int:
