@@ -9,9 +9,12 @@ What is summed up over all accounts (`OVER_ALL`) goes by the same rules: by `com
 without an account.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -159,16 +162,40 @@ def sum_up(account_id: UUID) -> bool:
     return more or end < began
 
 
-# Every day there is; those that are not summed up over all accounts are noted for nothing.
-_NOTE_ALL = """
-INSERT INTO orders_changedday (day) SELECT day FROM generate_series(
+# Every day there is, over all accounts and of each that is summed up; those of the first that are not summed up are
+# noted for nothing.
+_DAYS = """
+SELECT NULL::uuid AS account_id, day::date FROM generate_series(
     (SELECT min(day) FROM orders_dayfigure), (now() AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
 ) AS day
+UNION ALL
+SELECT account_id, day::date FROM orders_summedup summed CROSS JOIN LATERAL generate_series(
+    least(
+        (SELECT min(day) FROM orders_dayfigure WHERE account_id = summed.account_id),
+        (SELECT min(at) FROM orders_statuschange WHERE account_id = summed.account_id)
+            AT TIME ZONE 'Africa/Algiers'
+    )::date, (until AT TIME ZONE 'Africa/Algiers')::date, interval '1 day'
+) AS day
+ORDER BY account_id NULLS FIRST, day
 """
 
 
-def begin_anew() -> None:
-    """Forget what was summed up, of all accounts: it is read from the rows until `sum_up` has been through them."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_NOTE_ALL)
-        cursor.execute("UPDATE orders_summedup SET until = NULL")
+def weeks() -> list[tuple[UUID | None, list[date]]]:
+    """What there is to `sum_anew`: STEP days of an account, or without one of OVER_ALL."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DAYS)
+        by_account = groupby(cursor.fetchall(), key=itemgetter(0))
+        of_each = [(account_id, [day for _account, day in rows]) for account_id, rows in by_account]
+    return [(account_id, some[at : at + STEP]) for account_id, some in of_each for at in range(0, len(some), STEP)]
+
+
+def sum_anew(account_id: UUID | None, changed: Sequence[date]) -> None:
+    """Sum up these days as if something had been changed past the triggers. A week at a time: meanwhile they are read
+    from the rows, of which a year is more than a look has time for. What another is at is left to the next round.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO orders_changedday (account_id, day) SELECT %s, unnest(%s::date[])", [account_id, changed]
+        )
+    for step in OVER_ALL.values() if account_id is None else [partial(sum_up, account_id)]:
+        step()

@@ -4,11 +4,14 @@ import time
 from collections import Counter
 from datetime import date, timedelta
 from decimal import Decimal
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.db.models import F
+from django.utils import timezone
 
 from codservice import days
 from codservice.accounts.models import Account
@@ -136,12 +139,42 @@ def test_figures_are_what_the_rows_say_whatever_happened(
         assert_equal(account, days.today() - timedelta(days=6))
         assert daily.arrivals(account.id) == made(account)
     assert DayFigure.objects.filter(account=charlie).exists()
-    day_sums.begin_anew()
+    SummedUp.objects.update(until=None)
     for account in life.accounts:
         assert_equal(account)
         assert daily.arrivals(account.id) == []
     sum_up_days()
     for account in life.accounts:
+        assert_equal(account)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_recounting_leaves_no_more_than_a_week_to_be_read_from_the_rows(
+    alice: Account, charlie: Account, monkeypatch: Any
+) -> None:
+    """A year of a merchant's million orders is more than a look has time for."""
+    for account in (alice, charlie):
+        for age in (0, 1, 30, 31, 60, 90):
+            order = factories.make_order(account)
+            at = timezone.now() - timedelta(days=age)
+            Order.objects.filter(id=order.id).update(created_at=at)
+            StatusChange.objects.filter(order=order).update(at=at)
+    sum_up_days()
+    DayFigure.objects.update(new_count=90)  # past the triggers
+    left = []
+
+    def sum_anew(*args: Any) -> None:
+        day_sums_sum_anew(*args)
+        left.append(max([0, *(ChangedDay.objects.filter(account=each).count() for each in (alice, charlie))]))
+        assert not SummedUp.objects.filter(until=None).exists()
+
+    day_sums_sum_anew = day_sums.sum_anew
+    monkeypatch.setattr(day_sums, "sum_anew", sum_anew)
+    call_command("recount_orders", stdout=StringIO(), stderr=StringIO())
+    assert len(left) >= 3 * 13
+    assert max(left) <= daily.STEP
+    assert not ChangedDay.objects.exists()
+    for account in (alice, charlie):
         assert_equal(account)
 
 

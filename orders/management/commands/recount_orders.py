@@ -9,8 +9,8 @@ class Command(commands.Command):
     help = """Set the counts right from which lists of orders have their totals, beside the running service.
 
 Triggers keep them; `check_service` says when they are wrong, as after a change of the orders' table with triggers
-switched off. The figures of merchants' home pages and of the call center are summed up anew too, within minutes.
-Safe to run again."""
+switched off. The figures of merchants' home pages and of the call center are summed up anew too, week by week, which
+takes minutes when there are millions of orders. Safe to run again."""
     examples = "recount_orders\nrecount_orders --json"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -18,7 +18,9 @@ Safe to run again."""
 
     def handle(self, **options: Any) -> None:
         corrected = counts.recount()
-        day_sums.begin_anew()
+        weeks = day_sums.weeks()
+        for account_id, days in self.progress(weeks, total=len(weeks), unit="weeks"):
+            day_sums.sum_anew(account_id, days)
         if options["json"]:
             self.print_json({"corrected": corrected})
         else:
