@@ -227,6 +227,40 @@ def test_no_digest_changes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / ".env").read_text() == "DOMAIN=cod.example.dz\n"
 
 
+DOCKER = """#!/bin/sh
+echo "$*" >> told
+case "$*" in
+    "compose ps"*) cat webs ;;
+    "compose up"*) printf 'new-1\\nnew-2\\n' >> webs ;;
+    inspect*) cat health ;;
+    logs*) echo "$4: PORT must be a number" ;;
+    rm*) for each; do :; done; sed -i "/^$each$/d" webs ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("health", "status", "left"), [("healthy", 0, ["new-1", "new-2"]), ("unhealthy", 1, ["old-1", "old-2"])]
+)
+def test_webs_that_do_not_answer_go_and_the_next_try_begins_as_this_one(
+    tmp_path: Path, health: str, status: int, left: list[str]
+) -> None:
+    for name, text in (("docker", DOCKER), ("sleep", "#!/bin/sh\n"), ("webs", "old-1\nold-2\n"), ("health", health)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+
+    done = subprocess.run(
+        ["sh", OPERATIONS / "compose/replace-web.sh"],
+        cwd=tmp_path, env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, check=False, capture_output=True,
+        text=True,
+    )  # fmt: skip
+
+    assert done.returncode == status, done.stderr
+    assert (tmp_path / "webs").read_text().split() == left
+    assert ("new-1: PORT must be a number" in done.stderr) == bool(status)
+    assert "compose up --detach --no-deps --no-recreate --scale web=4 web" in (tmp_path / "told").read_text()
+
+
 def test_only_the_proxy_can_be_reached_from_outside() -> None:
     assert [name for name, each in COMPOSE["services"].items() if "ports" in each] == ["proxy"]
     for name in ("database", "pgbouncer", "redis"):

@@ -1,19 +1,31 @@
 #!/bin/sh
 # Replaces the containers of web by new ones, of the image that is built now, while requests go on: first as many more are
-# started and answer, then the old ones are told to end, one by one.
+# started and answer, then the old ones are told to end, one by one. Where the new ones do not answer, they go and the old
+# ones stay.
 set -eu
 old=$(docker compose ps --quiet web)
 count=$(echo "$old" | wc -l)
+before=$(docker compose ps --all --quiet web)
+new() { docker compose ps --all --quiet web | grep -vxF "$before" || :; }
+give_up() {
+    for container in $(new); do
+        docker logs --tail 20 "$container" >&2 || :
+        docker rm --force "$container" > /dev/null
+    done
+    echo 'The old containers of web stay.' >&2
+}
+trap give_up EXIT
+trap 'exit 1' HUP INT TERM
 docker compose up --detach --no-deps --no-recreate --scale web=$((2 * count)) web
-for container in $(docker compose ps --quiet web); do
-    case "$old" in *"$container"*) continue ;; esac
+for container in $(new); do
     tries=120
     until [ "$(docker inspect --format '{{.State.Health.Status}}' "$container")" = healthy ]; do
         tries=$((tries - 1))
-        [ $tries -gt 0 ] || { echo "$container does not answer; the old ones stay: docker logs $container" >&2; exit 1; }
+        [ $tries -gt 0 ] || { echo "$container does not answer." >&2; exit 1; }
         sleep 1
     done
 done
+trap - EXIT
 for container in $old; do
     docker stop "$container" > /dev/null
     docker rm "$container" > /dev/null
