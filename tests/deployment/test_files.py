@@ -1,5 +1,6 @@
 """compose.yaml, the Kubernetes example and the Dockerfiles are valid by their schemas, and fit the service."""
 
+import configparser
 import json
 import os
 import re
@@ -8,12 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import yaml
 from cryptography.fernet import Fernet
 
+from codservice.data_folder import Layout
 from codservice.files import sheets
+from codservice.onebox.service import processes
+from codservice.run.web import Web
 from codservice.uploads import arrival
 from tests.deployment.compose import COMPOSE
 from tests.docs.as_written import OPERATORS
@@ -259,6 +264,42 @@ def test_webs_that_do_not_answer_go_and_the_next_try_begins_as_this_one(
     assert (tmp_path / "webs").read_text().split() == left
     assert ("new-1: PORT must be a number" in done.stderr) == bool(status)
     assert "compose up --detach --no-deps --no-recreate --scale web=4 web" in (tmp_path / "told").read_text()
+
+
+def test_systemd_tells_one_process_to_stop_and_waits_as_long_as_the_parts_may_take() -> None:
+    """By itself it would tell PostgreSQL's sessions too, each of which ends at once."""
+    (text,) = re.findall(r"```ini\n(\[Unit\].*?)```", OPERATORS, re.S)
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string(text)
+    service = unit["Service"]
+    assert {each.partition("=")[0] for each in service["Environment"].split()} <= SETTINGS
+    assert service["KillMode"] == "mixed"
+    layout = Layout(Path("/nowhere"))
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("_check_data", "make_runtime", "find_postgres"):
+            patched.setattr(f"codservice.onebox.postgres.{name}", MagicMock())
+        for name in ("make_runtime", "find_valkey"):
+            patched.setattr(f"codservice.onebox.valkey.{name}", MagicMock())
+        parts = processes(layout, Web("127.0.0.1", 8000, 2, 2), {})
+    assert int(service["TimeoutStopSec"]) > sum(seconds for part in parts for _, seconds in part.stop)
+
+
+def test_secrets_that_are_changed_are_all_that_hold_the_passwords(tmp_path: Path) -> None:
+    script = OPERATIONS / "compose/make-secrets.sh"
+    subprocess.run(["sh", script], cwd=tmp_path, check=True)
+    made = {file.name: file.read_text() for file in (tmp_path / "secrets").iterdir()}
+    (listed,) = re.findall(r"\*\*Other passwords\*\* of database and Redis: take (.*?) out of", OPERATORS, re.S)
+    for name in re.findall(r"`(\w+)`", listed):
+        (tmp_path / "secrets" / name).unlink()
+    subprocess.run(["sh", script], cwd=tmp_path, check=True)
+
+    now = {file.name: file.read_text() for file in (tmp_path / "secrets").iterdir()}
+    assert now.keys() == made.keys()
+    kept = {name for name, text in now.items() if text == made[name]}
+    assert kept == {"secret_key", "encryption_keys", "postgres_password"}
+    for name in ("database_password", "redis_password"):
+        assert not any(made[name] in text for text in now.values())
 
 
 def test_only_the_proxy_can_be_reached_from_outside() -> None:
