@@ -407,6 +407,15 @@ def size_of(quantity: str) -> int:
     return int(quantity[:-2]) << {"Mi": 20, "Gi": 30}[quantity[-2:]]
 
 
+def test_web_and_workers_have_the_time_to_stop_that_the_manual_asks_for() -> None:
+    (seconds,) = map(int, re.findall(r"Give them (\d+) seconds", OPERATORS))
+    for pod in pods():
+        if pod["containers"][0]["name"] in ("web", "worker"):
+            assert pod["terminationGracePeriodSeconds"] >= seconds
+    for name in ("web", "worker"):
+        assert COMPOSE["services"][name]["stop_grace_period"] == f"{seconds}s"
+
+
 def test_workers_alone_leave_the_cluster_and_reach_nothing_private() -> None:
     policies = {each["metadata"]["name"]: each["spec"] for each in resources() if each["kind"] == "NetworkPolicy"}
     everybody = {"app.kubernetes.io/name": "codservice"}
