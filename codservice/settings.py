@@ -27,12 +27,20 @@ from codservice.secret_file import secrets
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
+# Without them a production cannot be.
+NEEDED = ("SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS")
+
+
 class _Env(FileAwareEnv):
     def _get_value(self, env_key: str, default: Any) -> Any:
         try:
-            return super()._get_value(env_key, default)
+            value = super()._get_value(env_key, default)
         except UnicodeDecodeError:
             raise EnvError(f"The file that {env_key}_FILE names must hold text.") from None
+        # A secret that has got lost is no wish for a development server, nor for a database of its own.
+        if value == "" and env_key in NEEDED and os.environ.get(f"{env_key}_FILE"):
+            raise EnvError(f"The file that {env_key}_FILE names is empty.")
+        return value
 
 
 env = _Env(strip_whitespace=True)
@@ -88,7 +96,6 @@ def _need_postgresql(database: dict[str, Any]) -> None:
 try:
     # --- What has to be given ---------------------------------------------------------------------------------
     # The image turns it on: a container without settings is a mistake, and no development server.
-    NEEDED = ("SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS")
     if env.bool("PRODUCTION", False) and (_unset := [name for name in NEEDED if not env.str(name, "")]):
         raise EnvError(
             f"{', '.join(_unset)} must be set, or NAME_FILE to the path of a file that holds the value:"

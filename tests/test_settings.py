@@ -254,6 +254,17 @@ def test_a_file_may_end_with_a_line_break_which_is_no_part_of_the_value(tmp_path
     assert result.stdout.strip() == "['sixteen-characters', ['shop.example'], 'a@b.example']", result.stderr
 
 
+@pytest.mark.parametrize("name", ["SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS"])
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_a_file_that_is_empty_makes_no_development_server(tmp_path, name, text):
+    (tmp_path / "file").write_text(text)
+    secrets(tmp_path)
+    env = {"DATA_DIR": str(tmp_path), f"{name}_FILE": str(tmp_path / "file")}
+    result = manage("check", env=env, unset=[name])
+    assert result.returncode == 1
+    assert result.stderr == f"The file that {name}_FILE names is empty.\n"
+
+
 def test_a_secret_key_in_a_file_stays_what_it_was(tmp_path):
     """Feeds' cursors and sessions are signed with it, those of the version before too."""
     (tmp_path / "key").write_text(f"{PRODUCTION['SECRET_KEY']}\n")
