@@ -107,15 +107,16 @@ class Web:
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of a GET, by hand: the supervisor stays small. (0, "") when nobody answers."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104  (read, not bound)
-        try:
-            with socket.create_connection((host, self.port), timeout=2.0) as connection:
-                connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-                with connection.makefile("rb") as answer:
-                    head, _, body = answer.read(65536).partition(b"\r\n\r\n")
-            return int(head.split()[1]), body.decode(errors="replace")
-        except (OSError, IndexError, ValueError):
-            return 0, ""
+        # All addresses are those of IPv4 too, and these alone where IPv6 is turned off.
+        asked = {"0.0.0.0": ["127.0.0.1"], "::": ["::1", "127.0.0.1"]}.get(self.host, [self.host])  # noqa: S104  (read, not bound)
+        for host in asked:
+            with suppress(OSError, IndexError, ValueError):
+                with socket.create_connection((host, self.port), timeout=2.0) as connection:
+                    connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+                    with connection.makefile("rb") as answer:
+                        head, _, body = answer.read(65536).partition(b"\r\n\r\n")
+                return int(head.split()[1]), body.decode(errors="replace")
+        return 0, ""
 
     def answers(self) -> bool:
         """Whether the application answers at all."""

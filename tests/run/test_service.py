@@ -6,8 +6,10 @@ import re
 import shutil
 import signal
 import sys
+import threading
 import urllib.error
 import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,23 @@ def test_each_thread_of_web_has_room_in_the_database(tmp_path):
 
     (most,) = re.findall(r"max_connections=(\d+)", " ".join(database.command))
     assert int(most) >= 16 * 4 + 20  # the worker has some too, and commands
+
+
+def test_where_ipv6_is_turned_off_all_addresses_are_asked_at_one_of_ipv4():
+    class Here(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"here")
+
+    with HTTPServer(("127.0.0.1", 0), Here) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            assert Web("::", server.server_port, workers=1, threads=1).get("/healthz") == (200, "here")
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_wrong_setting_is_one_sentence(run):
