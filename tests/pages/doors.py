@@ -66,6 +66,7 @@ SUPERVISORS = AGENTS | {
 }  # fmt: skip
 ALL = addresses()
 API = {address.name for address in ALL if address.is_api and "/test/" not in address.route}  # of a live key
+PAGES = [address for address in ALL if not address.is_api]
 OPERATORS = {address.name for address in ALL if address.route.startswith("/console")}
 OPEN = {
     "stranger": set(), "key": API, "holder": HOLDERS, "manager": MANAGERS, "reader": READERS, "roleless": STAFF,
@@ -73,6 +74,12 @@ OPEN = {
 }  # fmt: skip
 # Where those are sent who may not enter.
 ELSEWHERE = {"/", "/console/", "/console/desk/", "/account/", "/account/quick-start", "/account/orders"}
+
+# Pages that show others' texts only when they are asked to.
+ASKED = {
+    "admin:figures": ["/console/figures/?by=source"],
+    "admin:bulk": ["/console/bulk/?deed=assign&every=1&status=all"],
+}
 
 
 def is_open(address: Address, person: str) -> bool:
@@ -106,3 +113,13 @@ def undone(client: Client) -> Iterator[None]:
         yield
         transaction.set_rollback(True)
     client.cookies = cookies
+
+
+def pages_of(client: Client, person: str) -> Iterator[tuple[str, str, HttpResponse]]:
+    """(name, path, answer) of each page that somebody can look at."""
+    for address in PAGES:
+        if is_open(address, person):
+            for path in address.some_paths() + ASKED.get(address.name, []):
+                answer = client.get(path)
+                if answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/html"):
+                    yield address.name, path, answer

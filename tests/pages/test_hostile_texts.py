@@ -1,7 +1,7 @@
 """What merchants, customers, agents and receivers write is text on every page: none of it runs, none breaks a page."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,11 @@ from django.template import engines
 from django.template.base import Variable
 from django.test import Client
 
-from tests.harness.addresses import addresses
 from tests.harness.background import eventually
 from tests.harness.browser import Visit
 from tests.harness.world import ATTRIBUTES, World, inscribe, make_world
-from tests.pages.doors import is_open, undone
+from tests.pages.doors import PAGES, pages_of, undone
 
-PAGES = [address for address in addresses() if not address.is_api]
 PEOPLE = ("stranger", "holder", "operator", "agent")  # who together see every page
 
 # --- Names that others chose -----------------------------------------------------------------------------------------
@@ -108,25 +106,8 @@ NEVER_SHOWN = {
 }
 
 
-# Pages that show others' texts only when they are asked to.
-ASKED = {
-    "admin:figures": ["/console/figures/?by=source"],
-    "admin:bulk": ["/console/bulk/?deed=assign&every=1&status=all"],
-}
-
-
 # What pages take over of themselves again and again, and nobody looks at alone.
 PARTS = {"account-upload-progress", "quick-start-progress", "admin:desk_now"}
-
-
-def pages_of(client: Client, person: str) -> Iterator[tuple[str, str, HttpResponse]]:
-    """(name, path, answer) of each page that somebody can look at."""
-    for address in PAGES:
-        if is_open(address, person):
-            for path in address.some_paths() + ASKED.get(address.name, []):
-                answer = client.get(path)
-                if answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/html"):
-                    yield address.name, path, answer
 
 
 def test_the_browser_tells_of_what_runs(visit: Callable[..., Visit], db: None) -> None:
