@@ -1,0 +1,41 @@
+"""In colours that a person has chosen (Windows' contrast themes), which take the place of all of ours."""
+
+from collections.abc import Callable
+
+import pytest
+
+from codservice.accounts.models import Account
+from tests import factories
+from tests.harness.browser import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BORDERS = """(selector) => [...new Set([...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
+    .map(e => getComputedStyle(e)).map(e => e.borderBottomWidth + e.borderBottomColor))]"""
+
+
+@pytest.mark.parametrize(
+    ("door", "path", "choices"),
+    [
+        ("/account/login", "/account/", [".rooms a", ".tabs a", ".row .button"]),
+        ("/console/login/", "/console/figures/", ["#rooms a", ".tabs a", ".shortcuts a"]),
+    ],
+)
+def test_where_one_is_can_be_seen(
+    door: str, path: str, choices: list[str], visit: Callable[..., Visit], alice: Account
+) -> None:
+    factories.make_order(alice)
+    username = alice.holder.email if "account" in door else factories.AgentFactory(role="Supervisors").username
+    page = visit(forced_colors="active").sign_in(username, door)
+    page.goto(path)
+    for selector in choices:
+        (here,) = page.evaluate(BORDERS, f"{selector}[aria-current]")
+        assert here not in page.evaluate(BORDERS, f"{selector}:not([aria-current], .primary)"), selector
+
+
+def test_the_colours_of_a_picture_are_those_that_are_explained(visit: Callable[..., Visit], alice: Account) -> None:
+    factories.make_order(alice)
+    page = visit(forced_colors="active").sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/")
+    for kind in ("good", "bad"):
+        key = page.locator(f".key.{kind}").first.evaluate("e => getComputedStyle(e).backgroundColor")
+        assert page.locator(f".picture .{kind}").first.evaluate("e => getComputedStyle(e).fill") == key
