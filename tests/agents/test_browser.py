@@ -86,6 +86,18 @@ PAYLOADS = [
 ]  # fmt: skip
 
 
+def test_an_order_is_printed_without_what_is_pressed(visit: Callable[..., Visit], alice: Account, agent: User) -> None:
+    order = factories.make_order(alice, customer_phone_2="0660123456")
+    page = visit(viewport={"width": 360, "height": 740}).sign_in(agent.username)
+    page.goto(f"/console/orders/order/{order.id}/")
+    second = page.locator("dd a[href^='tel:']")
+    assert second.bounding_box()["height"] >= 44
+    page.emulate_media(media="print")
+    for kept in (page.locator("h1"), second, page.locator(".sums .total"), page.get_by_text("History")):
+        expect(kept).to_be_visible()
+    assert [each for each in page.locator("#header, .breadcrumbs, button").all() if each.is_visible()] == []
+
+
 def order_of_payloads(account: Account, payload: str, agent: User) -> Order:
     product = factories.ProductFactory(account=account, sku=payload, name=payload)
     order = factories.make_order(

@@ -33,7 +33,8 @@ def visit_screen(visit: Visits, agent: User, account: Account, size: tuple[int, 
     for name in ("Chargeur rapide", "Écouteurs sans fil"):
         ProductFactory(account=account, name=name, price=1200)
     line = order_line(quantity=2, product_name="Robe", unit_price=1200)
-    of_karim = {"customer_name": "Karim", "phone": "00213550123456", "items": [line]}
+    phones = {"phone": "00213550123456", "customer_phone_2": "0660123456"}
+    of_karim = {"customer_name": "Karim", "items": [line], **phones}
     order, _ = (make_order(account, **of_karim, external_id=f"DEMO-{number}") for number in "12")
     claim_id = claims.take(order.id, agent=agent)
     person = visit(locale=language, viewport={"width": size[0], "height": size[1]})
@@ -81,6 +82,13 @@ def test_what_has_the_focus_is_not_under_what_stays(visit: Visits, alice: Accoun
             assert page.evaluate_handle(focused).evaluate(IS_ON_TOP), page.evaluate(f"{focused}.outerHTML")
             seen += 1
     assert seen > 4
+
+
+def test_the_second_number_is_as_high_as_a_finger(visit: Visits, alice: Account, agent: User) -> None:
+    page = visit_screen(visit, agent, alice, PHONE).page
+    numbers = page.locator("a[href^='tel:']").filter(visible=True).all()
+    assert len(numbers) == 2
+    assert min(each.bounding_box()["height"] for each in numbers) >= 44
 
 
 @pytest.mark.parametrize("size", [PHONE, SMALL_PHONE])
