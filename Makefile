@@ -178,5 +178,5 @@ judges:
 # Signatures are verified in other languages.
 languages:
 	@what='The tests need other languages and tools beside Python'; PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
-	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 xgettext:gettext pgbouncer:pgbouncer faketime:faketime; do \
+	for pair in php:php-cli node:nodejs npm:npm go:golang-go openssl:openssl curl:curl ip:iproute2 xgettext:gettext pgbouncer:pgbouncer faketime:faketime promtool:prometheus; do \
 		command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair#*:}"; done; $(GET_MISSING)
