@@ -58,9 +58,11 @@ def take_no_orders() -> None:
         del Panel.data[command]
 
 
-def stop_with_terminal(worker: Any) -> None:
-    """Finish, as at SIGTERM, when the terminal is closed, unless nohup does not let it."""
+def hear_stops(worker: Any) -> None:
+    """Finish at SIGTERM from now on, for which Celery would listen when our own clock is at work already; and when the
+    terminal is closed, unless nohup does not let it."""
     worker._isatty = True  # else Celery would run this file anew, which it cannot
+    worker.install_platform_tweaks(worker)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
@@ -148,7 +150,7 @@ def main() -> int:
         without_heartbeat=True,
     )
     take_no_orders()
-    stop_with_terminal(worker)
+    hear_stops(worker)
     # From here on there are threads, and the environment stays as it is: to write to it beside a thread that reads it,
     # as libraries in C do, ends the process. Celery has written what it wants there.
     if settings.METRICS_PORT:

@@ -110,10 +110,11 @@ def test_what_does_not_stop_in_its_time_is_killed(tmp_path):
 )
 def test_one_stop_may_be_told_twice_and_a_second_ctrl_c_is_impatience(tmp_path, signum, hears_it_out):
     told, may_end = tmp_path / "told", tmp_path / "may-end"
-    running = supervise(
+    running = supervise(  # `nohup make test` has all ignore SIGHUP
         tmp_path,
         """[Process("slow", noted("slow", slowly), is_ready=lambda: seen("slow"), stop=((signal.SIGTERM, 60.0),))]""",
-        before=f"""slowly = f"import os; open({str(told)!r}, 'w').close()"
+        before=f"""signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        slowly = f"import os; open({str(told)!r}, 'w').close()"
         slowly += f"\\n    while not os.path.exists({str(may_end)!r}): time.sleep(0.02)" """,
     )
     eventually((tmp_path / "notes.slow").exists)

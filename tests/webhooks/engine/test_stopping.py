@@ -100,3 +100,36 @@ def test_a_celery_worker_that_is_told_to_stop_leaves_nothing_half_done(receiver,
     seen = Counter(request.delivery for request in receiver.requests)
     assert statuses()["delivered"] == len(seen) < 300
     assert max(seen.values()) == 1
+
+
+# A worker whose Celery gets no further than its start before the first deliveries are under way.
+SLOW_TO_START = """
+import runpy, time
+from pathlib import Path
+from celery.apps.worker import Worker
+start = Worker.on_start
+def late(worker):
+    while not Path({may_start!r}).exists():
+        time.sleep(0.02)
+    start(worker)
+Worker.on_start = late
+runpy.run_module("codservice.run.worker", run_name="__main__")
+"""
+
+
+def test_a_worker_that_is_told_to_stop_while_it_starts_leaves_nothing_half_done(receiver, webhook_to, tmp_path):
+    may_start = tmp_path / "may-start"
+    receiver.default = answer(after=1.0)
+    write(webhook_to(receiver.url()), 3)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", SLOW_TO_START.format(may_start=str(may_start))], cwd=CHECKOUT, env=environment()
+    )
+    try:
+        receiver.wait_for(3)
+        worker.send_signal(signal.SIGTERM)
+        may_start.touch()
+        assert worker.wait(STOP_SECONDS) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+    assert (Claim.objects.count(), statuses()) == (0, {"delivered": 3})
