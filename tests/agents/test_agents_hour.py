@@ -46,6 +46,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def by_button(page: Page, outcome: str, when: str) -> None:
+    settled(page)  # the script that makes a new screen dead may come between Playwright's look and its press
     match outcome:
         case "cancel":
             open_panel(page, "Cancel…")
