@@ -11,6 +11,7 @@ from django import forms
 from django.core.signing import BadSignature, Signer
 from django.db.models import Model
 from django.forms.utils import flatatt
+from django.utils import formats
 from django.utils.functional import cached_property
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -160,9 +161,10 @@ class AmountField(forms.CharField):
             raise forms.ValidationError(_("Write an amount such as 400 or 400.50.")) from None
 
 
-def written_amount(value: Decimal) -> str:
-    """As people write it into an AmountField: centimes only where there are some."""
-    return f"{value:f}".removesuffix(".00")
+def written_amount(value: Decimal, thousands: str = "") -> str:
+    """As people write it in their language, into an AmountField too: centimes only where there are some."""
+    text = f"{value:,.2f}".removesuffix(".00").replace(",", thousands)
+    return text.replace(".", formats.get_format("DECIMAL_SEPARATOR"))
 
 
 class QuantityField(forms.IntegerField):

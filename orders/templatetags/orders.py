@@ -14,6 +14,7 @@ from django.utils import formats, timezone
 from django.utils.timesince import timesince
 from django.utils.translation import get_language, gettext, gettext_lazy, ngettext_lazy
 
+from codservice.form_fields import written_amount
 from orders import cancel_reasons, regions
 from orders.models import DeliveryType, Order, OrderEdit
 
@@ -118,9 +119,8 @@ def sent_phone(order: Order) -> str:
 
 @register.filter
 def dinars(amount: Decimal) -> str:
-    """`18 500`, `4 500.50`: centimes only where there are some, the same in every language."""
-    text = f"{amount:,.2f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-    return text.removesuffix(".00")
+    """`18 500`, `4 500.50` or, in French and Arabic, `4 500,50`: centimes only where there are some."""
+    return written_amount(amount, thousands="\N{NARROW NO-BREAK SPACE}")
 
 
 @register.filter

@@ -66,6 +66,25 @@ def test_an_order_is_edited_with_the_keyboard(visit: Visits, alice: Account, age
     told(page, "is confirmed")
 
 
+@pytest.mark.parametrize(("language", "point"), [("en", "."), ("fr", ","), ("ar-DZ", ",")])
+def test_amounts_are_written_as_the_language_does(
+    language: str, point: str, visit: Visits, alice: Account, agent: User
+) -> None:
+    order = make_order(alice, total_amount=Decimal("2400.50"), shipping_fee=Decimal("400.50"))
+    page = visit(locale=language).sign_in("samira")
+    edit_next(page)
+    answer = page.evaluate("fetch(location.href).then(answer => answer.text())")
+    assert f"2\u202f400{point}50</output>" in answer
+    fee = page.locator("[name=shipping_fee]")
+    expect(fee).to_have_value(f"400{point}50")
+    fee.fill(f"1400{point}25")
+    expect(page.locator("#total")).to_have_text(f"3\u202f400{point}25")
+    page.locator(".bar button").click()
+    expect(page.locator(".log")).to_contain_text(f"1\u202f400{point}25")
+    order.refresh_from_db()
+    assert order.shipping_fee == Decimal("1400.25")
+
+
 def test_the_quantity_of_a_chosen_product_is_what_is_written_next(visit: Visits, alice: Account, agent: User) -> None:
     order = make_order(
         alice, items=[order_line(quantity=1, product_name=name, unit_price=1) for name in ("Robe", "Sac")]

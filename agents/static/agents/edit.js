@@ -13,6 +13,8 @@
     return amount && Number(amount[1] || 0) * 100 + Number((amount[2] || "").padEnd(2, "0"));
   }
 
+  const point = (0.5).toLocaleString(document.documentElement.lang)[1];
+
   function show() {
     const [fee, discount] = [form.elements.shipping_fee, form.elements.discount].map((field) => centimes(field.value));
     if (fee === null || discount === null) return;
@@ -26,7 +28,7 @@
     }
     const dinars = String(Math.trunc(Math.abs(sum) / 100)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
     const rest = Math.abs(sum) % 100;
-    total.value = (sum < 0 ? "-" : "") + dinars + (rest ? "." + String(rest).padStart(2, "0") : "");
+    total.value = (sum < 0 ? "-" : "") + dinars + (rest ? point + String(rest).padStart(2, "0") : "");
   }
 
   form.addEventListener("input", show);
