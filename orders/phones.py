@@ -21,6 +21,7 @@ _POSSIBLE = re.compile(_plan.general_desc.national_number_pattern)  # type: igno
 # (`0550 DOG 456`), drop `x12` and look for a number inside a sentence: each a guess.
 _USUAL = re.compile(r"[+＋\d ()（）.．\-‐-―−－/／]+")
 _BETWEEN = re.compile(r"[\W_]+")  # what stands between the digits of numbers, in a text that may be anything
+_OTHER_DIGIT, _NO_DIGITS = re.compile(r"[^\D0-9]"), re.compile(r"\D+")
 _SPACES = re.compile(r"[\s\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")  # marks of direction among them
 
 # A text in which numbers are looked for is read with one sign for all that stands between two digits: a plus where the
@@ -91,8 +92,9 @@ def finder(phone: str) -> Callable[[str], bool]:
     match = re.compile(number).match
 
     def is_in(text: str) -> bool:
-        if not text.isascii():
-            text = "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)
+        text = _OTHER_DIGIT.sub(lambda sign: str(int(sign[0])), text)
+        if digits not in _NO_DIGITS.sub("", text):  # most texts name nobody, and this takes a tenth of the time
+            return False
         text = _BETWEEN.sub(lambda signs: "+" if signs[0][-1] in "+＋" else " ", text)
         return search(text) is not None or any(match(text, start) for start in _starts(text))
 
