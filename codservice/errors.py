@@ -6,10 +6,12 @@ class Refused(Exception):
 
     `code` is the short code on the wire and `status` the HTTP status (contract, section 4); the message is a
     sentence for people. The API turns it into an error body, the console into a message, a command into a line.
+    On the wire a 422 has `errors` too: the message, under the field that is `in_the_way`.
     """
 
     code = "refused"
     status = 422
+    in_the_way = "status"
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

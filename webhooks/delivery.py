@@ -417,7 +417,7 @@ def resend(ids: Sequence[UUID]) -> list[UUID]:
 
 
 class TooManyAttempts(Refused):
-    code = "too_many_attempts"
+    code, in_the_way = "too_many_attempts", "attempt_count"
 
     def __init__(self) -> None:
         super().__init__(f"This delivery has had {MOST_ATTEMPTS} attempts, which is the maximum.")

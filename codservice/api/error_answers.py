@@ -10,7 +10,7 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views import defaults
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -40,13 +40,10 @@ class Error(Struct):
 
 
 class ValidationFailed(Error):
-    errors: (
-        Annotated[
-            dict[str, list[str]],
-            Meta(description="Dotted paths of fields (`items.0.quantity`) and what is wrong with them."),
-        ]
-        | UnsetType
-    ) = UNSET
+    errors: Annotated[
+        dict[str, list[str]],
+        Meta(description="Dotted paths of fields (`items.0.quantity`) and what is wrong with them."),
+    ]
 
 
 def _error_body(code: str, message: str = "", errors: dict[str, list[str]] | None = None) -> Error:
@@ -101,7 +98,9 @@ def exception_handler(exc: Exception, context: dict) -> Response | None:
     message, errors, headers = "", None, {}
     match exc:
         case Refused():
-            status, code, message, errors = exc.status, exc.code, exc.message, getattr(exc, "errors", None)
+            status, code, message = exc.status, exc.code, exc.message
+            if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+                errors = getattr(exc, "errors", {exc.in_the_way: [message]})
         case OperationalError() | InterfaceError():
             logger.warning("database: %s", str(exc).splitlines()[0] if str(exc) else type(exc).__name__)
             status, code = HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"

@@ -80,8 +80,10 @@ def test_it_is_possible_until_the_order_is_shipped(api, order, moves, status):
     order.refresh_from_db()
     assert answer.status_code == status
     if status == 422:
-        assert answer.json()["error"] == "order_not_cancellable"
-        assert answer.json().keys() == {"error", "message"}
+        body = answer.json()
+        assert body["error"] == "order_not_cancellable"
+        assert body.keys() == {"error", "message", "errors"}
+        assert body["errors"] == {"status": [body["message"]]}
         assert order.status == {"ship": "shipped", "deliver": "delivered", "return_order": "returned"}[moves[-1]]
         assert (history(order), Event.objects.exclude(kind="order.created").count(), order.canceled_at) == (
             before,

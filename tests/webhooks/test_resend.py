@@ -72,6 +72,7 @@ def test_an_end_to_attempts(api, webhook, delivery_of):
 
     assert answer.status_code == 422
     assert answer.json()["error"] == "too_many_attempts"
+    assert answer.json()["errors"] == {"attempt_count": [answer.json()["message"]]}
     delivery.refresh_from_db()
     assert delivery.status == "failed"
 
