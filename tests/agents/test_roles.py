@@ -305,7 +305,20 @@ def test_create_operator_speaks_exactly_once(db: None) -> None:
     assert any(operator.check_password(word) for word in said.split())
     assert operator.has_one_time_password
     assert len(said.splitlines()) == 1
-    assert run("create_operator", "--username", "another") == ""
+    assert run("create_operator") == ""
+    assert User.objects.count() == 1
+
+
+def test_create_operator_says_that_it_made_none_to_who_asks_for_one(db: None) -> None:
+    run("create_operator")
+    said = {}
+    for args in ([], ["--username", "another"]):
+        out, err = StringIO(), StringIO()
+        call_command("create_operator", *args, stdout=out, stderr=err)
+        assert out.getvalue() == ""
+        said[len(args)] = err.getvalue()
+    assert said[0] == ""  # each start asks, and has nothing to say in its log
+    assert "already" in said[2]
     assert User.objects.count() == 1
 
 

@@ -17,11 +17,14 @@ class Command(commands.Command):
     examples = "create_operator\ncreate_operator --username nadia"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--username", default="operator", help="the name to sign in with (default: operator)")
+        parser.add_argument("--username", help="the name to sign in with (default: operator)")
 
-    def handle(self, *, username: str, **options: Any) -> None:
+    def handle(self, *, username: str | None, **options: Any) -> None:
         if User.objects.filter(is_superuser=True).exists():
+            if username is not None:  # a person has asked, and no start
+                self.say("There is an operator already, so none was made: operators make others on the page People.")
             return
+        username = "operator" if username is None else username
         try:
             username = User._meta.get_field("username").clean(username.strip(), None)
         except ValidationError as error:
