@@ -1,0 +1,69 @@
+"""A form is sent once however often it is pressed, and what is written in it stays while no answer is to be had."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from codservice.accounts.models import Account
+from inventory.models import Product
+from tests.harness.browser import Visit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Visits = Callable[..., Visit]
+
+
+def test_who_presses_twice_sees_what_is_shown_once(visit: Visits, alice: Account) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/keys")
+    page.locator("main [name=name]").fill("Shop")
+    held: list[Any] = []
+    page.route("**/account/keys", lambda route: held.append(route))  # the service takes its time
+    button = page.get_by_role("button", name="Create the key")
+    button.hover()
+    with page.expect_request("**/account/keys"):
+        page.mouse.down()
+        page.mouse.up()
+    page.mouse.down()
+    page.mouse.up()
+    held[0].continue_()
+    expect(page.locator("#key")).to_be_visible()
+    assert (len(held), alice.api_keys.count()) == (1, 1)
+
+
+def test_a_form_that_was_stopped_may_be_pressed_again(visit: Visits, alice: Account) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.clock.install()
+    page.goto("/account/keys")
+    page.locator("main [name=name]").fill("Shop")
+    button = page.get_by_role("button", name="Create the key")
+    page.route("**/account/keys", lambda route: route.fulfill(status=204))  # which leaves the page as it is
+    with page.expect_response("**/account/keys"):
+        button.click()
+    page.unroute("**/account/keys")
+    page.clock.fast_forward("00:10")
+    button.click()
+    expect(page.locator("#key")).to_be_visible()
+
+
+@pytest.mark.parametrize("minutes", [0, 10])
+def test_out_of_reach_nothing_is_sent_and_what_was_written_stays(minutes: int, visit: Visits, alice: Account) -> None:
+    visited = visit(viewport={"width": 360, "height": 740})
+    page = visited.sign_in(alice.holder.email, "/account/login")
+    page.clock.install()
+    page.goto("/account/products/new")
+    for name, text in {"sku": "ROBE-1", "name": "Robe", "price": "2500", "script": "Tailles 38 à 44"}.items():
+        page.locator(f"main [name={name}]").fill(text)
+    page.clock.fast_forward(minutes * 60_000)
+    visited.context.set_offline(True)
+    save = page.locator("main button.primary")
+    for _ in range(2):
+        save.click()
+        expect(page.get_by_role("alert")).to_contain_text("The service does not answer. What you wrote is kept")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    visited.context.set_offline(False)
+    save.click()
+    page.wait_for_url(lambda url: not url.endswith("/new"))
+    assert Product.objects.get(account=alice).script == "Tailles 38 à 44"
+    visited.wrongs.clear()  # the browser says that it is offline
