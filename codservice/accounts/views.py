@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from django.views.csrf import csrf_failure
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
@@ -54,6 +55,10 @@ class Login(auth_views.LoginView):
     authentication_form = LoginForm
     redirect_authenticated_user = True
 
+    def get_redirect_url(self) -> str:
+        wanted: str = super().get_redirect_url()
+        return "" if wanted == self.request.path else wanted  # Django would crash for who is signed in
+
     def form_valid(self, form: LoginForm) -> HttpResponse:
         response = super().form_valid(form)
         known_browsers.remember(response, self.request.user)
@@ -62,6 +67,19 @@ class Login(auth_views.LoginView):
     def form_invalid(self, form: LoginForm) -> HttpResponse:
         context = self.get_context_data(form=form, needs_code=form.has_error(NON_FIELD_ERRORS, "codes"))
         return locked_or(self.render_to_response(context), form.wait)
+
+
+def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """The page for a form from elsewhere, or of before a login in another tab. Who sends a second login is in already,
+    and is led on."""
+    is_old = reason.endswith("incorrect.")  # as Django says it of a token which came from a page of ours
+    if is_old and request.resolver_match.view_name in ("login", "admin:login") and request.user.is_authenticated:
+        name = unturned(request.user.display_name)
+        messages.info(request, _("You are signed in already, as %(name)s.") % {"name": name})
+        login = Login()
+        login.setup(request)
+        return redirect(login.get_redirect_url() or request.get_full_path())
+    return csrf_failure(request, reason)
 
 
 def locked_or(response: HttpResponse, wait: int) -> HttpResponse:

@@ -326,6 +326,28 @@ def test_login_and_logout_need_the_csrf_token(door: str, agent: User) -> None:
     assert strict.post("/console/logout/").status_code == 403
 
 
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("asked", "leads_to"),
+    [("", "/console/desk/"), ("?next=/console/claims/", "/console/claims/"), ("?next=//e.example/", "/console/desk/")],
+)
+def test_a_second_tab_of_the_login_is_led_on(door: str, asked: str, leads_to: str, agent: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    page = client.get(door + asked)  # as in two tabs
+    data = {"username": "samira", "password": PASSWORD, "csrfmiddlewaretoken": str(page.context["csrf_token"])}
+    for _ in range(2):
+        response = client.post(door + asked, data, follow=True)
+        assert (response.status_code, response.redirect_chain[-1][0]) == (200, leads_to)
+    assert "You are signed in already, as " in response.content.decode()
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_login_that_would_lead_to_itself_leads_home(door: str, agent: User) -> None:
+    client = Client()
+    sign_in(f"{door}?next={door}", "samira", client=client)
+    assert client.get(f"{door}?next={door}", follow=True).redirect_chain[-1][0] == "/console/desk/"
+
+
 @pytest.fixture
 def time_passes(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lets minutes pass for the sessions of staff."""
