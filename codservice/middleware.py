@@ -25,6 +25,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.middleware.locale import LocaleMiddleware
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import Resolver404, resolve
 from django.utils import translation
 from django.utils.log import log_response
@@ -222,6 +223,20 @@ class MessageStorage(FallbackStorage):
     """Django's own, with a cookie that has our prefix."""
 
     storage_classes = (_CookieStorage, SessionStorage)
+
+
+@_for_pages
+class InWords:
+    """For people: what Django answers with an empty page, of which browsers make an error of theirs."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if request.method == "GET" and response.status_code == HTTPStatus.METHOD_NOT_ALLOWED and not response.content:
+            response.content = render_to_string("405.html", request=request)
+        return response
 
 
 class SignedIn:

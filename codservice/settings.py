@@ -337,6 +337,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "codservice.middleware.Authentication",
     "codservice.middleware.Messages",
+    "codservice.middleware.InWords",
     "codservice.middleware.SignedIn",
 ]
 APPEND_SLASH = False

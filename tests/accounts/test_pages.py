@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
@@ -167,6 +168,17 @@ def test_what_is_not_there_is_said_on_a_page(path: str, db: None) -> None:
     response = Client().get(path)
     assert response.status_code == 404
     assert "Page not found" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    "path", ["/account/logout", "/account/mode", "/account/sessions/end", f"/account/webhooks/{UUID(int=7)}/ping"]
+)
+def test_an_address_of_a_button_says_so_to_who_opens_it(path: str, browser: Client) -> None:
+    response = browser.get(path)
+    assert response.status_code == 405
+    assert "POST" in response.headers["Allow"]
+    assert "no-store" in response.headers["Cache-Control"]
+    assert "It only takes what a button sends." in response.content.decode()
 
 
 def test_a_crash_is_a_page_without_detail(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
