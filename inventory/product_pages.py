@@ -223,7 +223,10 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """What it is, to be changed; its stock, and the movements that made it."""
+    """What it is, to be changed; its stock, and the movements that made it.
+
+    What was written on a page that is no longer true stands there still, to be copied into one that is.
+    """
     shown = get_object_or_404(Product, id=id, account=account)
     if request.method != "POST":
         return _page(request, shown)
@@ -238,9 +241,9 @@ def product(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             catalog.change(account.id, form.draft(shown.sku), seen=seen, actor=Actor.of_merchant(request.user))
             _note(account, id, shown.sku)
     except catalog.Changed as refused:
-        messages.error(request, refused.message)
-    else:
-        messages.success(request, _("The product is saved."))
+        form.add_error(None, refused.message)
+        return _page(request, shown, form=form)
+    messages.success(request, _("The product is saved."))
     return redirect("account-product", id=id)
 
 
