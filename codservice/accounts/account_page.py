@@ -32,6 +32,7 @@ class Gone(NamedTuple):
     said: str | Promise
     leads_to: str  # the name of a page that has what is there now
     link: str | Promise
+    is_of_mode: bool = True  # so that it may be there in the other mode, live or test
 
 
 @overload

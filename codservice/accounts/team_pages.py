@@ -47,7 +47,7 @@ INVITATION_RATE = "30/h"
 MAIL_RATE = "5/h"
 
 
-_TEAM = ("team", gettext_lazy("Team"))
+_TEAM = ("team", gettext_lazy("Team"), False)
 NO_INVITATION = Gone(gettext_lazy("This invitation is over: the person has joined, or it was withdrawn."), *_TEAM)
 NOT_HERE = Gone(gettext_lazy("This person is not on your team any more."), *_TEAM)
 

@@ -19,6 +19,7 @@ from tests.factories import ProductFactory, make_order, order_body
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import contents
+from webhooks.models import Webhook
 
 
 def test_the_first_test_key_makes_the_twin_and_the_others_join_it(alice: Account, charlie: Account) -> None:
@@ -233,6 +234,28 @@ def test_the_switch_shows_the_twin_and_the_live_account(
         browser.get("/account/keys")
     browser.post("/account/mode", {"to": "live"})
     assert shown() == (True, False, False)
+
+
+@pytest.mark.parametrize(("mode", "says"), [("live", "You are in the live account"), ("test", "You are in test mode")])
+def test_who_follows_a_link_of_the_other_mode_is_told_of_it(
+    mode: str, says: str, alice: Account, twin: Account, browser: Client, register: Callable[..., Webhook]
+) -> None:
+    """As from a mail; a page that says no more than that the webhook was deleted would not be true."""
+    of = twin if mode == "live" else alice
+    links = [f"webhooks/{register(of).id}", f"orders/{make_order(of).id}", f"products/{ProductFactory(account=of).id}"]
+    browser.post("/account/mode", {"to": mode})
+    for link in links:
+        response = browser.get(f"/account/{link}")
+        assert (response.status_code, says in response.content.decode()) == (404, True), link
+    assert says not in browser.post(f"/account/sessions/{twin.id}/end").content.decode()  # which are of no mode
+
+
+def test_who_has_no_other_mode_is_told_of_none(
+    alice: Account, browser: Client, register: Callable[..., Webhook]
+) -> None:
+    webhook = register(alice)
+    browser.post(f"/account/webhooks/{webhook.id}/delete")
+    assert "You are in" not in browser.get(f"/account/webhooks/{webhook.id}").content.decode()
 
 
 def test_without_a_twin_the_switch_leads_to_the_quick_start(alice: Account, browser: Client) -> None:
