@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from playwright.sync_api import expect
 
 from codservice.accounts.models import Account
+from inventory import catalog
 from inventory.models import Product
 from tests.harness.browser import Visit
 
@@ -67,3 +69,39 @@ def test_out_of_reach_nothing_is_sent_and_what_was_written_stays(minutes: int, v
     page.wait_for_url(lambda url: not url.endswith("/new"))
     assert Product.objects.get(account=alice).script == "Tailles 38 à 44"
     visited.wrongs.clear()  # the browser says that it is offline
+
+
+def test_what_was_not_saved_is_sent_again_by_loading_its_page(
+    visit: Visits, alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page says: to go back would open an empty form, since no browser stores our pages."""
+
+    def away(*_args: Any, **_kwargs: Any) -> None:
+        raise OperationalError("the database system is shutting down")
+
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/products/new")
+    for name, text in {"sku": "ROBE-1", "name": "Robe", "price": "2500", "script": "Tailles 38 à 44"}.items():
+        page.locator(f"main [name={name}]").fill(text)
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog, "make", away)
+        page.locator("main button.primary").click()
+        expect(page.locator("main")).to_contain_text("Load this page again to send it once more")
+    page.reload()
+    page.wait_for_url(lambda url: not url.endswith("/new"))
+    assert Product.objects.get(account=alice).script == "Tailles 38 à 44"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_service_that_could_save_nothing_is_sent_nothing(status: int, visit: Visits, alice: Account) -> None:
+    visited = visit()
+    page = visited.sign_in(alice.holder.email, "/account/login")
+    page.clock.install()
+    page.goto("/account/products/new")
+    page.locator("main [name=script]").fill("Tailles 38 à 44")
+    page.clock.fast_forward("10:00")
+    page.route("**/account/products/new", lambda route: route.fulfill(status=status))
+    page.locator("main button.primary").click()
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer. What you wrote is kept")
+    expect(page.locator("main [name=script]")).to_have_value("Tailles 38 à 44")
+    visited.wrongs.clear()  # the answer is one of them

@@ -18,6 +18,7 @@
   async function whyNot() {
     const answer = await fetch(said.here ?? location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
     if (new URL(answer.url).pathname === said.login) return said.signedOut;
+    if (answer.status === 429 || answer.status >= 500) return said.away;
     if (!answer.ok) return "";
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (page.querySelector("script[data-person]")?.dataset.person !== said.person) return said.signedOut;
