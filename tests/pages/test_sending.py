@@ -5,33 +5,52 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from codservice.accounts.models import Account
 from inventory import catalog
 from inventory.models import Product
-from tests.harness.browser import Visit
+from tests import factories
+from tests.harness.browser import PASSWORD, Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Visits = Callable[..., Visit]
+
+
+def press_twice(page: Page, address: str, button: Locator) -> list[Any]:
+    """While the service takes its time; what it was sent."""
+    held: list[Any] = []
+    page.route(address, lambda route: held.append(route))
+    button.hover()
+    with page.expect_request(address):
+        page.mouse.down()
+        page.mouse.up()
+    page.mouse.down()
+    page.mouse.up()
+    held[0].continue_()
+    return held
 
 
 def test_who_presses_twice_sees_what_is_shown_once(visit: Visits, alice: Account) -> None:
     page = visit().sign_in(alice.holder.email, "/account/login")
     page.goto("/account/keys")
     page.locator("main [name=name]").fill("Shop")
-    held: list[Any] = []
-    page.route("**/account/keys", lambda route: held.append(route))  # the service takes its time
-    button = page.get_by_role("button", name="Create the key")
-    button.hover()
-    with page.expect_request("**/account/keys"):
-        page.mouse.down()
-        page.mouse.up()
-    page.mouse.down()
-    page.mouse.up()
-    held[0].continue_()
+    posts = press_twice(page, "**/account/keys", page.get_by_role("button", name="Create the key"))
     expect(page.locator("#key")).to_be_visible()
-    assert (len(held), alice.api_keys.count()) == (1, 1)
+    assert (len(posts), alice.api_keys.count()) == (1, 1)
+
+
+@pytest.mark.parametrize("door", ["/account/login", "/console/login/"])
+def test_who_presses_twice_signs_in_once(door: str, visit: Visits) -> None:
+    """A one-time code is used up by the first press, of whose answer the second would let nobody see anything."""
+    agent = factories.AgentFactory()
+    page = visit().page
+    page.goto(door)
+    page.locator("[name=username]").fill(agent.username)
+    page.locator("[name=password]").fill(PASSWORD)
+    posts = press_twice(page, f"**{door}", page.locator("form:has([name=password]) :is(button, [type=submit])"))
+    page.wait_for_url("**/console/desk/")
+    assert len(posts) == 1
 
 
 def test_a_form_that_was_stopped_may_be_pressed_again(visit: Visits, alice: Account) -> None:

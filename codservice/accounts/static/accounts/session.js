@@ -1,17 +1,14 @@
 // What is typed into a form is lost when it is sent by somebody who has been signed out meanwhile. So one that has stood
 // for a while first asks for its page (data-here, where the address is one that only takes forms): the form stays where it
 // is while that is the login's, another person's or the other mode's, or nothing answers, and is sent with the token of now
-// when it is not. A form is not sent again while its answer is on its way: the second answer alone would be seen, and what
-// is shown only once be lost.
+// when it is not.
 "use strict";
 
 (() => {
   const said = document.currentScript.dataset;
   const mode = document.documentElement.dataset.mode;
   const FRESH = 60_000; // milliseconds
-  const ANSWERED = 10_000; // milliseconds: by then, or it was stopped, or the answer is a file
   let seen = Date.now();
-  let sent = { at: 0 };
   let isAsking = false;
 
   /** Why the form is not to be sent; empty when it is, or nobody can say. */
@@ -41,12 +38,11 @@
 
   document.addEventListener("submit", async (event) => {
     const { target: form, submitter } = event;
-    const isAgain = form === sent.form && Date.now() - sent.at < ANSWERED;
     const isFresh = navigator.onLine && Date.now() - seen < FRESH;
-    if (form.method !== "post" || !form.closest("main") || (isFresh && !isAgain)) return;
+    if (form.method !== "post" || !form.closest("main") || isFresh) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    if (isAgain || isAsking) return;
+    if (isAsking) return;
     isAsking = true;
     document.getElementById("not-sent")?.remove();
     const why = await whyNot().catch((failure) => (failure.name === "TimeoutError" ? "" : said.away));
@@ -55,8 +51,4 @@
     seen = Date.now();
     form.requestSubmit(submitter);
   }, true);
-
-  addEventListener("submit", (event) => {
-    if (!event.defaultPrevented) sent = { form: event.target, at: Date.now() };
-  });
 })();

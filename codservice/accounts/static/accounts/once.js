@@ -1,0 +1,18 @@
+// A form is not sent again while its answer is on its way: both would be carried out and the second answer alone be seen,
+// which has no key that is shown once, and calls a code or a link used up that has just let somebody in.
+"use strict";
+
+(() => {
+  const ANSWERED = 10_000; // milliseconds: by then, or it was stopped, or the answer is a file
+  let sent = { at: 0 };
+
+  document.addEventListener("submit", (event) => {
+    if (event.target !== sent.form || Date.now() - sent.at >= ANSWERED) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+
+  addEventListener("submit", (event) => {
+    if (event.target.method === "post" && !event.defaultPrevented) sent = { form: event.target, at: Date.now() };
+  });
+})();
