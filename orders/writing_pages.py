@@ -65,8 +65,11 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_ORDER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """The same form with what the order says. An agent who has the order open is told. What was written on a page that
-    is no longer true stands there still, to be copied into one that is."""
+    """The same form with what the order says. An agent who has the order open is told.
+
+    What was written on a page that is no longer true stands there still, to be copied into one that is; unless the
+    order is as written already, as by a first press of two.
+    """
     order = get_object_or_404(Order.objects.select_related("account"), id=id, account=account)
     if order.status != Status.PENDING:
         messages.error(request, _("The order is decided: nothing in it can be changed any more."))
@@ -81,11 +84,11 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     form = CorrectionForm(request.POST, order=order, lines=max(shown, LINES))
     if (body := form.body(items)) is None:
         return _page(request, form, order, status=422)
-    version = body.pop("version")
+    seen = now = body.pop("version")
 
-    def check() -> None:
-        if Order.objects.values_list("version", flat=True).get(id=id) != version:
-            raise lifecycle.Changed
+    def look() -> None:
+        nonlocal now
+        now = Order.objects.values_list("version", flat=True).get(id=id)
 
     kept = [
         {
@@ -98,8 +101,10 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         del body["items"]
     try:
         with transaction.atomic():
-            corrected = amending.amend(account.id, id, body, actor=Actor.of_merchant(request.user), check=check)
-            if corrected.version != version:
+            corrected = amending.amend(account.id, id, body, actor=Actor.of_merchant(request.user), check=look)
+            if corrected.version != now:
+                if now != seen:
+                    raise lifecycle.Changed
                 note_order(Action.ORDER_CORRECTED, account, id)
     except Invalid as invalid:
         _blame(form, invalid)

@@ -257,6 +257,16 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(browser: Client
     assert order.notes == "Call at five"
 
 
+def test_a_second_press_is_not_told_that_somebody_else_changed_it(browser: Client, order: Order) -> None:
+    """Nor who sends the form again because its answer was lost."""
+    sent = fields(browser, order) | {"customer_name": "Lynda Aït", "notes": "Call at six"}
+    for _ in range(2):
+        answer = browser.post(f"{PAGE[:-3]}{order.id}/correct", sent, follow=True)
+        assert "The order is saved." in answer.content.decode()
+    assert edits(order).keys() == {"customer_name", "notes"}
+    assert SecurityEntry.objects.filter(action="order_corrected").count() == 1
+
+
 def test_a_decided_order_is_not_corrected(browser: Client, order: Order, alice: Account) -> None:
     seen = fields(browser, order)
     lifecycle.cancel(order.id, account_id=alice.id, actor=Actor(Role.MERCHANT, "shop"))
