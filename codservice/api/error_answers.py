@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import Resolver404, is_valid_path
 from django.views import defaults
 from msgspec import Meta, Struct
 from rest_framework import exceptions
@@ -136,6 +138,13 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A page's address that has a slash at its end too many or too few, as people type them, leads to the page."""
+    is_look = request.method in ("GET", "HEAD") and not request.path.startswith("/api/")
+    if is_look and isinstance(exception, Resolver404):
+        path = request.path.removesuffix("/") if request.path.endswith("/") else f"{request.path}/"
+        if is_valid_path(path):
+            query = request.META.get("QUERY_STRING", "")
+            return redirect(f"{path}?{query}" if query else path)
     return _page_or_json("not_found", HTTPStatus.NOT_FOUND, defaults.page_not_found, request, exception)
 
 

@@ -171,6 +171,26 @@ def test_what_is_not_there_is_said_on_a_page(path: str, db: None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("/account/keys/", "/account/keys"),
+        ("/console/desk", "/console/desk/"),
+        ("/account/orders/?q=a", "/account/orders?q=a"),
+    ],
+)
+def test_a_slash_too_many_or_too_few_leads_to_the_page(typed: str, meant: str, browser: Client) -> None:
+    assert browser.get(typed).url == meant
+    assert browser.post(typed).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/%2Fe.example", "/%2Fe.example/", "/api/v1/orders/", "/api/docs/", "/console/nothing/"]
+)
+def test_other_addresses_lead_nowhere(path: str, browser: Client) -> None:
+    assert browser.get(path).status_code in (401, 404)
+
+
+@pytest.mark.parametrize(
     "path", ["/account/logout", "/account/mode", "/account/sessions/end", f"/account/webhooks/{UUID(int=7)}/ping"]
 )
 def test_an_address_of_a_button_says_so_to_who_opens_it(path: str, browser: Client) -> None:
