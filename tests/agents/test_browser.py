@@ -12,6 +12,7 @@ from codservice.accounts.models import Account, ApiKey, User
 from orders import editing, lifecycle
 from orders.models import CallNote, Order
 from tests import factories
+from tests.agents.desk_browser import settled
 from tests.harness.browser import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,6 +41,7 @@ def test_an_agent_finds_an_order_and_calls_its_customer(
     expect(late.locator(".messagelist .error")).to_have_text("Samira is calling this customer.")
     expect(late.get_by_role("button", name="Call this customer")).to_have_count(0)
 
+    settled(page)
     page.get_by_label("Note").fill("Livrer le matin")
     page.get_by_role("button", name="Confirm").click()
     expect(page.locator(".messagelist .success")).to_contain_text("The order of Amine Benali is confirmed.")
@@ -62,9 +64,8 @@ def test_a_decided_order_takes_notes_and_a_supervisors_moves(
     expect(page.locator(".messagelist")).to_have_text("The call is noted.")
     expect(page.locator(".log").first).to_contain_text("Livrer le matin")
 
-    ship = page.get_by_role("button", name="Handed to the courier")
-    expect(ship).to_be_enabled()  # a second after the page was shown
-    ship.focus()
+    settled(page)
+    page.get_by_role("button", name="Handed to the courier").focus()
     for key in ("Tab", "Enter", "Tab"):  # to “Cancel the order…”, open it, to the reason
         page.keyboard.press(key)
     page.keyboard.type("Dup")
@@ -144,7 +145,8 @@ def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Acc
         assert page.inner_text("body").count(payload) >= 10
         page.goto("/console/orders/order/")
         page.get_by_label("Find an order").fill(payload)
-        page.keyboard.press("Enter")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
         expect(page.get_by_label("Find an order")).to_have_value(payload)
     agent = User.objects.get(username="agent-0")
     for number, payload in enumerate(PAYLOADS):

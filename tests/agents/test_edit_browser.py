@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account, User
 from orders.models import Order, ShippingFee
-from tests.agents.desk_browser import SECOND, call_next, settled, told, warned
+from tests.agents.desk_browser import call_next, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
 from tests.harness.browser import Visit, log_in
@@ -135,7 +135,6 @@ def page(visit: Visits, order: Order, agent: User) -> Page:
     """Where it is edited, with all that is sold to choose from."""
     page = visit().sign_in("samira")
     edit_next(page)
-    page.get_by_role("button", name="Find").click()
     expect(page.locator("#found li")).to_have_count(2)
     return page
 
@@ -424,7 +423,7 @@ def test_what_is_typed_outlives_a_save_that_failed(status: int, visit: Visits, a
         Session.objects.all().delete()
         with page.expect_request(lambda request: request.method == "POST" and "/edit/" in request.url):
             save.click()
-        page.wait_for_timeout(SECOND)
+        settled(page)  # it has found out that nobody is signed in
         Session.objects.bulk_create(sessions)
         person.context.add_cookies(cookies)
     else:

@@ -64,6 +64,7 @@ def test_nor_two_orders_of_one_customer(visit: Visits, alice: Account, agent: Us
     call_next(page)
     settled(page)
     press_twice(page, "1", apart=400, by_mouse=False)
+    told(page, "is confirmed")
     page.wait_for_timeout(SECOND)
     assert sorted(Order.objects.values_list("status", flat=True)) == ["confirmed", "pending_confirmation"]
 
@@ -172,9 +173,16 @@ def test_what_is_stopped_may_be_pressed_again(visit: Visits, alice: Account, age
     settled(page)
     page.get_by_label("Note").fill("Livrer le matin")
     page.get_by_label("Note").blur()
-    page.route("**/outcome/", lambda route: route.abort("aborted"), times=1)
+    begun, held = [], list[Route]()
+    browser = page.context.new_cdp_session(page)
+    browser.send("Page.enable")
+    browser.on("Page.frameRequestedNavigation", lambda event: begun.append(event))
+    page.route("**/outcome/", lambda route: held.append(route), times=1)
+    page.keyboard.press("1")
+    # Of a navigation whose beginning it hears of after its end Playwright would wait for the end for ever.
+    eventually(lambda: page.wait_for_timeout(10) or (begun and held))
     with page.expect_event("requestfailed"):
-        page.keyboard.press("1")
+        held[0].abort("aborted")
     page.clock.fast_forward(30_000)
     settled(page)
     expect(page.get_by_label("Note")).to_have_value("Livrer le matin")

@@ -116,7 +116,7 @@ def visit(chromium: Browser, live_server: Any) -> Iterator[Callable[..., Visit]]
 
 @pytest.fixture(scope="session")
 def axe() -> Callable[..., None]:
-    """`axe(page)`: the page as it stands breaks none of axe-core's rules, best practices included.
+    """`axe(page)`: the page, once it is all there, breaks none of axe-core's rules, best practices included.
 
     `axe(page, *SCHEMES)`: neither in light nor in dark. A scheme changes nothing but colours, so that after the first
     only the rules of colours are asked.
@@ -124,13 +124,14 @@ def axe() -> Callable[..., None]:
     script = (npm.installed(HERE / "axe") / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
     def check(page: Page, *schemes: Literal["light", "dark"]) -> None:
+        page.wait_for_load_state()
         if not page.evaluate("'axe' in window"):
             # By the browser's debugger, which the page's Content-Security-Policy does not concern.
             page.evaluate(script)
         for number, scheme in enumerate(schemes or (None,)):
             if scheme:
                 page.emulate_media(color_scheme=scheme)
-                page.evaluate(ARRIVE)
+            page.evaluate(ARRIVE)
             # What passes is not asked for: describing it takes three quarters of the time.
             options = {"resultTypes": ["violations"], **({"runOnly": RULES_OF_COLOURS} if number else {})}
             found = page.evaluate("options => axe.run(options).then(found => found.violations)", options)

@@ -91,6 +91,7 @@ def test_an_agents_note_on_an_orders_page_waits_too(is_refused: bool, visit: Vis
     if is_refused:  # at the address of the form, which nobody can look at
         save.click()
         expect(page.locator(".errornote")).to_contain_text("Write the note.")
+        page.wait_for_load_state()
         page.clock.fast_forward("10:00")
     page.locator("[name=note]").fill("Livrer le matin")
     Session.objects.all().delete()

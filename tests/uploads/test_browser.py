@@ -58,7 +58,7 @@ def test_a_page_of_before_another_sign_in_is_read_anew(
     page.goto("/account/orders/upload")
     page.context.clear_cookies(name=re.compile("csrf"))  # which a sign-in in another tab changes
     page.locator("#file").set_input_files(path)
-    with page.expect_navigation(timeout=5000):  # at once: it asked again and again for more than a minute
+    with page.expect_navigation(timeout=30_000):  # at once: it asked again and again for more than a minute
         page.get_by_role("button", name="Send the file").click()
     person.wrongs.clear()  # the answer 403
     page.locator("#file").set_input_files(path)
