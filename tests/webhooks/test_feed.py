@@ -23,7 +23,7 @@ from inventory.models import Product
 from orders import lifecycle, shipments
 from orders.models import Order, Status
 from tests.factories import ProductFactory, make_order
-from tests.harness.background import Background, at_once, eventually
+from tests.harness.background import PATIENCE, Background, at_once, eventually
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import one
 from webhooks import events, feed, recovery, retention
@@ -170,17 +170,17 @@ def test_what_is_not_committed_holds_back_what_came_after_it(alice: Account, api
         with transaction.atomic():
             events.publish_all(alice.id, KIND, data=[{"n": 1}], at=timezone.now())  # type: ignore[arg-type]
             written.set()
-            may_end.wait(10)
+            may_end.wait(PATIENCE)
         connections.close_all()
 
     thread = threading.Thread(target=late)
     thread.start()
-    written.wait(10)
+    assert written.wait(PATIENCE)
     publish(alice, 2)
     found, after = read_all(api)
     assert found == []
     may_end.set()
-    thread.join(10)
+    thread.join(PATIENCE)
 
     assert numbers(read_all(api, count=2, after=after)[0]) == [1, 2]
 

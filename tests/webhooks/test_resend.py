@@ -107,7 +107,7 @@ def closing(call, *args):
 
 def waiting_for(session, count):
     """Waits until `count` other sessions wait for a lock of this one; their numbers."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     waiting = []
     while len(waiting) < count:
         assert time.monotonic() < deadline

@@ -17,7 +17,7 @@ from django.utils import timezone
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import one, wait_for_lock
 from tests.harness.deliveries import pass_time, write
-from tests.harness.receivers import answer
+from tests.harness.receivers import answer, hang
 from webhooks import delivery, tasks, transfer
 from webhooks.engine import WINDOW
 from webhooks.models import Attempt, Claim, Delivery, Webhook
@@ -47,7 +47,7 @@ def test_two_workers_send_nothing_twice(receiver, webhook_to, make_workers):
     workers = make_workers(2, window=100)  # too narrow for one to hold all that may be under way
     for worker in workers:
         worker.start()
-    receiver.wait_for(len(written), 20)
+    receiver.wait_for(len(written))
     sent = [worker.stop() for worker in workers]
     assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
     assert statuses() == {"delivered": len(written)}
@@ -331,12 +331,16 @@ def test_what_the_window_had_no_room_for_is_claimed_when_it_has(make_engine, rec
 def test_what_a_killed_worker_had_taken_is_taken_over_at_once_on_its_machine_and_elsewhere_when_its_lease_ends(
     engine, receiver, webhook_to, make_workers, monkeypatch, tmp_path, where
 ):
-    receiver.default = answer(after=0.4)
+    async def answer_the_first(connection):
+        await (OK if len(receiver.requests) <= delivery.AT_ONCE else hang)(connection)
+
+    receiver.default = answer_the_first
     written = write(webhook_to(receiver.url()), 80)
     (worker,) = make_workers(1)
     worker.start()
     receiver.wait_for(60)
     worker.kill()
+    receiver.default = OK
     in_flight = Claim.objects.count()
     assert 0 < in_flight <= delivery.AT_ONCE
     if where == "elsewhere":
