@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.harness.processes import command_line, descendants
+from tests.harness.processes import command_line, descendants, free_port
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -18,3 +19,8 @@ def test_who_ends_while_we_look_is_no_descendant():
         while child.pid in (below := descendants(os.getpid())):
             assert below[child.pid], "a process without a command line"
     assert command_line(child.pid) == ""
+
+
+def test_a_free_port_is_not_given_to_another_socket_meanwhile():
+    given, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    assert all(free_port() < given for _ in range(100))

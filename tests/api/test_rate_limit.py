@@ -19,6 +19,7 @@ from codservice import ratelimit
 from tests.factories import AccountFactory, order_body
 from tests.harness.background import asleep, eventually
 from tests.harness.client import ApiClient, new_key
+from tests.harness.processes import free_port
 
 ORDERS = "/api/v1/orders"
 NOBODYS = "0199d9a0-0000-7000-8000-000000000000"
@@ -200,9 +201,7 @@ def hung_redis():
 
 @pytest.fixture
 def refused_redis():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    return f"redis://127.0.0.1:{port}/0"
+    return f"redis://127.0.0.1:{free_port()}/0"
 
 
 @pytest.fixture(params=["hung_redis", "refused_redis"])

@@ -28,6 +28,7 @@ from tests.factories import AccountFactory, make_order, order_body
 from tests.harness.background import PATIENCE
 from tests.harness.client import new_key
 from tests.harness.npm import program
+from tests.harness.processes import free_port
 from tests.harness.service import Service
 from webhooks import delivery, registry
 from webhooks.engine import Engine
@@ -263,8 +264,7 @@ class Running:
 def secret_and_url(settings: Any) -> tuple[Any, str, int]:
     """A webhook that leads to a free port of this machine."""
     settings.WEBHOOK_ALLOW_PRIVATE = True
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     webhook, secret = registry.register(
         AccountFactory().id, url=f"http://127.0.0.1:{port}/", events=["order.confirmed"]
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Processes of this machine, and where they are started."""
 
 import contextlib
+import secrets
 import socket
 from pathlib import Path
 
@@ -8,9 +9,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One of those that the system gives to nobody who asks for any, and who might have it before it is listened at."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", 20_000 + secrets.randbelow(12_000)))
+            return probe.getsockname()[1]
 
 
 def is_alive(pid: int) -> bool:

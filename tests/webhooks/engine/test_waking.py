@@ -20,7 +20,7 @@ from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import environment
 from tests.harness.deliveries import write
 from tests.harness.embedded_services import REDIS_DATABASES, of_worker
-from tests.harness.processes import CHECKOUT
+from tests.harness.processes import CHECKOUT, free_port
 from tests.harness.receivers import answer, hang
 from webhooks import events, tasks, wakeup
 from webhooks.models import Attempt, Delivery, Event
@@ -261,9 +261,7 @@ def ring_with(url):
 
 
 def test_a_redis_that_is_dead_costs_a_commit_next_to_nothing():
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    took = ring_with(f"redis://127.0.0.1:{port}/0")
+    took = ring_with(f"redis://127.0.0.1:{free_port()}/0")
     assert took[0] < 0.3
     assert max(took[1:]) < 0.01
 
