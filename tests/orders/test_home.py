@@ -317,7 +317,7 @@ def test_a_webhook_that_fails_needs_the_merchant(browser: Client, alice: Account
     make_order(alice)
     webhook = registry.register(alice.id, url="https://203.0.114.1/hooks", events=["order.confirmed"])[0]
     registry.register(charlie.id, url="https://203.0.114.2/hooks", events=["order.confirmed"])
-    assert "does not answer" not in page(browser)
+    assert "webhook does not answer" not in page(browser)
     Webhook.objects.update(is_failing=True)
     shown = page(browser)
     assert "1 webhook does not answer" in shown
