@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -98,6 +98,16 @@ def open_transaction(begin: Callable[[], T]) -> Iterator[T]:
     finally:
         end.set()
         held.result()
+
+
+def held_up(begin: Callable[[], Any]) -> AbstractContextManager[Any]:
+    """What `begin` writes is never seen: who writes the same waits for it while the block runs, and then goes on."""
+
+    def write_and_undo() -> None:
+        begin()
+        transaction.set_rollback(True)
+
+    return open_transaction(write_and_undo)
 
 
 class Listening:

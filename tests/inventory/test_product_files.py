@@ -1,6 +1,5 @@
 """Files of products on the account's pages: taken in by the catalog's rules, and downloaded as they are taken in."""
 
-import os
 import subprocess
 import sys
 import time
@@ -22,8 +21,9 @@ from inventory import product_files
 from inventory.models import Product, StockMovement
 from inventory.product_files import COLUMNS, ProductRows
 from tests.factories import ProductFactory
+from tests.harness.background import held_up
 from tests.harness.client import browser_of
-from tests.harness.database import database_url
+from tests.harness.database import end_sessions, environment
 from tests.harness.processes import CHECKOUT
 from tests.harness.sheets import Failed, workbook
 from tests.inventory.stock import kinds_told
@@ -193,17 +193,18 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
     rows = ((f"P{number}", "Robe", "x" if number % 100 == 7 else "1", "5") for number in range(count))
     upload = send(browser, csv_of(rows, HEADER[:4]))
     browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
-    environment = os.environ | {"DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "codservice.settings"}
-    worker = subprocess.Popen([sys.executable, "-c", WORKER], cwd=CHECKOUT, env=environment)
-    try:
-        while not Upload.objects.get().position:
-            assert worker.poll() is None
-            time.sleep(0.005)
-    finally:
-        worker.kill()
-        worker.wait()
+    with held_up(lambda: ProductFactory(account=alice, sku=f"P{count - 1}")):  # it is not through before it is killed
+        worker = subprocess.Popen([sys.executable, "-c", WORKER], cwd=CHECKOUT, env=environment())
+        try:
+            while not Upload.objects.get().position:
+                assert worker.poll() is None
+                time.sleep(0.005)
+        finally:
+            worker.kill()
+            worker.wait()
+    end_sessions()  # what it had asked PostgreSQL for is over
     upload.refresh_from_db()
-    assert (upload.status, Product.objects.count()) == ("running", upload.counts["created"]), "killed too late"
+    assert (upload.status, Product.objects.count()) == ("running", upload.counts["created"])
     Product.objects.filter(sku="P1").update(stock_quantity=4)
     Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))  # its claim has run out
 

@@ -29,8 +29,8 @@ from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderEdit, OrderItem, Status, StatusChange
 from orders.order_files import OrderRows
 from tests.factories import ProductFactory, make_order
-from tests.harness.background import PATIENCE
-from tests.harness.database import environment, wait_for_lock
+from tests.harness.background import PATIENCE, held_up
+from tests.harness.database import end_sessions, environment, wait_for_lock
 from tests.harness.manage import printed
 from tests.harness.sheets import workbook, write_xlsx
 
@@ -801,18 +801,20 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
 def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     path = write([row(external_id=f"N{number}") for number in range(6000)])
     command = [sys.executable, "manage.py", "import_orders", str(path), "--account", alice.holder.email]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        while not (before := Order.objects.count()):
-            assert process.poll() is None
-            time.sleep(0.005)
-    finally:
-        process.kill()
-        process.wait()
+    with held_up(lambda: make_order(alice, external_id="N5999")):  # it is not through before it is killed
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            while not Order.objects.count():
+                assert process.poll() is None
+                time.sleep(0.005)
+        finally:
+            process.kill()
+            process.wait()
+    end_sessions()  # what it had asked PostgreSQL for is over
     before = Order.objects.count()
-    assert 0 < before < 6000, "killed too late to see anything"
+    assert 0 < before < 6000
 
     result, status = run(path, alice)
 

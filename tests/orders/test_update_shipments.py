@@ -15,7 +15,8 @@ from codservice.accounts.models import Account
 from orders.models import Order, StatusChange
 from orders.shipments import WORDS
 from tests.factories import make_order
-from tests.harness.database import environment
+from tests.harness.background import held_up
+from tests.harness.database import end_sessions, environment
 from tests.harness.manage import printed
 from tests.harness.sheets import write_xlsx
 from tests.orders.moves import order_in
@@ -185,23 +186,23 @@ def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     count = 3000
     confirmed(alice, count)
     path = write(*(("", f"N{number}", "livré", "") for number in range(count)))
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", "update_shipments", str(path), "--account", alice.holder.email],
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = [sys.executable, "manage.py", "update_shipments", str(path), "--account", alice.holder.email]
     delivered = Order.objects.filter(status="delivered")
-    try:
-        while not delivered.count():
-            assert process.poll() is None
-            time.sleep(0.005)
-    finally:
-        process.kill()
-        process.wait()
+    last = Order.objects.select_for_update().filter(external_id=f"N{count - 1}")
+    with held_up(last.get):  # it is not through before it is killed
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            while not delivered.count():
+                assert process.poll() is None
+                time.sleep(0.005)
+        finally:
+            process.kill()
+            process.wait()
+    end_sessions()  # what it had asked PostgreSQL for is over
     before = delivered.count()
-    assert 0 < before < count, "killed too late to see anything"
+    assert 0 < before < count
 
     result, status = run(path, "--account", alice.holder.email)
 

@@ -1,6 +1,5 @@
 """A worker that is killed over a file: another goes on behind its last batch, and nothing is in twice."""
 
-import os
 import subprocess
 import sys
 import time
@@ -13,8 +12,10 @@ from codservice.accounts.models import Account
 from codservice.uploads import work
 from codservice.uploads.models import Block, RefusedRow, Upload
 from orders.models import Order, OrderItem, StatusChange
+from tests.factories import make_order
+from tests.harness.background import held_up
 from tests.harness.client import browser_of
-from tests.harness.database import database_url
+from tests.harness.database import end_sessions, environment
 from tests.harness.processes import CHECKOUT
 from tests.uploads.files import chosen, csv_of, row, send
 from webhooks.models import Event
@@ -31,23 +32,22 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
             for number in range(ROWS))  # fmt: skip
     upload = send(browser, csv_of(rows))
     browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
-    environment = os.environ | {"DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "codservice.settings"}
 
-    kills = 0
-    while kills < 3:
-        before = Upload.objects.get().position
-        worker = subprocess.Popen([sys.executable, "-c", WORKER], cwd=CHECKOUT, env=environment)
-        try:
-            while Upload.objects.get().position == before:
-                assert worker.poll() is None
-                time.sleep(0.005)
-        finally:
-            worker.kill()
-            worker.wait()
-        kills += 1
-        Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))  # its claim has run out
+    with held_up(lambda: make_order(alice, external_id=f"N{ROWS - 1}")):  # none is through before it is killed
+        for _ in range(3):
+            before = Upload.objects.get().position
+            worker = subprocess.Popen([sys.executable, "-c", WORKER], cwd=CHECKOUT, env=environment())
+            try:
+                while Upload.objects.get().position == before:
+                    assert worker.poll() is None
+                    time.sleep(0.005)
+            finally:
+                worker.kill()
+                worker.wait()
+            Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))  # its claim has run out
+    end_sessions()  # what it had asked PostgreSQL for is over
     upload.refresh_from_db()
-    assert (upload.status, Order.objects.count()) == ("running", upload.counts["imported"]), "killed too late"
+    assert (upload.status, Order.objects.count()) == ("running", upload.counts["imported"])
 
     work.go_on()
 
