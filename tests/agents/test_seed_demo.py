@@ -17,9 +17,10 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.utils import timezone
 
-from agents.desk import claims, customer
+from agents.desk import claims, customer, hours, scripts
 from agents.management.commands.seed_demo import Command
-from agents.models import Claim
+from agents.models import CallingPeriod, CallingRules, Claim
+from codservice import days
 from codservice.accounts.models import Account, User
 from orders import demo
 from orders.models import CallNote, CallState, Order, OrderEdit, ShippingFee, Status
@@ -116,6 +117,24 @@ def test_it_looks_alive() -> None:
     assert set(Order.objects.values_list("delivery_type", flat=True)) == {"home", "desk"}
     assert Order.objects.values("source").distinct().count() >= 4
     assert ShippingFee.objects.count() == 69
+
+
+def test_its_customers_are_called_at_any_hour_in_the_words_of_a_script() -> None:
+    """Who tries the service at night, or on a Friday, shall see a call."""
+    CallingPeriod.objects.all().delete()
+    seed(orders=20)
+
+    account = Account.objects.get()
+    today, minutes = days.start_of(days.today()), timedelta(hours=23, minutes=59)
+    starts = [today + timedelta(days=number) for number in range(7)]
+    assert hours.of_account(account.id, days=6) == [(start, start + minutes) for start in starts]
+    rules, order = CallingRules.of(account.id), Order.objects.latest("id")
+    texts = scripts.of_order(order, [], french=rules.script_fr, arabic=rules.script_ar)
+    assert [script.language for script in texts] == ["fr", "ar"]
+    for script in texts:
+        assert "{" not in script.text
+        assert order.customer_name in script.text
+        assert account.name in script.text
 
 
 def test_some_customers_have_ordered_twice(django_user_model: Any) -> None:

@@ -10,19 +10,10 @@ from tests.harness.demo import AGENT, CHECKOUT, MERCHANT, URL, Demo, demonstrati
 IMAGES = CHECKOUT / "docs" / "images"
 AGENTS = {"": "en", ".fr": "fr", ".ar": "ar-dz"}  # how the file's name ends → the language
 MERCHANTS = {"": "en", ".fr": "fr"}
-# Calls may be made at any hour, also when the pictures are.
-ALWAYS = """
-from datetime import date, time
-from agents.models import CallingPeriod
-CallingPeriod.objects.create(
-    first_day=date(2000, 1, 1), last_day=date(2100, 1, 1), opens_at=time.min, closes_at=time.max, is_opening=True
-)
-"""
 
 
 def main() -> None:
     with demonstration() as demo, sync_playwright() as playwright:
-        demo.manage("shell", "-v0", "-c", ALWAYS)
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=SWITCHES)
         for end, language in AGENTS.items():
             page = opened(browser, demo, AGENT, language)

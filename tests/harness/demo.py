@@ -27,12 +27,7 @@ class Demo(NamedTuple):
     """A service that is ready, and the password of everybody in it."""
 
     folder: Path
-    environ: dict[str, str]
     password: str
-
-    def manage(self, *arguments: str) -> None:
-        command = [sys.executable, "manage.py", *arguments]
-        subprocess.run(command, cwd=CHECKOUT, env=self.environ, check=True, stdout=subprocess.DEVNULL)
 
     def sign_in(self, page: Page, username: str) -> None:
         """The page's browser is this person's, who may be of the staff, a merchant otherwise."""
@@ -54,7 +49,7 @@ def demonstration() -> Iterator[Demo]:
                 sys.exit(f"The service did not start:\n{log.read_text(errors='replace')}")
             time.sleep(0.5)
         (password,) = re.findall(r"password of each is (\S+)", log.read_text())
-        yield Demo(folder, environ, password)
+        yield Demo(folder, password)
     finally:
         service.terminate()
         try:

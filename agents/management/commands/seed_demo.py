@@ -1,6 +1,6 @@
 import secrets
 from argparse import ArgumentParser
-from datetime import timedelta
+from datetime import time, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents.backdating import spread_over_time
 from agents.desk import claims, decisions
+from agents.models import CallingRules
 from codservice import commands
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
@@ -39,6 +40,16 @@ SILENT = [Outcome.NO_ANSWER, Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_O
 REVIEWED = [Outcome.WRONG_NUMBER, Outcome.HANDED_OVER]
 REASONS = [reason for reason in CancelReason if reason != CancelReason.OTHER]
 PEOPLE = {"samira": "Agents", "farid": "Agents", "nadia": "Supervisors"}
+# Whoever tries the service at night or on a Friday sees a call as well.
+RULES = {
+    "opens_at": time(0),
+    "closes_at": time(23, 59),
+    "days_off": [],
+    "script_fr": "Bonjour {nom}, ici {boutique}. Vous avez commandé {produit}, à payer {somme} à la livraison. "
+    "Est-ce que vous confirmez\u202f?",
+    "script_ar": "السلام عليكم {الاسم}، معكم {المتجر}. طلبتم {المنتج}، والمبلغ {المبلغ} عند الاستلام. "
+    "هل تؤكدون الطلبية؟",
+}
 REMARKS = ["", "", "Sonne longtemps", "Rappeler le soir", "Très aimable", "يتكلم بالعربية فقط"]
 
 
@@ -110,6 +121,7 @@ Nobody is called who has orders of another merchant: their demo orders wait."""
         ]
         catalog.save(account.id, products, actor=Actor.of_command("seed_demo"), sets_stock=True)
         fees.set_fees(account.id, demo.fees())
+        CallingRules.objects.create(account=account, **RULES)
         agents = []
         for name, group in PEOPLE.items():
             user = User.objects.create_user(f"{name}{seed}", password=password, first_name=name.title(), is_staff=True)
