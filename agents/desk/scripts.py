@@ -1,13 +1,15 @@
 """What agents say on the phone: texts that merchants gave, in which an order's words stand for placeholders."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from django.utils.translation import get_language, override
+from django.utils.translation import get_language, get_language_bidi, override
 from django.utils.translation import gettext_lazy as _
 
+from codservice.bidi import unturned
 from orders.models import Order, OrderItem
 from orders.templatetags.orders import dinars, wilaya
 
@@ -38,19 +40,32 @@ def of_order(order: Order, lines: Sequence[OrderItem], *, french: str, arabic: s
 
     With `order` comes its account, with `lines` the products, where there are any.
     """
-    words = {
-        "name": order.customer_name,
-        "product": ", ".join(f"{line.quantity} × {line.product_name}" for line in lines),
-        "sum": f"{dinars(order.total_amount)} {_('DA')}",
-        "shop": order.account.name,
-        "wilaya": wilaya(order.wilaya_code),
-    }
     found = [Script(french, "fr"), Script(arabic, "ar")]
-    if (get_language() or "").startswith("ar"):
+    if get_language_bidi():
         found.reverse()
     products = {line.product_id: line.product for line in lines if line.product_id and line.product}
     found += [Script(product.script, of=product.name) for product in products.values()]
-    return [Script(_filled(each.text, words), each.language, each.of) for each in found if each.text]
+    return [replace(each, text=_said(each, order, lines)) for each in found if each.text]
+
+
+def _said(script: Script, order: Order, lines: Sequence[OrderItem]) -> str:
+    """In words of the text's language, whatever the page's: they are read in one breath."""
+    with override(_language(script)):
+        words = {
+            "name": unturned(order.customer_name),
+            "product": ", ".join(unturned(f"{line.quantity} × {line.product_name}") for line in lines),
+            "sum": f"{dinars(order.total_amount)} {_('DA')}",
+            "shop": unturned(order.account.name),
+            "wilaya": wilaya(order.wilaya_code),
+        }
+        return _filled(script.text, words)
+
+
+def _language(script: Script) -> str:
+    """The text's; of a product's, which does not say, Arabic where it has Arabic letters, and else the reader's."""
+    if script.language == "ar" or any(unicodedata.bidirectional(sign) == "AL" for sign in script.text):
+        return "ar-dz"
+    return script.language or ("fr" if get_language_bidi() else get_language() or "fr")
 
 
 def example(text: str, *, language: str, shop: str) -> str:
@@ -61,7 +76,7 @@ def example(text: str, *, language: str, shop: str) -> str:
             "name": "نادية شريف" if is_arabic else "Nadia Cherif",
             "product": f"2 × {'قفطان' if is_arabic else 'Robe kabyle'}",
             "sum": f"{dinars(Decimal(4500))} {_('DA')}",
-            "shop": shop,
+            "shop": unturned(shop),
             "wilaya": wilaya("16"),
         }
         return _filled(text, words)

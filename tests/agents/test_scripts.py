@@ -26,9 +26,38 @@ def test_the_orders_words_are_filled_in(alice: Account, browser: Client) -> None
     make_order(alice, total_amount=Decimal("4500.50"))
     french, arabic = said(browser)
     assert french == (
-        "Bonjour Amine Benali, ici Alice's shop : 2 × Robe kabyle pour Alger, 4\u202f500.50 DA à la livraison."
+        "Bonjour Amine Benali, ici Alice's shop : 2 × Robe kabyle pour Alger, 4\u202f500,50 DA à la livraison."
     )
-    assert arabic == "السلام عليكم Amine Benali، 2 × Robe kabyle بـ 4\u202f500.50 DA"
+    assert arabic == "السلام عليكم \u2068Amine Benali\u2069، \u20682 × Robe kabyle\u2069 بـ 4\u202f500,50 دج"
+
+
+def test_numbers_stay_with_their_names_whichever_way_the_text_is_read(alice: Account, browser: Client) -> None:
+    CallingRules.objects.create(account=alice, script_fr="Bonjour {nom} : {produit}", script_ar="طلبتم {المنتج}")
+    items = [
+        order_line(quantity=number, product_name=name, unit_price=1) for number, name in ((2, "Burnous"), (3, "قشابية"))
+    ]
+    make_order(alice, customer_name="أمين", items=items)
+    assert said(browser) == [
+        "Bonjour \u2068أمين\u2069 : 2 × Burnous, \u20683 × قشابية\u2069",
+        "طلبتم \u20682 × Burnous\u2069, 3 × قشابية",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reader", "script", "read"),
+    [
+        ("ar", "Coton, {somme}", "Coton, 1,50 DA"),
+        ("fr", "قطن، {المبلغ}", "قطن، 1,50 دج"),
+        ("en", "Cotton, {sum}", "Cotton, 1.50 DA"),
+    ],
+)
+def test_a_products_script_is_filled_in_its_own_language(
+    reader: str, script: str, read: str, alice: Account, browser: Client
+) -> None:
+    robe = ProductFactory(account=alice, script=script)
+    make_order(alice, items=[order_line(quantity=1, product_id=robe.id)], total_amount=Decimal("1.50"))
+    browser.defaults["HTTP_ACCEPT_LANGUAGE"] = reader
+    assert said(browser) == [read]
 
 
 def test_the_readers_language_comes_first(alice: Account, browser: Client) -> None:
