@@ -7,12 +7,13 @@ import pytest
 from playwright.sync_api import expect
 
 from agents.desk import claims
+from agents.models import CallingRules
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, User
 from orders import editing, lifecycle
 from orders.models import CallNote, Order
 from tests import factories
-from tests.agents.desk_browser import settled
+from tests.agents.desk_browser import customers, settled
 from tests.harness.browser import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,6 +48,23 @@ def test_an_agent_finds_an_order_and_calls_its_customer(
     expect(page.locator(".messagelist .success")).to_contain_text("The order of Amine Benali is confirmed.")
     order.refresh_from_db()
     assert (order.status, order.version, order.call_notes.count()) == ("confirmed", 2, 1)
+
+
+def test_what_to_say_is_open_as_it_was_left(visit: Callable[..., Visit], alice: Account, agent: User) -> None:
+    CallingRules.objects.create(account=alice, script_fr="Bonjour {nom}")
+    first, second, third = (f"/console/desk/{claims.take(order.id, agent=agent)}/" for order in customers(alice, 3))
+    page = visit(viewport={"width": 1366, "height": 768}).sign_in("samira")
+
+    page.goto(first)
+    expect(page.get_by_text("Bonjour Customer 0")).to_be_hidden()
+    page.get_by_text("What to say").click()
+    page.goto(second)
+    expect(page.get_by_text("Bonjour Customer 1")).to_be_visible()
+    page.get_by_text("What to say").click()
+    expect(page.get_by_text("Bonjour Customer 1")).to_be_hidden()
+    page.goto(third)
+    settled(page)
+    expect(page.get_by_text("Bonjour Customer 2")).to_be_hidden()
 
 
 def test_a_decided_order_takes_notes_and_a_supervisors_moves(

@@ -34,8 +34,11 @@
     next.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
-  // On a wide screen there is a column for it; on others it is folded.
-  if (matchMedia("(min-width: 1500px)").matches) document.querySelectorAll("details.script").forEach((script) => { script.open = true; });
+  // As the last one was left; at first open on a wide screen, where there is a column for it.
+  document.querySelectorAll("details.script").forEach((script) => {
+    script.open = JSON.parse(localStorage.getItem("script")) ?? matchMedia("(min-width: 1500px)").matches;
+    script.addEventListener("toggle", () => localStorage.setItem("script", script.open));
+  });
 
   document.querySelectorAll("[data-copy]").forEach((button) => {
     button.hidden = !navigator.clipboard;
