@@ -15,6 +15,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from codservice.docs import library
+
 register = template.Library()
 
 WORK, LOOK, SUPERVISE = "orders.work_order", "orders.view_order", "orders.supervise_order"
@@ -41,6 +43,15 @@ PERMISSIONS = {
     "work_order": _("call customers and decide orders"),
     "supervise_order": _("supervise: all moves of orders, agents, rules and figures"),
 }
+
+
+@register.simple_tag(takes_context=True)
+def guide(context: dict[str, Any]) -> str:
+    """Where the documentation begins for who works here."""
+    user = context["user"]
+    return library.address(
+        "operators" if user.has_perm(ADMINISTER) else "supervisors" if user.has_perm(SUPERVISE) else "agents"
+    )
 
 
 @register.filter

@@ -87,7 +87,7 @@ class Page:
 
     @property
     def url(self) -> str:
-        return f"/docs/{FOLDERS[self.language]}{'' if self.name == 'index' else self.name}"
+        return _address(self.language, self.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # one site is equal to itself alone, and so a key of caches
@@ -104,6 +104,16 @@ class Site:
         best.pop("index", None)
         for title, names in PARTS:
             yield str(title), [best[name] for name in names if name in best]
+
+
+def _address(language: str, name: str) -> str:
+    return f"/docs/{FOLDERS[language]}{'' if name == 'index' else name}"
+
+
+def address(name: str) -> str:
+    """Where a reader of the language of just now finds the page, without making any: in English if in no other."""
+    language = translation.get_language() or "en"
+    return _address(language if language in FOLDERS and _path(language, name) else "en", name)
 
 
 def names() -> list[tuple[str, str]]:

@@ -67,18 +67,6 @@ def test_every_page_is_for_everybody(
     person.wrongs[:] = [wrong for wrong in person.wrongs if "422" not in wrong]  # the page of a wrong period
 
 
-@pytest.mark.parametrize("language", ["en", "ar"])
-def test_on_a_phone_the_current_room_is_in_view(language: str, visit: Callable[..., Any], supervisor: User) -> None:
-    page = visit(viewport={"width": 360, "height": 740}).sign_in(supervisor.username)
-    page.set_extra_http_headers({"Accept-Language": language})
-    overhang = """[...document.querySelectorAll("#rooms, #rooms [aria-current]")].map(e => e.getBoundingClientRect())
-        .reduce((rooms, here) => Math.max(rooms.left - here.left, here.right - rooms.right))"""
-    for path in ("orders/order/", "figures/", "rules/", "moves/"):
-        page.goto(f"/console/{path}")
-        assert page.evaluate(overhang) <= 1, path
-        assert page.evaluate("scrollY") == 0
-
-
 def test_orders_are_moved_with_the_keyboard_alone(
     visit: Callable[..., Any], axe: Callable[[Page], None], alice: Account, supervisor: User, agent: User
 ) -> None:

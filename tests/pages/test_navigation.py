@@ -1,0 +1,70 @@
+"""Where a page leads to, and where it says that one is."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from codservice.accounts.models import Account
+from tests import factories
+from tests.harness.browser import Visit
+from tests.harness.client import browser_of
+
+HIDDEN = """() => [...document.querySelectorAll("nav > [aria-current]")].filter(here => {
+    const [row, link] = [here.parentElement, here].map(e => e.getBoundingClientRect());
+    return Math.max(row.left - link.left, link.right - row.right) > 1;
+}).map(here => here.textContent)"""
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("language", ["en", "fr", "ar-DZ"])
+def test_on_a_phone_the_current_of_a_row_is_in_view(language: str, visit: Callable[..., Visit], alice: Account) -> None:
+    phone = {"locale": language, "viewport": {"width": 360, "height": 740}}
+    supervisor = factories.AgentFactory(role="Supervisors")
+    rooms = {
+        (supervisor.username, "/console/login/"): [
+            *("/console/orders/order/", "/console/orders/order/?status=returned", "/console/moves/"),
+            *("/console/figures/", "/console/figures/?by=hour", "/console/rules/"),
+        ],
+        (alice.holder.email, "/account/login"): [
+            *("/account/", "/account/?by=source", "/account/orders?status=returned", "/account/webhooks"),
+            *("/account/keys", "/account/quick-start"),
+        ],
+    }
+    for (username, door), paths in rooms.items():
+        page = visit(**phone).sign_in(username, door)
+        for path in paths:
+            page.goto(path)
+            assert page.locator("nav > [aria-current]").count(), path
+            assert page.evaluate(HIDDEN) == [], path
+            assert page.evaluate("scrollY") == 0
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("language", "docs", "webhooks"),
+    [
+        ("en", "/docs/", "/docs/webhooks"),
+        ("fr", "/docs/fr/", "/docs/fr/webhooks"),
+        ("ar", "/docs/ar/", "/docs/webhooks"),  # that page has not been translated
+    ],
+)
+def test_the_documentation_is_that_of_the_language(
+    language: str, docs: str, webhooks: str, alice: Account, client: Client
+) -> None:
+    merchant = browser_of(alice.holder, HTTP_ACCEPT_LANGUAGE=language)
+    webhook = {"url": "https://shop.example/hooks", "events": "order.confirmed", "mode": "live"}
+    page = merchant.post("/account/webhooks", webhook).content.decode()
+    assert f'<a href="{docs}">' in page
+    assert f'<a href="{webhooks}">' in page
+    assert client.get(docs).status_code == client.get(webhooks).status_code == 200
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("role", "name"), [("Agents", "agents"), ("Supervisors", "supervisors"), ("", "operators")])
+def test_the_console_leads_to_the_guide_of_who_works_there(role: str, name: str) -> None:
+    factories.AgentFactory()
+    person = factories.AgentFactory(role=role) if role else factories.UserFactory(is_staff=True, is_superuser=True)
+    page = browser_of(person, HTTP_ACCEPT_LANGUAGE="fr").get("/console/orders/order/").content.decode()
+    folder = "" if name == "operators" else "fr/"
+    assert f'href="/docs/{folder}{name}" target="_blank"' in page
