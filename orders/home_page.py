@@ -18,17 +18,17 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from codservice import days
+from codservice import charts, days
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
+from codservice.charts import Bar
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
 from inventory.models import Product
-from orders import daily, needs, pictures
+from orders import daily, needs
 from orders.cancel_reasons import in_words
 from orders.daily import WAITS, Dimension, Figures, Summary
 from orders.models import Order
-from orders.pictures import Bar, Picture
 from orders.templatetags.orders import wilaya
 
 MOST_DAYS = 366
@@ -94,7 +94,7 @@ def _home(request: HttpRequest, account: Account) -> HttpResponse:
             "total": _tiles(summary.total),
             "by": by,
             "divisions": [(name, label, name == by) for name, label in DIVISIONS.items()],
-            "pictures": _pictures(rows, by, first, last),
+            "charts": _charts(rows, by, first, last),
             "table": [(name, row, _rates(row)) for name, row in _shown(rows, by)],
             "sum": _rates(summary.total),
             "all": summary.total,
@@ -207,19 +207,19 @@ def _rate(part: int, whole: int) -> str:
     return f"{formats.number_format(round(100 * part / whole, 1), 1)} %"
 
 
-def _pictures(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -> dict[str, Picture]:
+def _charts(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -> dict[str, Any]:
     """Of decisions, confirmed and not, and of parcels, arrived and come back."""
     if by == "day":
         by_day = {row.key: row for _text, row in rows}
         dates = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-        draw = pictures.standing
         shown = [(f"{day:%d/%m}", by_day.get(day.isoformat(), Figures()), dict.fromkeys(_RATES, "")) for day in dates]
     else:
-        draw, shown = pictures.lying, [(name, row, _rates(row)) for name, row in rows[: pictures.MOST_LYING]]
+        shown = [(name, row, _rates(row)) for name, row in rows[: charts.MOST_ROWS]]
     decided = [
-        Bar(name, row.confirmed_count, row.refused_count, said["confirmation_rate"]) for name, row, said in shown
+        Bar(name, [row.confirmed_count, row.refused_count], said["confirmation_rate"]) for name, row, said in shown
     ]
-    ended = [Bar(name, row.delivered_count, row.returned_count, said["delivery_rate"]) for name, row, said in shown]
+    ended = [Bar(name, [row.delivered_count, row.returned_count], said["delivery_rate"]) for name, row, said in shown]
+    draw: Any = charts.days if by == "day" else charts.rows
     return {"decided": draw(decided), "ended": draw(ended)}
 
 
@@ -234,8 +234,8 @@ class Part(NamedTuple):
 def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
     whole = sum(count for _name, count in rows)
     parts = [Part(name, count, _rate(count, whole)) for name, count in rows]
-    bars = [Bar(part.name, part.count, 0, f"{part.count} · {part.share}") for part in parts]
-    return {"rows": parts[:MOST_ROWS], "count": whole, "picture": pictures.lying(bars)}
+    bars = [Bar(part.name, [part.count], f"{part.count} · {part.share}") for part in parts]
+    return {"parts": parts[:MOST_ROWS], "count": whole, "rows": charts.rows(bars)}
 
 
 def _waits(summary: Summary) -> dict[str, Any]:

@@ -39,7 +39,7 @@ GROUND = (
     ("bidi", "mails", "metrics", "observability"),
     ("logs", "secret_file"),
     ("data_folder", "wire"),
-    ("errors", "values", "days"),
+    ("errors", "values", "days", "charts"),
 )
 # Names that Django, DRF and Celery give, and those that each room has for its part of one thing.
 SHARED_NAMES = {

@@ -20,9 +20,10 @@ from django.utils.translation import gettext_lazy
 
 from agents import ages
 from agents.console import show
-from agents.supervision import charts, for_supervisors, performance
+from agents.supervision import for_supervisors, performance
 from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures, Summary
 from agents.templatetags.console_tags import counted, duration
+from codservice import charts
 from codservice.accounts.models import Account, User
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
@@ -126,8 +127,8 @@ def page(request: HttpRequest) -> HttpResponse:
         columns=COLUMNS,
         column=column,
         tiles=_tiles(summary, chosen),
-        chart=_chart(column, rows, names, chosen),
-        is_standing=chosen["by"] == "day",
+        chart=_days(column, rows, chosen) if chosen["by"] == "day" else None,
+        rows=_rows(column, rows, names),
         table=[
             (
                 _said(names[row.key], chosen["by"]),
@@ -263,62 +264,55 @@ def _tiles(summary: Summary, chosen: dict[str, Any]) -> list[Tile]:
     ]
 
 
-class Bar(NamedTuple):
-    """One of a few parts of a whole, as long in the picture as `value` of `most`."""
-
-    name: str
-    value: int
-    most: int
-    text: str
-    link: str
-
-
-def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[Bar]:
+def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
     whole = summary.total.canceled  # each for one reason, the empty one too
-    most = max((row.canceled for row in summary.reasons), default=0)
-    return [
-        Bar(
-            cancel_reasons.in_words(row.key) or _("Not specified"),
-            row.canceled,
-            most,
-            f"{counted(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
-            f"{_orders(chosen, reason=row.key)}canceled",
-        )
-        for row in summary.reasons[:MOST_REASONS]
-        if row.canceled
-    ]
+    return charts.rows(
+        [
+            charts.Bar(
+                cancel_reasons.in_words(row.key) or _("Not specified"),
+                [row.canceled],
+                f"{counted(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
+                f"{_orders(chosen, reason=row.key)}canceled",
+            )
+            for row in summary.reasons[:MOST_REASONS]
+            if row.canceled
+        ]
+    )
 
 
-def _backlog(summary: Summary) -> list[Bar]:
-    most = max(count for count, _amount in summary.backlog)
+def _backlog(summary: Summary) -> list[charts.Row]:
     address = reverse("admin:orders_order_changelist")
-    return [
-        Bar(
-            name,
-            count,
-            most,
-            f"{counted(count)} · {dinars(amount)} {_('DA')}",
-            f"{address}?{urlencode({'status': Status.PENDING, 'age': number})}" if count else "",
-        )
-        for number, (name, (count, amount)) in enumerate(zip(ages.names(), summary.backlog, strict=True))
-    ]
+    return charts.rows(
+        [
+            charts.Bar(
+                name,
+                [count],
+                f"{counted(count)} · {dinars(amount)} {_('DA')}",
+                f"{address}?{urlencode({'status': Status.PENDING, 'age': number})}" if count else "",
+            )
+            for number, (name, (count, amount)) in enumerate(zip(ages.names(), summary.backlog, strict=True))
+        ]
+    )
 
 
-def _chart(column: Column, rows: list[Figures], names: dict[str, Name], chosen: dict[str, Any]) -> charts.Chart:
-    if chosen["by"] != "day":
-        return charts.lying(
-            [
-                charts.Point(names[row.key].text, _value(row, column), _with_counts(row, column))
-                for row in rows[: charts.MOST_LYING]
-            ]
-        )
+def _rows(column: Column, rows: list[Figures], names: dict[str, Name]) -> list[charts.Row]:
+    return charts.rows(
+        [
+            charts.Bar(names[row.key].text, [_value(row, column) or 0], _with_counts(row, column))
+            for row in rows[: charts.MOST_ROWS]
+        ]
+    )
+
+
+def _days(column: Column, rows: list[Figures], chosen: dict[str, Any]) -> charts.Days:
     by_day = {row.key: row for row in rows}
-    points = []
+    bars = []
     for number in range((chosen["last"] - chosen["first"]).days + 1):
         day = chosen["first"] + timedelta(days=number)
         row = by_day.get(day.isoformat(), Figures(day.isoformat()))
-        points.append(charts.Point(f"{day:%d/%m}", _value(row, column), _with_counts(row, column), _short(row, column)))
-    return charts.standing(points, unit={"percent": " %", "time": " min"}.get(column.kind, ""))
+        value, text = _value(row, column) or 0, _with_counts(row, column)
+        bars.append(charts.Bar(f"{day:%d/%m}", [value], text, short=_short(row, column)))
+    return charts.days(bars, unit={"percent": " %", "time": " min"}.get(column.kind, ""))
 
 
 def _with_counts(row: Figures, column: Column) -> str:

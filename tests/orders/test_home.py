@@ -13,12 +13,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from codservice import days
+from codservice import charts, days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, Membership, User
+from codservice.charts import Bar
 from codservice.uploads.models import RefusedRow, Upload
 from inventory import catalog
-from orders import daily, editing, home_page, lifecycle, pictures
+from orders import daily, editing, home_page, lifecycle
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, ChangedDay, DayFigure, SummedUp
 from orders.tasks import sum_up_days
@@ -406,11 +407,14 @@ def test_a_year_of_days_is_a_small_page(language: str, browser: Client, alice: A
         assert len(answer.content) < 80_000
 
 
-def test_pictures_are_as_long_as_what_they_count() -> None:
-    standing = pictures.standing([pictures.Bar("1", 30, 10), pictures.Bar("2", 0, 0)])
-    assert [label.text for label in standing.scale] == ["0", "20", "40"]
-    assert standing.good == "M105.8 52.0h232.4v120.0h-232.4z"
-    assert standing.bad == "M105.8 12.0h232.4v40.0h-232.4z"
-    lying = pictures.lying([pictures.Bar("a", 3, 1, "3 of 4"), pictures.Bar("b", 1, 1, "1 of 2")])
-    assert [label.x for label in lying.texts] == [558, 393]
-    assert pictures.standing([]).good == "" == pictures.lying([]).bad
+def test_bars_are_as_long_as_what_they_count() -> None:
+    chart = charts.days([Bar("1", [30, 10]), Bar("2", [0, 0])])
+    assert [label.text for label in chart.scale] == ["0", "20", "40"]
+    assert chart.paths == [("good", "M0.15 61.5h.7v130.5h-.7z"), ("bad", "M0.15 18.0h.7v43.5h-.7z")]
+    assert [label.x for label in chart.names] == [35.5, 78.5]
+    long, short = charts.rows([Bar("a", [3, 1]), Bar("b", [1, 1])])
+    assert (long.parts, short.parts) == (
+        [("good", 0, 75), ("bad", 75, 25)],
+        [("good", 0, 25), ("bad", 25, 25)],
+    )
+    assert (charts.days([]).paths, charts.rows([])) == ([("good", ""), ("bad", "")], [])

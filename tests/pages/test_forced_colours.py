@@ -38,4 +38,4 @@ def test_the_colours_of_a_picture_are_those_that_are_explained(visit: Callable[.
     page.goto("/account/")
     for kind in ("good", "bad"):
         key = page.locator(f".key.{kind}").first.evaluate("e => getComputedStyle(e).backgroundColor")
-        assert page.locator(f".picture .{kind}").first.evaluate("e => getComputedStyle(e).fill") == key
+        assert page.locator(f".chart .{kind}").first.evaluate("e => getComputedStyle(e).fill") == key

@@ -1,0 +1,114 @@
+"""Bar charts as geometry, for templates that draw them as SVG: shapes in attributes, colours in the style sheet.
+
+A chart is as wide as its place, also on a phone: across it all is in parts of its width, and words keep their size.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+KINDS = ("good", "bad")  # of a bar's parts, in their order
+MOST_ROWS = 20
+
+
+class Bar(NamedTuple):
+    """What a bar stands for: `parts` one after the other, what they are in words, and where they are to be seen."""
+
+    name: str
+    parts: Sequence[float]
+    text: str = ""
+    link: str = ""
+    short: str = ""  # what stands on the bar of a day while there is room
+
+
+# --- Rows, for people and places -------------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    kind: str
+    x: float
+    width: float
+
+
+class Row(NamedTuple):
+    """A bar with its parts, in percent of the longest bar."""
+
+    bar: Bar
+    parts: list[Part]
+
+
+def rows(bars: Sequence[Bar]) -> list[Row]:
+    """The first MOST_ROWS, one above the other."""
+    bars = bars[:MOST_ROWS]
+    longest = max((sum(bar.parts) for bar in bars), default=0) or 1
+    return [Row(bar, _parts(bar, longest)) for bar in bars]
+
+
+def _parts(bar: Bar, longest: float) -> list[Part]:
+    parts, x = [], 0.0
+    for kind, value in zip(KINDS, bar.parts, strict=False):
+        width = 100 * value / longest
+        parts.append(Part(kind, round(x, 1), round(width, 1)))
+        x += width
+    return parts
+
+
+# --- Days ------------------------------------------------------------------------------------------------------------
+
+HEIGHT, _TOP, _BOTTOM = 220, 18, 28  # pixels
+SCALE = 14  # percent of the width, left of the bars
+_MOST_NAMES = 7  # under days; more would run into each other on a phone
+_DIGIT, _WIDE, _PHONE = 8, 660, 290  # pixels: a digit, and all bars together on either screen
+
+
+class Label(NamedTuple):
+    x: float  # percent of the width
+    y: float
+    text: str
+
+
+class Days(NamedTuple):
+    """Bars side by side from left to right, with a scale. The plane of the bars is `count` wide and HEIGHT high."""
+
+    count: int
+    height: int
+    left: int
+    width: int
+    paths: list[tuple[str, str]]  # a kind, and all parts of this kind
+    told: list[str]  # of each bar
+    names: list[Label]
+    shorts: list[Label]
+    are_tight: bool  # the shorts, on a phone
+    scale: list[Label]
+
+
+def days(bars: Sequence[Bar], unit: str = "") -> Days:
+    """One bar for each day; the numbers of the scale end with `unit`."""
+    count, inner = max(len(bars), 1), HEIGHT - _TOP - _BOTTOM
+    top = _round_up(max((sum(bar.parts) for bar in bars), default=0))
+    paths, names, shorts = dict.fromkeys(KINDS, ""), [], []
+    every = math.ceil(count / _MOST_NAMES)
+    widest = max((len(bar.short) for bar in bars), default=0) * _DIGIT * count
+    for number, bar in enumerate(bars):
+        middle, y = round(SCALE + (100 - SCALE) * (number + 0.5) / count, 2), float(HEIGHT - _BOTTOM)
+        for kind, value in zip(KINDS, bar.parts, strict=False):
+            high = inner * value / top
+            y -= high
+            paths[kind] += f"M{number + 0.15:.2f} {y:.1f}h.7v{high:.1f}h-.7z" if high else ""
+        if number % every == 0:
+            names.append(Label(middle, HEIGHT - 8, bar.name))
+        if bar.short and widest <= _WIDE:
+            shorts.append(Label(middle, round(y - 4, 1), bar.short))
+    told = [f"{bar.name} · {bar.text}" for bar in bars if bar.text]
+    scale = [Label(SCALE - 1, _TOP + inner * (1 - part), f"{top * part:g}{unit}") for part in (0, 0.5, 1)]
+    return Days(count, HEIGHT, SCALE, 100 - SCALE, list(paths.items()), told, names, shorts, widest > _PHONE, scale)
+
+
+def _round_up(value: float) -> float:
+    """To one of 2, 4 or 10 times a power of ten, so that a scale of halves has round numbers."""
+    power = 1
+    while True:
+        for step in (2, 4, 10):
+            if step * power >= value:
+                return step * power
+        power *= 10
