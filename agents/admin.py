@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -214,7 +215,7 @@ class OrderAdmin(admin.ModelAdmin):
         """Everything about one order; `bound` is a form that was sent and needs another look."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        order = get_object_or_404(Order.live.select_related("account").with_detail(), id=order_id)
+        order = get_object_or_404(Order.live.select_related("account").with_detail(edits=False), id=order_id)
         is_worker = request.user.has_perm("orders.work_order")
         is_pending = order.status == Status.PENDING
         offered = Order.moves_at(order.status, Actor.of_staff(request.user).role)
@@ -225,6 +226,7 @@ class OrderAdmin(admin.ModelAdmin):
             title=order.customer_name,
             order=order,
             whole=customer.whole(order),
+            edits=Paginator(order.edits.order_by("-at", "-id"), customer.MOST_EDITS).get_page(request.GET.get("edits")),
             others=customer.others(order),
             duplicates=customer.duplicates([order.id])[order.id],
             moves=offered if is_worker and not is_pending else (),

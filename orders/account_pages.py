@@ -4,7 +4,8 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +40,7 @@ from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from orders.serializers import read_cancel
 from webhooks.models import Delivery, Event
 
+AT_ONCE = 100  # calls and changed fields of an order on its page; its own systems may note or change any number
 NO_ORDER = Gone(
     gettext_lazy("There is no such order here. Test orders are shown in test mode alone, and deleted after 30 days."),
     "account-orders",
@@ -141,20 +143,24 @@ class Entry:
     deliveries: list[Delivery] = field(default_factory=list)
 
 
-def timeline(order: Order) -> list[Entry]:
-    """All that happened to the order, newest first: five statements, however much it is."""
+def timeline(order: Order, *, skip: int = 0) -> tuple[list[Entry], str]:
+    """What happened to the order, newest first; five statements, however much it is. Of calls and of changed fields as
+    many as AT_ONCE behind the first `skip`; and the `skip` for those behind them, empty where there are none.
+    """
+    some = slice(skip, skip + AT_ONCE + 1)
     changes = list(order.status_changes.order_by("-at", "-id"))  # two may have one time: shipped and delivered at once
     told = _deliveries(order, [change.at for change in changes])
     entries = [
         Entry(change.at, change=change, deliveries=told[change.at, _TOLD[Status(change.to_status)]])
         for change in changes
     ]
-    entries += [Entry(call.created_at, call=call) for call in order.call_notes.order_by("-created_at", "-id")]
-    edits: dict[datetime, list[OrderEdit]] = defaultdict(list)
-    for edit in order.edits.order_by("at", "id"):
-        edits[edit.at].append(edit)
-    entries += [Entry(at, edits=made) for at, made in edits.items()]
-    return sorted(entries, key=lambda entry: entry.at, reverse=True)
+    calls = list(order.call_notes.order_by("-created_at", "-id")[some])
+    entries += [Entry(call.created_at, call=call) for call in calls[:AT_ONCE]]
+    edits = list(order.edits.order_by("-at", "-id")[some])
+    for at, made in groupby(edits[:AT_ONCE], key=attrgetter("at")):
+        entries.append(Entry(at, edits=[*made][::-1]))
+    older = str(skip + AT_ONCE) if max(len(calls), len(edits)) > AT_ONCE else ""
+    return sorted(entries, key=lambda entry: entry.at, reverse=True), older
 
 
 _TOLD = {Status.PENDING: Event.Kind.ORDER_CREATED} | {move.to: move.event for move in Order.MOVES.values()}
@@ -186,10 +192,13 @@ def _may_cancel(order: Order) -> bool:
 @require_safe
 def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown = get_object_or_404(Order, id=id, account=account)
+    skip = request.GET.get("before", "")
+    entries, older = timeline(shown, skip=int(skip) if skip.isdecimal() and len(skip) < 10 else 0)
     context = {
         "order": shown,
         "items": list(shown.items.order_by("position")),
-        "timeline": timeline(shown),
+        "timeline": entries,
+        "older": older,
         "may_cancel": _may_cancel(shown),
     }
     return render(request, "orders/order.html", context)

@@ -121,9 +121,9 @@ _LISTS = {
 
 
 class OrderQuerySet(models.QuerySet["Order"]):
-    def with_detail(self) -> "OrderQuerySet":
+    def with_detail(self, *, edits: bool = True) -> "OrderQuerySet":
         """Each order with its items, call notes and history, as the lists of BELONGING, in the one statement."""
-        return self.annotate(**_LISTS)
+        return self.annotate(**{name: each for name, each in _LISTS.items() if edits or name != "detail_edits"})
 
 
 class LiveOrders(models.Manager.from_queryset(OrderQuerySet)):  # type: ignore[misc]

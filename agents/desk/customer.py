@@ -22,7 +22,7 @@ from orders.reading import COLUMNS
 
 MOST_EARLIER = 30  # earlier orders on the screen, newest first
 MOST_DUPLICATES = 10
-MOST_EDITS = 100  # changed fields of a pending order
+MOST_EDITS = 100  # changed fields of an order; its own page has them all, as many at a time
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,8 @@ def glance(claim_id: UUID, *, agent: User) -> Glance | None:
 
 
 def whole(order: Order) -> WholeOrder:
-    """Of an order that comes from `Order.live.with_detail()`."""
-    return _whole(order, *(getattr(order, name) for name in BELONGING))
+    """Of an order that comes from `Order.live.with_detail(edits=False)`."""
+    return _whole(order, *(getattr(order, name, []) for name in BELONGING))
 
 
 def _whole(order: Order, items: list[Any], notes: list[Any], history: list[Any], edits: list[Any]) -> WholeOrder:

@@ -1,5 +1,7 @@
 """One order on one page."""
 
+import re
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -7,12 +9,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from agents.desk import claims, shown
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
-from orders import lifecycle
-from orders.models import CallNote, Order
+from orders import editing, lifecycle
+from orders.models import CallNote, Order, OrderEdit
 from tests.agents.screens import order_page
 from tests.factories import make_order, order_line
 
@@ -60,6 +63,26 @@ def test_the_latest_call_and_change_stand_first(order: Order, agent: User, brows
     text = browser_of(agent).get(order_page(order)).content.decode()
     assert text.index("Second call") < text.index("First call")
     assert text.index("<strong>Confirmed") < text.index("<strong>Imported")
+
+
+def test_ten_thousand_changes_are_read_page_by_page(alice: Account, order: Order, agent: User, browser_of: Any) -> None:
+    """All of them were a page of 13 MB."""
+    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
+    made, now = {"account": alice, "order": order, "field": "notes", "actor": "Shop"}, timezone.now()
+    OrderEdit.objects.bulk_create(
+        OrderEdit(**made, old=f"[{n}]".ljust(500, "x"), new="y" * 500, at=now - timedelta(seconds=n))
+        for n in range(editing.MOST_EDITS)
+    )
+    browser = browser_of(agent)
+    for query, first in {"": 0, "?edits=2": 100, "?edits=100": 9900, "?edits=soon": 0}.items():
+        text = browser.get(order_page(order) + query).content.decode()
+        assert len(text.encode()) < 200_000
+        assert re.findall(r"<del><bdi>\[(\d+)\]x", text) == [str(n) for n in range(first, first + 100)]
+        assert f"Changes {first + 1} to {first + 100} of 10000, the latest first." in text
+        assert re.findall(r'rel="(\w+)" href="\?edits=(\d+)#edits"', text) == [
+            *([("prev", str(first // 100))] if first else []),
+            *([("next", str(first // 100 + 2))] if first < 9900 else []),
+        ]
 
 
 @pytest.mark.parametrize(

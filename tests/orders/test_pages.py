@@ -188,12 +188,32 @@ def test_moves_of_one_moment_stand_in_their_order_each_with_what_was_told_of_it(
     order = make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     shipments.record([shipments.Shipment(Status.DELIVERED, order_id=order.id)], actor=Actor.of_command("courier"))
-    moves = [entry for entry in timeline(order) if entry.change]
+    moves = [entry for entry in timeline(order)[0] if entry.change]
     assert [entry.change.to_status for entry in moves if entry.change] == [
         "delivered", "shipped", "confirmed", "pending_confirmation",
     ]  # fmt: skip
     told = [[delivery.event.kind for delivery in entry.deliveries] for entry in moves]
     assert told == [["order.delivered"], ["order.shipped"], [], []]
+
+
+def test_of_what_happened_ten_thousand_times_a_page_has_a_hundred(alice: Account, browser: Client, agent: User) -> None:
+    order, now = make_order(alice), timezone.now()
+    of_it = {"account": alice, "order": order}
+    OrderEdit.objects.bulk_create(
+        OrderEdit(**of_it, field="notes", old=f"[{n}]".ljust(500, "x"), new="y" * 500, at=now - timedelta(seconds=n))
+        for n in range(editing.MOST_EDITS)
+    )
+    CallNote.objects.bulk_create(
+        CallNote(**of_it, outcome="note", note=f"({n})".ljust(2000, "z"), created_at=now - timedelta(seconds=n))
+        for n in range(150)
+    )
+    for query, first, older in (("", 0, "100"), ("?before=100", 100, "200"), ("?before=9900", 9900, "")):
+        text = page(browser, of(order) + query)
+        assert len(text) < 500_000
+        assert re.findall(r"<del><bdi>\[(\d+)\]x", text) == [str(n) for n in range(first, first + 100)]
+        assert re.findall(r"<bdi>\((\d+)\)z", text) == [str(n) for n in range(first, min(first + 100, 150))]
+        assert re.findall(r'href="\?before=(\d+)">Older<', text) == [older] * bool(older)
+    assert "[0]" in page(browser, of(order, "?before=soon"))
 
 
 def test_of_orders_that_came_at_once_a_page_reads_what_was_told_of_its_own(alice: Account, browser: Client) -> None:
