@@ -22,6 +22,7 @@ from orders.reading import COLUMNS
 
 MOST_EARLIER = 30  # earlier orders on the screen, newest first
 MOST_DUPLICATES = 10
+MOST_LINES = 10  # of an order that is not chosen; a hundred with all their details have a megabyte
 MOST_EDITS = 100  # changed fields of an order; its own page has them all, as many at a time
 
 
@@ -50,10 +51,18 @@ class WholeOrder:
     scripts: list[Script] = field(default_factory=list)
     has_older_edits: bool = False  # than those that are read
     beside: list[int] = field(default_factory=list)  # which orders on the screen are among them, from 1 on
+    more_lines: int = 0  # which are not read
 
     @property
     def in_short(self) -> str:
-        return ", ".join(f"{line.quantity} × {line.product_name}" for line in self.lines)
+        return ", ".join(f"{line.quantity} × {line.product_name}" for line in self.lines[:MOST_LINES])
+
+    def shorten(self) -> None:
+        """Leave as many lines, and texts for agents, as an order has on the screen that is not chosen: the texts of the
+        products in them, and the merchant's two before these.
+        """
+        self.more_lines = max(len(self.lines) - MOST_LINES, 0)
+        del self.lines[MOST_LINES:], self.scripts[MOST_LINES + 2 :]
 
     @property
     def elsewhere(self) -> list[Duplicate]:

@@ -10,6 +10,7 @@ from django.utils.translation import get_language, get_language_bidi, override
 from django.utils.translation import gettext_lazy as _
 
 from codservice.bidi import unturned
+from inventory.models import MAX_SCRIPT
 from orders.models import Order, OrderItem
 from orders.templatetags.orders import dinars, wilaya
 
@@ -23,6 +24,7 @@ PLACEHOLDERS = {
 }
 _MEANING = {word: meaning for meaning, words in PLACEHOLDERS.items() for word in words}
 _PLACEHOLDER = re.compile("{(" + "|".join(map(re.escape, _MEANING)) + ")}")
+MOST_SAID = 5 * MAX_SCRIPT  # characters of a text with its words: it may name the products two hundred times
 HINT = _("These words are filled in: %(words)s.")
 
 
@@ -45,20 +47,26 @@ def of_order(order: Order, lines: Sequence[OrderItem], *, french: str, arabic: s
         found.reverse()
     products = {line.product_id: line.product for line in lines if line.product_id and line.product}
     found += [Script(product.script, of=product.name) for product in products.values()]
-    return [replace(each, text=_said(each, order, lines)) for each in found if each.text]
+    found = [script for script in found if script.text]
+    languages = [_language(script) for script in found]
+    words = {language: _words(order, lines, language) for language in set(languages)}
+    return [
+        replace(script, text=_filled(script.text, words[language]))
+        for script, language in zip(found, languages, strict=True)
+    ]
 
 
-def _said(script: Script, order: Order, lines: Sequence[OrderItem]) -> str:
-    """In words of the text's language, whatever the page's: they are read in one breath."""
-    with override(_language(script)):
-        words = {
+def _words(order: Order, lines: Sequence[OrderItem], language: str) -> dict[str, str]:
+    """Of the language of the text, whatever the page's: both are read in one breath."""
+    with override(language):
+        products = ", ".join(unturned(f"{line.quantity} × {line.product_name}") for line in lines)
+        return {
             "name": unturned(order.customer_name),
-            "product": ", ".join(unturned(f"{line.quantity} × {line.product_name}") for line in lines),
+            "product": _cut(products, MAX_SCRIPT),
             "sum": f"{dinars(order.total_amount)} {_('DA')}",
             "shop": unturned(order.account.name),
             "wilaya": wilaya(order.wilaya_code),
         }
-        return _filled(script.text, words)
 
 
 def _language(script: Script) -> str:
@@ -84,4 +92,8 @@ def example(text: str, *, language: str, shop: str) -> str:
 
 def _filled(text: str, words: dict[str, str]) -> str:
     """In one pass: what is filled in is no text of the merchant's, whatever it has in it."""
-    return _PLACEHOLDER.sub(lambda found: words[_MEANING[found[1]]], text)
+    return _cut(_PLACEHOLDER.sub(lambda found: words[_MEANING[found[1]]], text), MOST_SAID)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -134,6 +134,10 @@ def _screen(
         return _gone(request, claim_id, form, [] if found is None else refused, status)
     first, shown_at = found.pending[0].order, found.shown_at.isoformat()
     seen = [f"{entry.order.id}:{entry.order.version}" for entry in found.pending]
+    at_hand = _chosen(request, form, found)
+    for entry in found.pending:
+        if str(entry.order.id) != at_hand:
+            entry.shorten()
     windows = hours.by_account([entry.order.id for entry in found.pending]).values()
     return show(
         request,
@@ -141,7 +145,7 @@ def _screen(
         title=first.customer_name,
         customer=found,
         first=first,
-        chosen=_chosen(request, form, found),
+        chosen=at_hand,
         form=form or OutcomeForm(claim_id=claim_id, agent=request.user, pause="pause" in request.GET),
         sent=form.data.get("outcome", "").partition(":")[0] if form else "",
         seen=seen,

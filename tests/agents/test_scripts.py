@@ -8,6 +8,7 @@ from django.test import Client
 
 from agents.models import CallingRules
 from codservice.accounts.models import Account, User
+from orders.models import MAX_LINES
 from tests.agents.screens import next_order
 from tests.factories import ProductFactory, make_order, order_line
 
@@ -58,6 +59,15 @@ def test_a_products_script_is_filled_in_its_own_language(
     make_order(alice, items=[order_line(quantity=1, product_id=robe.id)], total_amount=Decimal("1.50"))
     browser.defaults["HTTP_ACCEPT_LANGUAGE"] = reader
     assert said(browser) == [read]
+
+
+def test_a_text_that_names_the_products_over_and_over_ends(alice: Account, browser: Client) -> None:
+    """Of a hundred lines it was six million letters, in each order of the customer and for each product."""
+    CallingRules.objects.create(account=alice, script_fr="{produit}" * 222, script_ar="{المنتج}\n")
+    make_order(alice, items=[order_line(quantity=1, product_name="p" * 255, unit_price=1) for _ in range(MAX_LINES)])
+    often, once = said(browser)
+    assert (len(often), often[-3:]) == (10_000, "pp…")
+    assert (len(once), once[-3:]) == (2001, "p…\n")
 
 
 def test_the_readers_language_comes_first(alice: Account, browser: Client) -> None:

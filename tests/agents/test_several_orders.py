@@ -10,13 +10,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.models import CallingRules
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, User
 from orders import editing, lifecycle
-from orders.models import CallNote, CallState, Order, Status
+from orders.models import MAX_LINES, CallNote, CallState, Order, Status
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.agents.states import statuses
-from tests.factories import make_order, order_line
+from tests.factories import ProductFactory, make_order, order_line
 from webhooks.models import Event
 
 Browsers = Callable[..., Client]
@@ -49,6 +50,26 @@ def test_the_choice_moves_on_to_the_next_order(alice: Account, charlie: Account,
     assert browser.get(response.url).context["chosen"] == str(third.id)
     assert screen.press("cancel", order=str(third.id)).url == screen.address  # the first again
     assert statuses() == ["pending_confirmation", "confirmed", "canceled"]
+
+
+def test_of_the_orders_that_are_not_chosen_ten_lines_are_shown(alice: Account, browser: Client) -> None:
+    """All of twenty such orders were 18 MB, and 250 MB with this text, which the merchant's may be."""
+    CallingRules.objects.create(account=alice, script_fr="{product}" * 222, script_ar="{product}" * 222)
+    link, details = f"https://a.example/{'i' * 2000}", {f"{n}".ljust(64, "k"): "v" * 255 for n in range(20)}
+    robes = [ProductFactory(account=alice, script="s" * 2000, image_url=link) for _ in range(MAX_LINES)]
+    items = [
+        order_line(quantity=1, product_id=robe.id, product_name=f"[{n}]".ljust(255, "p"), attributes=details)
+        for n, robe in enumerate(robes)
+    ]
+    orders = [make_order(alice, items=items[: 11 if number == 18 else MAX_LINES]) for number in range(20)]
+    screen = take(browser, orders[0])
+    other = f"{screen.address}?order={orders[-1].id}"
+    assert len(screen.text.encode()) < 6_000_000
+    for text in (screen.text, browser.get(other).content.decode()):
+        assert [text.count(f'<th scope="row"><bdi>[{n}]pp') for n in (0, 9, 10, 99)] == [20, 20, 1, 1]
+        assert (text.count(">and 90 more lines</a>"), text.count(">and 1 more line</a>")) == (18, 1)
+    assert f'<a href="{other}">and 90 more lines</a>' in screen.text
+    assert screen.text.count("<h3><bdi>") == 100 + 19 * 10  # texts of products
 
 
 def test_a_pause_comes_after_the_call_and_not_amid_it(alice: Account, charlie: Account, browser: Client) -> None:
