@@ -1,6 +1,7 @@
 """CSV files that no spreadsheet runs, and that say the same when they come back."""
 
 import csv
+import re
 import resource
 import sys
 import zipfile
@@ -359,6 +360,22 @@ def test_a_text_that_stands_once_cannot_fill_many_cells(tmp_path: Path, length: 
     path = shared(tmp_path / "t.xlsx", "é" * length, cells)
     assert path.stat().st_size < 50_000
     with pytest.raises(UnreadableTable, match=r"too much text in row 2\.$"):
+        Table(path)
+
+
+@reads_sheet
+def test_nor_many_rows(tmp_path: Path) -> None:
+    path = shared(tmp_path / "t.xlsx", "é" * 10_000, 26)
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    above, row, below = re.split(rb'(<row r="2">.*</row>)', parts["xl/worksheets/sheet1.xml"])
+    rows = [row.replace(b'2"', b'%d"' % number) for number in range(2, 600)]
+    parts["xl/worksheets/sheet1.xml"] = b"".join([above, *rows, below])
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(UnreadableTable, match=r"more than 256 MiB of text\. Send it in parts\.$"):
         Table(path)
 
 

@@ -30,6 +30,7 @@ MAX_CPU_SECONDS = 120
 MAX_WRITTEN = 1 << 30
 # What is refused in words, before it is tried.
 MAX_UNZIPPED = 256 << 20
+MAX_ROWS = MAX_UNZIPPED  # bytes of all rows: with a text that stands once in it a file of 20 kB had a gigabyte
 MAX_COLUMNS = 500
 MAX_CELL = 32_767  # characters, as many as Excel takes: a text that stands once in the file may be that of many cells
 MAX_ROW = 1 << 20  # bytes
@@ -87,11 +88,14 @@ def _write_rows(file: IO[bytes]) -> None:
     sheet = book.get_sheet_by_name(shown[0]) if shown else book.get_sheet_by_index(0)
     if sheet.width > MAX_COLUMNS:
         raise UnreadableSheet(f"has {sheet.width} columns, at most {MAX_COLUMNS} are read.")
-    encode = msgspec.json.Encoder().encode
+    encode, written = msgspec.json.Encoder().encode, 0
     for number, row in enumerate(sheet.iter_rows(), start=1):
         cells = [_text(cell) for cell in row]
         if max(map(len, cells), default=0) > MAX_CELL or len(line := encode(cells)) > MAX_ROW:
             raise UnreadableSheet(f"has too much text in row {number}.")
+        written += len(line)
+        if written > MAX_ROWS:
+            raise UnreadableSheet(f"has more than {MAX_ROWS >> 20} MiB of text. Send it in parts.")
         sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
     if len(shown) > 1:

@@ -136,6 +136,9 @@ _SENTENCES: dict[str, Any] = {
     "The file has a row at line <line> that does not end: is a quotation mark left open?": _(
         "The file has a row at line %(line)s that does not end: is a quotation mark left open?"
     ),
+    "The file has more than <most> MiB of text. Send it in parts.": _(
+        "The file has more than %(most)s MB of text. Send it in parts."
+    ),
     "The file has too much text in row <row>.": _("The file has too much text in row %(row)s."),
     "The file is not UTF-8. Save it as “CSV UTF-8”.": _(
         "The file's characters cannot be read. Save it as “CSV UTF-8”, or as XLSX."
