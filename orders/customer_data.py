@@ -6,6 +6,7 @@ twin too: somebody may have tried the API with a true customer's order.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
@@ -29,7 +30,7 @@ from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, OrderQuer
 from orders.order_files import WHOSE
 from webhooks import personal
 
-BATCH = 200  # orders that a transaction erases, or that are in memory at once
+BATCH = 200  # orders that a transaction erases
 REFUSED = 50  # refused rows likewise, of which one may have a megabyte
 _PHONES = ("customer_phone", "customer_phone_2")  # fields of edits
 _NUMBERS = "(quantity|unit_price|shipping_fee|total_amount)$"  # fields of edits that name nobody
@@ -89,15 +90,19 @@ def still_open(orders: OrderQuerySet) -> OrderQuerySet:
 
 
 def export(account: Account, phone: str) -> Iterator[bytes]:
-    """A JSON object, in pieces: the number, and each order with all that belongs to it, as the API shows it."""
+    """A JSON object, in pieces: the number, and each order with all that belongs to it, as the API shows it.
+
+    They are read one by one: one may have ten megabytes.
+    """
     asked = {"phone": phone, "exported_at": datetime.now(UTC)}
     yield dump_json(asked)[:-1] + b',"orders":['
     orders, before, last = of_customer(account, phone), b"\n", UUID(int=0)
-    while rows := list(orders.filter(id__gt=last).with_detail().values()[:BATCH]):
-        for row in rows:
+    while ids := list(orders.filter(id__gt=last).values_list("id", flat=True)[:BATCH]):
+        for row in chain.from_iterable(orders.filter(id=id_).with_detail().values() for id_ in ids):
             mode = TEST if row["call_state"] == CallState.TEST else LIVE
             yield before + dump_json({"mode": mode, **structs.asdict(bodies.detail(row))})
-            before, last = b",\n", row["id"]
+            before = b",\n"
+        last = ids[-1]
     yield b"\n]}\n"
 
 

@@ -149,6 +149,19 @@ def test_rows_that_are_long_are_not_all_in_memory(alice: Account, taken_out: boo
     assert TABLES["events"].page * MAX_BODY < 128 << 20
 
 
+def test_a_customers_orders_are_given_out_one_by_one(alice: Account) -> None:
+    """One may have ten megabytes, and two hundred of them were read at once."""
+    details = {f"{n}".ljust(64, "k"): "v" * 255 for n in range(20)}
+    line = factories.order_line(quantity=1, product_name="Robe", unit_price=5, attributes=details)
+    for _ in range(20):
+        factories.make_order(alice, phone=PHONE, items=[line] * 100)
+    tracemalloc.start()
+    size = sum(map(len, customer_data.export(alice, E164)))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size > 12 << 20 > 2 * most
+
+
 @pytest.mark.parametrize("page", [1, 2, 3, 1000])
 def test_it_is_whole_however_it_is_paged(alice: Account, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     line = factories.order_line(quantity=1, product_name="=Robe", unit_price=5)
