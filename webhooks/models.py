@@ -1,3 +1,4 @@
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -214,6 +215,9 @@ class Claim(models.Model):
         return str(self.delivery_id)
 
 
+_decoder = getincrementaldecoder("utf-8")  # for the rest of a letter it would wait
+
+
 class Attempt(models.Model):
     """One HTTP POST of a delivery, as it went."""
 
@@ -239,6 +243,11 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number}: {self.status_code or self.failure}"
+
+    @property
+    def answer(self) -> str:
+        """The response as text, whatever it is; nothing of a letter at whose midst it was cut off."""
+        return _decoder("replace").decode(bytes(self.response))
 
 
 class Recovery(models.Model):

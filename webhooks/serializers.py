@@ -247,5 +247,5 @@ def _attempt_body(attempt: Attempt) -> AttemptBody:
         status_code=attempt.status_code,
         failure=attempt.failure or None,
         milliseconds=attempt.milliseconds,
-        response=bytes(attempt.response).decode(errors="replace"),
+        response=attempt.answer,
     )

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.harness.client import browser_of
+from webhooks import transfer
 from webhooks.models import Attempt, Webhook
 
 
@@ -70,6 +71,14 @@ def test_whatever_a_receiver_answered_can_be_read(api, webhook, delivery_of):
     (attempt,) = answer.json()["data"][0]["attempts"]
     assert attempt["response"].startswith("\x00\x01")
     assert (attempt["status_code"], attempt["failure"]) == (None, "timeout")
+
+
+def test_of_a_letter_at_whose_midst_an_answer_was_cut_off_nothing_is_told(api, webhook, delivery_of):
+    delivery_of(webhook, "failed", attempts=1)
+    for answer in (b"x", b"xx"):
+        Attempt.objects.update(response=(answer + "م".encode() * transfer.KEPT)[: transfer.KEPT])
+        (attempt,) = api.get(path(webhook)).json()["data"][0]["attempts"]
+        assert attempt["response"] == answer.decode() + "م" * 1023
 
 
 def test_newest_first_in_pages(api, webhook, delivery_of):

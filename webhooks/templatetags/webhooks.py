@@ -73,6 +73,6 @@ def reason(attempt: Attempt) -> str:
 
 
 @register.filter
-def text(response: bytes) -> str:
-    """The first bytes of an answer, whatever they are. The template escapes them."""
-    return bytes(response).decode(errors="replace").replace("\0", "\N{SYMBOL FOR NULL}")
+def text(attempt: Attempt) -> str:
+    """The beginning of its answer, whatever that is. The template escapes it."""
+    return attempt.answer.replace("\0", "\N{SYMBOL FOR NULL}")
