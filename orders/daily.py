@@ -14,7 +14,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, fields
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -28,6 +28,7 @@ Dimension = DayFigure.Dimension
 # the last or longer its number.
 WAITS = (5, 15, 30, 60, 120, 240, 480, 1440, 2880)
 STEP = 7  # days that one transaction sums up: seconds at millions of orders a year
+MOST_UNSUMMED = 300_000  # moves of orders that a look reads from the rows, which takes a second or some
 MOST_KEYS = 5000  # of a dimension; shops may write another name or reason into each order
 
 _MOVES = {
@@ -210,8 +211,33 @@ FROM placed GROUP BY 1, 2, 3
 """
 
 
+class Outlook(NamedTuple):
+    """What there is to `read` of an account. It `is_behind` while more is not summed up yet than a look has time for,
+    as after an upgrade: beat is at it.
+    """
+
+    has_orders: bool
+    is_behind: bool
+
+
+_OUTLOOK = """
+SELECT EXISTS (SELECT FROM orders_order WHERE account_id = %(account)s), EXISTS (
+    SELECT FROM orders_statuschange WHERE account_id = %(account)s
+        AND at >= coalesce((SELECT until FROM orders_summedup WHERE account_id = %(account)s), '-infinity')
+    OFFSET %(most)s
+)
+"""
+
+
+def outlook(account_id: UUID) -> Outlook:
+    with connection.cursor() as cursor:
+        cursor.execute(_OUTLOOK, {"account": account_id, "most": MOST_UNSUMMED})
+        return Outlook(*cursor.fetchone())
+
+
 def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dimension] = frozenset()) -> Summary:
-    """The account's figures of the days `first` to `last`, both included, and of today. One statement.
+    """The account's figures of the days `first` to `last`, both included, and of today. One statement, which is given
+    up after half a minute where the account `is_behind`.
 
     The period is also divided by what `by` names, and by names of lines too when that is PRODUCT.
     """

@@ -28,7 +28,6 @@ from inventory.models import Product
 from orders import daily, needs
 from orders.cancel_reasons import in_words
 from orders.daily import WAITS, Dimension, Figures, Summary
-from orders.models import Order
 from orders.templatetags.orders import wilaya
 
 MOST_DAYS = 366
@@ -71,8 +70,13 @@ def landing(request: HttpRequest) -> HttpResponse:
 @require_safe
 def _home(request: HttpRequest, account: Account) -> HttpResponse:
     """Until the first order has arrived: the quick start."""
-    if not Order.objects.filter(account=account).exists():
+    outlook = daily.outlook(account.id)
+    if not outlook.has_orders:
         return redirect("quick-start")
+    if outlook.is_behind:
+        response = render(request, "orders/counting.html", status=503)
+        response.headers["Retry-After"] = "60"  # beat goes on every minute
+        return response
     form = chosen = HomeForm(request.GET)
     if not form.is_valid():
         chosen = HomeForm({})
@@ -259,7 +263,7 @@ def _waits(summary: Summary) -> dict[str, Any]:
 def as_csv(request: HttpRequest, account: Account) -> HttpResponseBase:
     """All rows of the page's tables as a file; a rate of few cases is empty, its counts stand beside it."""
     form = HomeForm(request.GET)
-    if not form.is_valid():
+    if not form.is_valid() or daily.outlook(account.id).is_behind:
         return _home(request)
     first, last, by = (form.cleaned_data[name] for name in ("first", "last", "by"))
     dimensions = set() if by == "day" else {Dimension(by)}

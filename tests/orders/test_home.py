@@ -21,7 +21,7 @@ from codservice.uploads.models import RefusedRow, Upload
 from inventory import catalog
 from orders import daily, editing, home_page, lifecycle
 from orders.cancel_reasons import CancelReason
-from orders.models import CallNote, ChangedDay, DayFigure, SummedUp
+from orders.models import CallNote, ChangedDay, DayFigure, StatusChange, SummedUp
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.factories import make_order, order_line
@@ -373,6 +373,28 @@ def test_the_number_of_statements_is_the_same_however_much_there_is(
     lived(alice, agent)
     ChangedDay.objects.create(account=alice, day=days.today() - timedelta(days=9))
     assert {by: statements(by) for by in home_page.DIVISIONS} == few
+
+
+def test_where_more_waits_to_be_counted_than_a_page_has_time_for_it_says_so(
+    browser: Client, alice: Account, charlie: Account, agent: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read for half a minute, and then nothing could be saved."""
+    lived(alice, agent)
+    moves = StatusChange.objects.filter(account=alice).count()
+    date_back(timedelta(days=1))
+    monkeypatch.setattr(daily, "MOST_UNSUMMED", moves)
+    lived(charlie, agent)
+    page(browser)
+    monkeypatch.setattr(daily, "MOST_UNSUMMED", moves - 1)
+    monkeypatch.setattr(daily, "read", None)
+    for path in (HOME, FILE):
+        answer = browser.get(path)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "60")
+        assert "Your orders are being counted" in answer.content.decode()
+    monkeypatch.undo()
+    monkeypatch.setattr(daily, "MOST_UNSUMMED", moves - 1)
+    sum_up_days()
+    page(browser)
 
 
 def test_what_others_wrote_is_shown_and_never_run(browser: Client, alice: Account) -> None:
