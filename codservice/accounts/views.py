@@ -7,7 +7,8 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import views as auth_views
 from django.core.exceptions import NON_FIELD_ERRORS
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, When
+from django.db.models.functions import Least, Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse, reverse_lazy
@@ -40,6 +41,7 @@ from codservice.form_fields import Form
 from codservice.long_lists import NewestFirst
 
 logger = logging.getLogger(__name__)
+MOST_KEYS = 100  # on their page, of which 20 may work
 
 
 @never_cache
@@ -193,9 +195,17 @@ def api_keys(request: HttpRequest, account: Account) -> HttpResponse:
                 form.add_error(None, refused.message)
             except NameTaken as refused:
                 form.add_error("name", refused.message)
-    # Those that work first; then by age.
-    keys = account.api_keys.order_by(F("revoked_at").desc(nulls_first=True), "-created_at").defer("digest")
-    context: dict[str, Any] = {"form": form, "keys": keys, "new_key": key, "now": timezone.now()}
+    # Those that work, by age; then the latest that do not.
+    over_at = Least("revoked_at", Case(When(expires_at__lte=Now(), then="expires_at")))
+    keys = account.api_keys.annotate(over_at=over_at).order_by(F("over_at").desc(nulls_first=True), "-created_at")
+    keys = list(keys.defer("digest")[: MOST_KEYS + 1])
+    context: dict[str, Any] = {
+        "form": form,
+        "keys": keys[:MOST_KEYS],
+        "has_more": len(keys) > MOST_KEYS,
+        "new_key": key,
+        "now": timezone.now(),
+    }
     return render(request, "accounts/api_keys.html", context, status=status)
 
 

@@ -107,6 +107,24 @@ def test_revoking_stops_the_key(alice: Account, browser: Client) -> None:
     assert "revoked" in browser.get("/account/keys").content.decode()
 
 
+def test_of_very_many_keys_those_that_work_are_shown_and_the_latest_others(alice: Account, browser: Client) -> None:
+    for number in range(20):
+        ApiKey.issue(alice, name=f"works {number}")
+    now = timezone.now()
+    ApiKey.objects.bulk_create(
+        ApiKey(account=alice, name=name, digest=name.encode(), prefix="cod_live_abc", scopes=[], **ended)
+        for n in range(100)
+        for name, ended in (
+            (f"revoked {n}.", {"revoked_at": now - timedelta(days=n)}),
+            (f"expired {n}.", {"expires_at": now - timedelta(days=n, hours=1)}),
+        )
+    )
+    text = browser.get("/account/keys").content.decode()
+    ended = [f"{how} {n}." for n in range(40) for how in ("revoked", "expired")]
+    assert re.findall(r'<th scope="row"><bdi>(.*?)</bdi>', text) == [*(f"works {n}" for n in range(19, -1, -1)), *ended]
+    assert "Those that stopped working before these are not shown." in text
+
+
 def test_an_account_sees_and_revokes_its_own_keys_alone(alice: Account, charlie: Account, browser: Client) -> None:
     row, _ = ApiKey.issue(charlie, name="Charlie's key")
     assert "Charlie" not in browser.get("/account/keys").content.decode()
