@@ -1,5 +1,8 @@
 """Refusals: a business rule said no. They are raised by the rule modules and worded for the person who reads them."""
 
+from collections.abc import Callable
+from typing import Any
+
 
 class Refused(Exception):
     """A business rule said no, and nothing was changed.
@@ -26,6 +29,19 @@ class Invalid(Refused):
     def __init__(self, errors: dict[str, list[str]]) -> None:
         super().__init__("Some fields cannot be used; `errors` says which and why.")
         self.errors = errors
+
+
+def read_all(*reads: Callable[[], Any]) -> list[Any]:
+    """What each of `reads` gives; when some raise Invalid, one Invalid with the problems of them all."""
+    results, errors = [], {}
+    for read in reads:
+        try:
+            results.append(read())
+        except Invalid as error:
+            errors.update(error.errors)
+    if errors:
+        raise Invalid(errors)
+    return results
 
 
 class CannotStart(Exception):

@@ -15,10 +15,9 @@ from rest_framework.response import Response
 
 from codservice.api import schema
 from codservice.api.adapters import needed_body
-from codservice.api.error_answers import read_all
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages, read_number
-from codservice.errors import Invalid
+from codservice.errors import Invalid, read_all
 from codservice.searches import searching
 from webhooks import delivery, events, feed, recovery, registry, serializers
 from webhooks.filters import DeliveryFilter, KindsField

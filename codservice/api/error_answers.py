@@ -2,9 +2,8 @@
 
 import logging
 import sys
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.db import InterfaceError, OperationalError
@@ -76,19 +75,6 @@ def flatten(detail: object, path: str = "") -> dict[str, list[str]]:
         for key, sentences in flatten(value, where).items():
             errors.setdefault(key, []).extend(sentences)
     return errors
-
-
-def read_all(*reads: Callable[[], Any]) -> list[Any]:
-    """What each of `reads` gives; when some raise Invalid, one Invalid with the problems of them all."""
-    results, errors = [], {}
-    for read in reads:
-        try:
-            results.append(read())
-        except Invalid as error:
-            errors.update(error.errors)
-    if errors:
-        raise Invalid(errors)
-    return results
 
 
 def exception_handler(exc: Exception, context: dict) -> Response | None:

@@ -14,8 +14,7 @@ from django.utils.translation import gettext as _
 from rest_framework.filters import BaseFilterBackend
 from rest_framework.request import Request
 
-from codservice.api.error_answers import read_all
-from codservice.errors import Invalid
+from codservice.errors import Invalid, read_all
 from codservice.form_fields import MomentField, TextField
 
 

@@ -14,8 +14,7 @@ from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 
 from codservice import values
-from codservice.api.error_answers import read_all
-from codservice.errors import Invalid
+from codservice.errors import Invalid, read_all
 from codservice.long_lists import is_beyond
 from codservice.wire import dump_json
 
