@@ -60,7 +60,7 @@ class Pages(BasePagination):
     page_size = 15
     max_page_size = 100
 
-    def read(self, request: Request, view: Any = None) -> None:
+    def read(self, request: Request, view: Any) -> None:
         """Which page was asked for; raises Invalid with each value that cannot be used."""
         self.is_by_cursor = "cursor" in request.query_params
         self._bound_to = _binding(request, view)
@@ -167,7 +167,7 @@ _KINDS = {datetime: "t", UUID: "u", str: "s", int: "i"}
 
 def _binding(request: Request, view: Any) -> str:
     """The same for the same list: of one account, at one address, with the same filters and sort."""
-    names = sorted(getattr(getattr(view, "filterset_class", None), "base_filters", ()))
+    names = sorted(view.filterset_class.base_filters)
     chosen = [[name, request.query_params[name]] for name in names if name in request.query_params]
     said = [str(request.auth.account_id), request.path, chosen]
     return hashlib.sha256(dump_json(said)).hexdigest()[:16]
