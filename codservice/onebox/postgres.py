@@ -8,17 +8,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from codservice.data_folder import Layout, own_folder
+from codservice.data_folder import Layout, hold, own_folder
 from codservice.errors import CannotStart
 
 from .binaries import PostgresPrograms, ServerUser, find_postgres
-from .process import Process, why
+from .process import Process, becomes_ready, spawn, why
 
 NEW_CLUSTER_BYTES = 256 << 20
 OLD_CLUSTER_BYTES = 64 << 20
 ORPHAN_SECONDS = 60.0
+START_SECONDS = 600.0  # recovery after a crash may take its time
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC"}
 # Numbers of users that no distribution gives out and systemd leaves alone (systemd.io/UIDS-GIDS).
 FREE_IDS = range(60706, 61184)
@@ -105,6 +108,29 @@ def postgres(layout: Layout, *, sessions: int = 60) -> Process:
         environment=ENVIRONMENT,
         log=layout.data / "postgres.log",
     )
+
+
+@contextmanager
+def database_of(layout: Layout) -> Iterator[None]:
+    """For a command that needs nothing but the data: while the block runs, the database answers.
+
+    It is that of a running service, else one that is started for the block. Makes the data folder and an empty cluster
+    where there are none. Raises CannotStart.
+    """
+    if (lock := hold(layout)) is None:
+        yield
+        return
+    with lock:
+        process = postgres(layout)
+        child = spawn(process)
+        try:
+            if not becomes_ready(process, child, seconds=START_SECONDS):
+                raise CannotStart(f"PostgreSQL did not start; {process.log} says why.")
+            yield
+        finally:
+            child.send_signal(process.stop[0][0])
+            child.wait()
+            shutil.rmtree(layout.runtime, ignore_errors=True)
 
 
 def _reachable(cluster: Path, user: ServerUser) -> str:

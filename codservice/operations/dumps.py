@@ -15,8 +15,8 @@ from psycopg.conninfo import make_conninfo
 
 from codservice.data_folder import Layout
 from codservice.files.new_file import new_file
-from codservice.onebox.alone import database_of
 from codservice.onebox.binaries import find_client
+from codservice.onebox.postgres import database_of
 from codservice.onebox.service import is_set
 
 _LIBPQ = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")

@@ -19,7 +19,7 @@ from codservice import data_folder
 from codservice.accounts.actor import Actor
 from codservice.files.new_file import new_file
 from codservice.onebox import postgres
-from codservice.onebox.alone import database_of
+from codservice.onebox.postgres import database_of
 from codservice.operations import dumps
 from inventory import stock
 from orders import lifecycle
