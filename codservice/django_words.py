@@ -3,7 +3,7 @@ nobody in Algeria writes it. Nothing imports this; `make messages` reads it, and
 """
 
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
+from django.utils.translation import ngettext_lazy, pgettext_lazy
 
 WORDS = (
     _("July"),
@@ -14,6 +14,10 @@ WORDS = (
     _("email address"),
     _("Your password can’t be too similar to your other personal information."),
     _("Your password can’t be entirely numeric."),
+    ngettext_lazy(
+        "This password is too short. It must contain at least %d character.",
+        "This password is too short. It must contain at least %d characters.",
+    ),
     _("The password is too similar to the %(verbose_name)s."),
     _(
         "Please enter your old password, for security’s sake, and then enter your new password twice so we can verify "

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import polib
 import pytest
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.utils import formats, timezone, translation
 
 from agents import ages
@@ -99,6 +101,8 @@ def test_words_of_django_are_ours_where_its_catalogs_have_slips() -> None:
             "5 جويلية 2027", "5 جويلية 2027", "جويلية",
         ]  # fmt: skip
         assert [str(word) for word in django_words.WORDS if re.search("مشابة|بكم |كلمة مرور ال", str(word))] == []
+        with pytest.raises(ValidationError, match="يجب أن تحتوي على 8 أحرف على الأقل"):
+            validate_password("mkq7xt")
 
 
 def test_two_in_arabic_is_said_once_and_as_it_stands_behind_another_word() -> None:
