@@ -4,7 +4,7 @@ from typing import Any
 from django.db.models import OuterRef, Subquery
 
 from codservice import commands
-from webhooks import log
+from webhooks import delivery_arguments
 from webhooks.models import Attempt, Delivery
 
 _COLUMNS = ("id", "created_at", "status", "event", "attempt_count", "next_attempt_at", "last_attempt", "url")
@@ -18,7 +18,7 @@ class Command(commands.Command):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        log.add_filter_arguments(parser)
+        delivery_arguments.add(parser)
         parser.add_argument("--limit", type=commands.number(int, 0, 1_000_000), default=50, help="at most so many (50)")
         parser.add_argument("--json", action="store_true", help="print an array of objects")
 
@@ -27,7 +27,7 @@ class Command(commands.Command):
         # Along a webhook's log, or of all along the index of `one_delivery_per_event_and_webhook`: as the console does.
         order = ("-created_at", "-id") if options["webhook"] else ("-event_id", "-webhook_id")
         deliveries = (
-            log.chosen(options)
+            delivery_arguments.chosen(options)
             .order_by(*order)
             .select_related("event", "webhook")
             .only(

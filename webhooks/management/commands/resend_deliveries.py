@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
 from codservice import commands
-from webhooks import delivery, log
+from webhooks import delivery, delivery_arguments
 from webhooks.models import Delivery
 
 BATCH = 1000  # deliveries that a statement resends
@@ -27,7 +27,7 @@ sent."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("ids", nargs="*", type=UUID, metavar="ID", help="deliveries; without any, the filters say")
-        log.add_filter_arguments(parser, status="failed")
+        delivery_arguments.add(parser, status="failed")
         parser.add_argument("--all", action="store_true", help="needed when neither ids nor a filter narrow it down")
         parser.add_argument("--dry-run", action="store_true", help="only count them")
         parser.add_argument("--json", action="store_true", help="print the counts as JSON")
@@ -39,7 +39,7 @@ sent."""
         if ids:
             deliveries = Delivery.objects.filter(id__in=ids)
         elif narrowed or options["all"]:
-            deliveries = log.chosen(options)
+            deliveries = delivery_arguments.chosen(options)
         else:
             raise CommandError("Give ids or a filter, or --all for every delivery of this status.")
         deliveries = deliveries.filter(

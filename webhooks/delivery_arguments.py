@@ -1,4 +1,4 @@
-"""Deliveries chosen by filters, for the commands that show and resend them."""
+"""The filters of the commands that show and resend deliveries: `--status`, `--webhook` and the like."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -12,7 +12,7 @@ from webhooks.filters import EVENTS
 from webhooks.models import Delivery
 
 
-def add_filter_arguments(parser: ArgumentParser, *, status: str = "") -> None:
+def add(parser: ArgumentParser, *, status: str = "") -> None:
     """`status` is what holds when none is chosen; empty: any."""
     known = ", ".join(Delivery.Status.values)
     default = f"; {status} unless said otherwise" if status else ""
@@ -24,7 +24,7 @@ def add_filter_arguments(parser: ArgumentParser, *, status: str = "") -> None:
 
 
 def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
-    """What the options of `add_filter_arguments` choose. CommandError for values that cannot be used."""
+    """What the options of `add` choose. CommandError for values that cannot be used."""
     deliveries = Delivery.objects.filter(commands.in_period(options))
     if options["status"]:
         statuses = commands.read_words(options["status"], "status", Delivery.Status.values)
