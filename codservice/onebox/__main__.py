@@ -10,13 +10,12 @@ from contextlib import suppress
 
 from codservice.data_folder import Layout, data_dir, hold
 from codservice.errors import CannotStart
+from codservice.onebox.process import Process
+from codservice.onebox.service import STOP_ORDER, is_set, processes
+from codservice.onebox.supervisor import SaidWhy, Supervisor, say
 from codservice.run.kernel import die_with_parent, return_memory
 from codservice.run.web import Web
 from codservice.secret_file import secrets
-
-from .process import Process
-from .service import STOP_ORDER, is_set, processes
-from .supervisor import SaidWhy, Supervisor, say
 
 PATIENCE_SECONDS = 30.0
 

@@ -11,13 +11,12 @@ import sys
 from functools import partial
 
 from codservice.errors import CannotStart
+from codservice.onebox.process import Process
+from codservice.onebox.service import BEAT_STOP, WEB_STOP, WORKER_STOP
+from codservice.onebox.supervisor import SAID_WHY, Supervisor, say
 from codservice.run import beat, prepare, worker
 from codservice.run.kernel import name_process, return_memory
 from codservice.run.web import Web, preload, serve
-
-from .process import Process
-from .service import BEAT_STOP, WEB_STOP, WORKER_STOP
-from .supervisor import SAID_WHY, Supervisor, say
 
 STOP_ORDER = ("prepare", "web", "worker", "beat")
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from codservice.data_folder import Layout, hold, own_folder
 from codservice.errors import CannotStart
-
-from .binaries import PostgresPrograms, ServerUser, find_postgres
-from .process import Process, becomes_ready, spawn, why
+from codservice.onebox.binaries import PostgresPrograms, ServerUser, find_postgres
+from codservice.onebox.process import Process, becomes_ready, spawn, why
 
 NEW_CLUSTER_BYTES = 256 << 20
 OLD_CLUSTER_BYTES = 64 << 20

@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from codservice.data_folder import Layout
+from codservice.onebox.postgres import postgres
+from codservice.onebox.process import Process
+from codservice.onebox.valkey import valkey
 from codservice.run import counters
 from codservice.run.web import STOP_SECONDS, Web
-
-from .postgres import postgres
-from .process import Process
-from .valkey import valkey
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 STOP_ORDER = ("application", "broker", "database")

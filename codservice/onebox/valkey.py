@@ -5,10 +5,9 @@ import time
 
 from codservice.data_folder import Layout
 from codservice.errors import CannotStart
-
-from .binaries import find_valkey
-from .postgres import make_runtime, server_user
-from .process import Process
+from codservice.onebox.binaries import find_valkey
+from codservice.onebox.postgres import make_runtime, server_user
+from codservice.onebox.process import Process
 
 ORPHAN_SECONDS = 10.0
 

@@ -18,9 +18,8 @@ from celery.signals import setup_logging
 from django.core.exceptions import ImproperlyConfigured
 
 from codservice import logs
-
-from . import pulse
-from .kernel import return_memory_soon
+from codservice.run import pulse
+from codservice.run.kernel import return_memory_soon
 
 logger = logging.getLogger(__name__)
 

@@ -21,9 +21,8 @@ from functools import partial
 from typing import Any
 
 from codservice.errors import CannotStart
-
-from . import counters
-from .kernel import (
+from codservice.run import counters
+from codservice.run.kernel import (
     STOPS,
     allow_open_files,
     die_with_parent,
@@ -141,7 +140,7 @@ def preload(application: str = APPLICATION) -> None:
     from django.conf import settings
     from django.urls import get_resolver
 
-    from . import gateway  # noqa: F401
+    from codservice.run import gateway  # noqa: F401
 
     _load(application)
     if settings.configured:
@@ -154,7 +153,7 @@ def _gateway(application: str, threads: int, parent: int) -> Any:
     """Runs in each web process: the application is already in memory where processes are forked."""
     from django.conf import settings
 
-    from .gateway import Gateway
+    from codservice.run.gateway import Gateway
 
     # A terminal and systemd tell all processes of a service to stop. Here that waits, in all threads, until the first
     # one has taken leave of the clients. Where processes are forked it has waited since then.

@@ -21,7 +21,7 @@ from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 from django.core.exceptions import ImproperlyConfigured
 
-from .kernel import return_memory_soon
+from codservice.run.kernel import return_memory_soon
 
 logger = logging.getLogger(__name__)
 
