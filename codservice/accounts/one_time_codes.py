@@ -48,7 +48,7 @@ def turn_on(user: User, code: str, password: str) -> bool:
         TOTPDevice.objects.filter(user=user, confirmed=True).delete()
         device.confirmed = True
         device.save(update_fields=["confirmed"])
-        _end_sessions(user, hashed)
+        user.replace_password(hashed)  # all sessions end: each holds a hash of the password's hash, whose salt is new
     return True
 
 
@@ -57,7 +57,7 @@ def turn_off(user: User, password: str) -> None:
     hashed = make_password(password)
     with transaction.atomic():
         forget(user)
-        _end_sessions(user, hashed)
+        user.replace_password(hashed)  # likewise
 
 
 def forget(user: User) -> None:
@@ -70,8 +70,3 @@ def forget(user: User) -> None:
 def _digits(code: str) -> str:
     """Apps show codes in groups."""
     return "".join(code.split())
-
-
-def _end_sessions(user: User, hashed: str) -> None:
-    """A session holds a hash of the password's hash: with a new salt all of them end."""
-    user.replace_password(hashed)
