@@ -131,7 +131,7 @@ class MatchForm(Form):
             if all(data.get(name) is None for name in names) and not any(name in self.errors for name in names):
                 labels = [str(self.fields[name].label) for name in names]
                 said = gettext("Choose the column.") if len(names) == 1 else gettext("Choose one of: %(names)s.")
-                self.add_error(names[0], said % {"names": ", ".join(labels)} if len(names) > 1 else said)
+                self.add_error(names[0], said % {"names": ", ".join(labels)})
         return data
 
     def mapping(self) -> dict[str, int]:
