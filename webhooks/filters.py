@@ -72,10 +72,13 @@ class DeliveryFilter(Filters):
 
     @classmethod
     def searched_by(cls, given: Mapping[str, Any]) -> str | None:
-        """Which of these parameters may have a whole log looked at, for a few of its entries; None, as its indexes have
-        the times, and what failed.
+        """The parameter for which a whole log may have to be looked at, to find a few of its entries.
+
+        None when there is none: the log's indexes have the times, and what failed.
         """
-        return "event" if "event" in given else "status" if given.get("status", "failed") != "failed" else None
+        if "event" in given:
+            return "event"
+        return "status" if given.get("status", "failed") != "failed" else None
 
     def shown_as(self, deliveries: QuerySet[Delivery], name: str, statuses: list[str]) -> QuerySet[Delivery]:
         return deliveries.filter(Delivery.shown_as(statuses))

@@ -409,12 +409,14 @@ class SecurityEntry(models.Model):
     @property
     def target_display(self) -> str:
         """The target, in which a role stands as it is read: `samira: +Supervisors`, `sami@example.dz (manager)`."""
+        if self.action not in _TELL_OF_ROLES:
+            return self.target
         before, after = (": ", "") if self.action == Action.ROLE else (" (", ")")
         who, found, what = self.target.removesuffix(after).rpartition(before)
-        sign = what[:1] if what[:1] in ("+", "-") else ""
-        roles = what.removeprefix(sign).split(", ")
-        if self.action not in _TELL_OF_ROLES or not found:
+        if not found:
             return self.target
+        sign = what[:1] if what.startswith(("+", "-")) else ""
+        roles = what.removeprefix(sign).split(", ")
         return f"{who}{before}{sign}{', '.join(str(_ROLES.get(role, role)) for role in roles)}{after}"
 
     def get_outcome_display(self) -> str:

@@ -54,7 +54,7 @@ class Seat(NamedTuple):
 
     @property
     def may_write(self) -> bool:
-        return self.may_see_keys and not self.is_closed
+        return self.right >= Right.WRITE and not self.is_closed
 
     @property
     def may_see_keys(self) -> bool:
