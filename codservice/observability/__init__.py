@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from codservice import __version__
 from codservice.logs import redacted, request_id
 
 _PACKAGES = {"SENTRY_DSN": "sentry_sdk", "OTEL_EXPORTER_OTLP_ENDPOINT": "opentelemetry.instrumentation.django"}
@@ -33,23 +34,23 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def start(*, sentry_dsn: str, otlp_endpoint: str, version: str) -> None:
+def start(*, sentry_dsn: str, otlp_endpoint: str) -> None:
     """Begin to report what happens in this process, and in what is forked from it."""
     if sentry_dsn:
-        _start_sentry(sentry_dsn, version)
+        _start_sentry(sentry_dsn)
     if otlp_endpoint:
-        _start_tracing(otlp_endpoint, version)
+        _start_tracing(otlp_endpoint)
 
 
 # --- Sentry ------------------------------------------------------------------------------------------------------
 
 
-def _start_sentry(dsn: str, version: str) -> None:
+def _start_sentry(dsn: str) -> None:
     import sentry_sdk
 
     sentry_sdk.init(
         dsn=dsn,
-        release=f"codservice@{version}",
+        release=f"codservice@{__version__}",
         send_default_pii=False,
         include_local_variables=False,
         include_source_context=False,
@@ -77,7 +78,7 @@ def _clean(value: Any) -> Any:
 # --- OpenTelemetry -----------------------------------------------------------------------------------------------
 
 
-def _start_tracing(endpoint: str, version: str) -> None:
+def _start_tracing(endpoint: str) -> None:
     from opentelemetry import trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.instrumentation.celery import CeleryInstrumentor
@@ -90,7 +91,7 @@ def _start_tracing(endpoint: str, version: str) -> None:
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             return super().export([_cleaned(span) for span in spans])
 
-    provider = TracerProvider(resource=Resource.create({"service.name": "codservice", "service.version": version}))
+    provider = TracerProvider(resource=Resource.create({"service.name": "codservice", "service.version": __version__}))
     provider.add_span_processor(BatchSpanProcessor(Exporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")))
     trace.set_tracer_provider(provider)
     DjangoInstrumentor().instrument()

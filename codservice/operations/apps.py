@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.conf import settings
 
-from codservice import __version__, health, metrics, observability
+from codservice import health, metrics, observability
 
 
 class OperationsConfig(AppConfig):
@@ -12,11 +12,7 @@ class OperationsConfig(AppConfig):
     def ready(self) -> None:
         from codservice.operations import checks, duties
 
-        observability.start(
-            sentry_dsn=settings.SENTRY_DSN,
-            otlp_endpoint=settings.OTEL_EXPORTER_OTLP_ENDPOINT,
-            version=__version__,
-        )
+        observability.start(sentry_dsn=settings.SENTRY_DSN, otlp_endpoint=settings.OTEL_EXPORTER_OTLP_ENDPOINT)
         metrics.add_figure(
             "codservice_duty_age_seconds",
             "For how long what recurs has not been done: a sign of life of beat and a worker, a round of retention.",
