@@ -43,18 +43,17 @@ def forget_uploads(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int
     A sweep of `codservice.retention`, whose `before` is not asked.
     """
     with connection.cursor() as cursor:
-        if not dry_run:
-            cursor.execute(_STOP, {"abandoned": ABANDONED_AFTER})
-        for name, table, age in _STEPS:
-            if dry_run:
+        if dry_run:  # what the rows leave behind cannot be seen while they are there
+            for name, table, age in _STEPS:
                 cursor.execute(_COUNT.format(table=table), {"age": age, "abandoned": ABANDONED_AFTER})
                 yield {name: cursor.fetchone()[0]}
-                continue
+            return
+        cursor.execute(_STOP, {"abandoned": ABANDONED_AFTER})
+        for name, table, age in _STEPS:
             deleted = BATCH
             while deleted == BATCH:
                 cursor.execute(_DELETE.format(table=table), {"age": age, "batch": BATCH})
                 deleted = cursor.rowcount
                 yield {name: deleted}
-        if not dry_run:  # what the rows leave behind cannot be seen while they are there
-            cursor.execute(_FORGET, {"age": KEPT})
-            yield {"uploads": cursor.rowcount}
+        cursor.execute(_FORGET, {"age": KEPT})
+        yield {"uploads": cursor.rowcount}
