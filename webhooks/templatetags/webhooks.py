@@ -28,16 +28,15 @@ KINDS = {
     Event.Kind.INVENTORY_UPDATED: _("stock changed"),
     Event.PING: _("test event"),
 }
-# By the words of `webhooks.posts`.
 REASONS = {
-    "timeout": _("No answer within 3 seconds."),
-    "unreachable": _("The address could not be reached."),
-    "blocked_address": _("The name leads to an address that is not public."),
-    "tls": _("The certificate or the encryption is not valid."),
-    "bad_answer": _("Your shop closed the connection, or its answer was not valid HTTP."),
-    "status": _("Only a status from 200 to 299 is an acknowledgement."),
-    "unreadable_secret": _("The signing secret cannot be read any more. Rotate it."),
-    "unrecorded": _("An error on our side: the result of this attempt could not be recorded."),
+    posts.TIMEOUT: _("No answer within 3 seconds."),
+    posts.UNREACHABLE: _("The address could not be reached."),
+    posts.BLOCKED: _("The name leads to an address that is not public."),
+    posts.TLS: _("The certificate or the encryption is not valid."),
+    posts.BAD_ANSWER: _("Your shop closed the connection, or its answer was not valid HTTP."),
+    posts.STATUS: _("Only a status from 200 to 299 is an acknowledgement."),
+    posts.NO_SECRET: _("The signing secret cannot be read any more. Rotate it."),
+    posts.UNRECORDED: _("An error on our side: the result of this attempt could not be recorded."),
 }
 _MOVED = _("Your shop sends on to another address, which is not followed: enter the address where it leads.")
 _SHUT = _("Your shop lets nobody in without a sign-in, or its firewall stops us: let our requests to it pass.")
