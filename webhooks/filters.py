@@ -33,8 +33,8 @@ class WordsField(forms.CharField):
         return {"type": "string", "pattern": f"^({word})(,({word}))*$"}
 
 
-class KindsField(WordsField):
-    """One or several kinds of events, as a reader of the feed has it; not more than MOST_KINDS."""
+class FeedKindsField(WordsField):
+    """One or several kinds of events, as a reader of the feed names them; not more than MOST_KINDS."""
 
     def __init__(self) -> None:
         super().__init__(words=tuple(Event.Kind.values))

@@ -20,7 +20,7 @@ from codservice.api.paging import Pages, read_number
 from codservice.errors import Invalid, read_all
 from codservice.searches import searching
 from webhooks import delivery, events, feed, recovery, registry, serializers
-from webhooks.filters import DeliveryFilter, KindsField
+from webhooks.filters import DeliveryFilter, FeedKindsField
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.openapi import example_of
 
@@ -185,7 +185,7 @@ class FeedPages(BasePagination):
         if (text := request.query_params.get("types")) is None:
             return []
         try:
-            return KindsField().clean(text)
+            return FeedKindsField().clean(text)
         except ValidationError as error:
             raise Invalid({"types": error.messages}) from None
 
@@ -193,7 +193,7 @@ class FeedPages(BasePagination):
         limit = {"type": "integer", "minimum": 1, "maximum": feed.MOST, "default": feed.MOST}
         described = {
             "after": ("A `next` of before; empty, or not sent, for the oldest that is kept.", CURSOR),
-            "types": ("One or several kinds, comma separated.", {"minLength": 1, **KindsField().openapi}),
+            "types": ("One or several kinds, comma separated.", {"minLength": 1, **FeedKindsField().openapi}),
             "limit": ("How many, at most.", limit),
         }
         return [
