@@ -30,7 +30,7 @@ from django.db.models.functions import Now
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.files import headings
-from codservice.files.intake import MAX_TEXT, Entry, Intake, batches, blame, see, whole_ones
+from codservice.files.intake import MAX_TEXT, Blame, Entry, Errors, Intake, batches, blame, see, whole_ones
 from codservice.files.tables import ADDED, Row, Table, UnreadableTable
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
@@ -330,39 +330,41 @@ def _take_batch(upload: Upload, claim: UUID, intake: Intake, batch: list[Entry])
         setattr(upload, name, value)
 
 
-def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, dict[str, list[str]]]]) -> None:
-    """The refused rows as they stand in the file, what is not matched too; with the cells that the intake has filled.
+def _note_refused(upload: Upload, intake: Intake, refused: list[tuple[Entry, Errors]]) -> None:
+    """Keep the refused rows; no more than MAX_TEXT of them is in memory at once."""
+    some: list[RefusedRow] = []
+    text = 0
+    for row in _refused_rows(upload, intake, refused):
+        some.append(row)
+        text += sum(map(len, row.cells))
+        if text > MAX_TEXT:
+            RefusedRow.objects.bulk_create(some)
+            some, text = [], 0
+    RefusedRow.objects.bulk_create(some)
 
-    For there may be less above and below them when they are sent again.
+
+def _refused_rows(upload: Upload, intake: Intake, refused: list[tuple[Entry, Errors]]) -> Iterator[RefusedRow]:
+    """The refused rows as they stand in the file, with columns that are not matched, and with the reasons.
+
+    Empty cells that the intake has filled are filled: when the rows are sent again, others may be missing around them.
     """
     if not refused:
         return
-    reasons: dict[int, list[tuple[str, list[str]]]] = {}
+    reasons: dict[int, Blame] = {}
     known: dict[int, dict[str, str]] = {}
     for entry, errors in refused:
         wrong = blame(entry, errors, intake)
         reasons |= {row.line: wrong.get(row.line, [("", [see(wrong)])]) for row in entry}
         known |= {row.line: row.cells for row in entry}
     rows = (row for row in rows_of(upload, after=min(reasons) - 1) if row.line in reasons)
-    of_reasons = (
-        RefusedRow(
+    for row in islice(rows, len(reasons)):
+        yield RefusedRow(
             account_id=upload.account_id,
             upload=upload,
             line=row.line,
             cells=_filled(row.cells, known[row.line], upload.mapping),
             faults=reasons[row.line],
         )
-        for row in islice(rows, len(reasons))
-    )
-    some: list[RefusedRow] = []
-    text = 0
-    for refused_row in of_reasons:
-        some.append(refused_row)
-        text += sum(map(len, refused_row.cells))
-        if text > MAX_TEXT:
-            RefusedRow.objects.bulk_create(some)
-            some, text = [], 0
-    RefusedRow.objects.bulk_create(some)
 
 
 def _filled(cells: list[str], known: Mapping[str, str], places: Mapping[str, int]) -> list[str]:
