@@ -23,7 +23,7 @@ def find_account(email: str) -> Account:
 
 
 def find_open_account(email: str) -> Account:
-    """As `find_account`; CommandError too for one that takes nothing in any more, as by the API and the pages."""
+    """As `find_account`; CommandError too when the account is closed, which takes nothing in by API or pages either."""
     account = find_account(email)
     if account.is_closed:
         raise CommandError(f"The account of {email}, or its holder, is deactivated: activate it first, in the console.")

@@ -27,12 +27,12 @@ Page = Callable[..., HttpResponse]
 
 
 class Gone(NamedTuple):
-    """What is told to who comes for something that is not there any more, as by an old page or a second press."""
+    """What is said of a thing that is gone, to a person who asks for it by an old page or by a second press."""
 
     said: str | Promise
     leads_to: str  # the name of a page that has what is there now
     link: str | Promise
-    is_of_mode: bool = True  # so that it may be there in the other mode, live or test
+    is_of_mode: bool = True  # it may be there in the other mode, live or test
 
 
 @overload
@@ -49,14 +49,13 @@ def account_page(
     takes_out: bool = False,
     gone: Gone | None = None,
 ) -> Any:
-    """A page of the account that the signed-in person works for, which the view gets; all it shows must start there.
+    """A page of an account: the view gets the account that the signed-in person works for, and must show nothing else.
 
-    It takes the right `look` to look at it, and `change` too for any other method; others get 403, and strangers are
-    sent to the login. A page whose `change` is READ is about the person alone, and changes nothing of the account. In
-    test mode the account is its twin. People of a closed account may look, and change nothing; what `takes_out` data
-    alone they may too. What somebody else deletes while it is being changed is not found, as in the API. What is not
-    found is told in the words of `gone`, with 404, and what never was likewise. No answer is kept by a browser or
-    proxy.
+    To look at the page takes the right `look`; any other method takes `change` too. Other people get 403, and strangers
+    are sent to the login. A page whose `change` is READ is about the person alone, and changes nothing of the account.
+    In test mode the view gets the account's twin. People of a closed account may look, but change nothing; a page that
+    only `takes_out` data works for them too. What is not found, or is deleted by somebody else while it is being
+    changed, is answered with 404, in the words of `gone`. No browser or proxy keeps an answer.
     """
     if view is None:
         return partial(account_page, look=look, change=change, takes_out=takes_out, gone=gone)
@@ -94,8 +93,11 @@ def account_page(
 
 
 def sign_in_first(request: HttpRequest, *, door: str, home: str) -> HttpResponse:
-    """To the login, and from there back to the page: to that of a form which was sent where it stood, else to `home`,
-    a path, since the address of a form alone shows nobody anything. Who sent a form is told that it came to nothing."""
+    """A redirect to the login, which leads back to this address when there is a page to be seen at it.
+
+    Where there is none, as at an address that only takes a form, the login leads to the path `home`. Who sent a form is
+    told that nothing was saved.
+    """
     is_look = request.method in ("GET", "HEAD")
     # A script sees for itself. It asks for anything; a form asks for a page, by https and by http.
     is_scripts = "text/html" not in request.headers.get("Accept", "text/html")
@@ -114,8 +116,8 @@ def _sent_from(request: HttpRequest) -> str:
 
 
 def seat(request: HttpRequest) -> dict[str, Any]:
-    """For every template: `seat`, what the person who looks may do for a merchant. A page that does not ask costs
-    nothing. Staff have one on an account's pages alone."""
+    """A context processor: `seat`, what the person who looks may do for a merchant. It is looked up when a template
+    asks for it. Staff have one on an account's pages alone."""
     if hasattr(request, "seat"):
         return {"seat": request.seat}
     return {"seat": SimpleLazyObject(lambda: None if request.user.is_staff else team.seat_of(request.user))}

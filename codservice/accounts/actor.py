@@ -33,7 +33,7 @@ class Actor(NamedTuple):
 
     @classmethod
     def of_staff(cls, person: User) -> "Actor":
-        """A supervisor is who may see all orders; superusers are."""
+        """A supervisor is who may see all orders, as superusers may."""
         if not person.is_staff:
             raise ValueError(f"{person} does not work here, and may do no agent's moves")
         role = Role.SUPERVISOR if person.has_perm("orders.supervise_order") else Role.AGENT

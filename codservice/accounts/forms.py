@@ -63,7 +63,7 @@ class TooManyTries(ValidationError):
 
 
 class CountedTries:
-    """A form of which so many tries are taken. `wait` is the seconds until the next, 0 when it may be now."""
+    """A form that takes only so many tries. `wait` is the number of seconds until the next try; 0: no wait."""
 
     request: HttpRequest
     wait = 0
@@ -75,7 +75,7 @@ class CountedTries:
 
 
 class OwnPassword(CountedTries):
-    """Asks who is signed in for their password, which is guessed at no faster than at the login."""
+    """Asks the person who is signed in for their password. It can be guessed at no faster than at the login."""
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
         self.request = request
@@ -86,7 +86,7 @@ class OwnPassword(CountedTries):
 
 
 class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
-    """Username or e-mail address, and password; who has turned codes on gives one too."""
+    """Username or e-mail address, and password; and a one-time code, from people who have turned codes on."""
 
     code = forms.CharField(
         label=_("One-time code"),
@@ -150,10 +150,10 @@ def _find(typed: str) -> tuple[str, datetime | None]:
 
 
 class NewPasswordForm(Form, auth_forms.SetPasswordForm):
-    """Who chooses a password for themselves does not have to change it."""
+    """A password that a person chooses for themselves: they do not have to change it at the next login."""
 
     def save(self, commit: bool = True) -> User:
-        """Raises AccountChanged. Django's own would write all that it has read of the person, as it was then."""
+        """Write nothing but the password: Django's would write all it has read of the person. Raises AccountChanged."""
         hashed = make_password(self.cleaned_data["new_password1"])  # slow, on purpose: before anything is locked
         with transaction.atomic():
             self.user.replace_password(hashed, has_one_time_password=False)

@@ -74,8 +74,9 @@ def _problems_of_limit(rate_limit: int | None) -> dict[str, list[str]]:
 
 
 def change(account_id: UUID, **changes: Any) -> Account:
-    """Its `name`, which its twin for tests has too, and its `rate_limit`, requests per minute; what is not given stays.
-    Raises Account.DoesNotExist.
+    """Change an account's `name`, which its twin for tests shares, or its `rate_limit`, in requests per minute.
+
+    What is not given stays. Raises Account.DoesNotExist.
     """
     with transaction.atomic():
         account = _lock(account_id)
@@ -99,14 +100,15 @@ def _noted(name: str, value: Any) -> str:
 
 
 def deactivate(account_id: UUID) -> Account:
-    """Its keys stop working, those of its twin too, its people change nothing any more, and workers stop its files.
+    """Close an account: its keys and its twin's stop working, its people can change nothing, workers stop its files.
+
     Orders that are there are called and shipped as before. A second time changes nothing. Raises Account.DoesNotExist.
     """
     return _turn(account_id, is_active=False)
 
 
 def reactivate(account_id: UUID) -> Account:
-    """All is as it was before. Raises Account.DoesNotExist."""
+    """Open a closed account: all is as it was before. Raises Account.DoesNotExist."""
     return _turn(account_id, is_active=True)
 
 

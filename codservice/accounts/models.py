@@ -87,16 +87,16 @@ class User(AbstractUser):
                 release(self)
 
     def shut_out(self, password: str) -> None:
-        """The same, with an `unknown_password()`; what it is in the security log the caller says."""
+        """Let them in no more, as `deactivate` does, with an `unknown_password()` that the caller has made. The caller
+        notes it in the security log, too."""
         self.is_active, self.password = False, password
         self.save(update_fields=["is_active", "password"])
         sessions.end(self)
 
     def replace_password(self, hashed: str, **fields: Any) -> None:
-        """Write a password of the person's own by its hash, and `fields` with it.
+        """Write a new password by its hash, and `fields` with it, unless the password has changed since it was read.
 
-        Raises AccountChanged when theirs is another one by now than was looked at: it was reset, or they were shut out,
-        and what they sent before that does not undo it.
+        Raises AccountChanged then: it was reset, or the person was shut out, and an older request does not undo that.
         """
         as_known = User.objects.filter(pk=self.pk, password=self.password)
         if not as_known.update(password=hashed, **fields):
@@ -104,8 +104,8 @@ class User(AbstractUser):
         self.password = hashed
 
     def check_password(self, raw_password: str) -> bool:
-        """As Django's, which hashes the password anew where it was hashed as in an earlier version: unless it has been
-        replaced meanwhile."""
+        """As Django's, which hashes the password anew when it was hashed in an older way; but a password that has
+        replaced it meanwhile stays."""
 
         def hash_anew(raw_password: str) -> None:
             with suppress(AccountChanged):
@@ -170,8 +170,10 @@ class Account(models.Model):
 
 
 def account_column(**options: Any) -> "models.ForeignKey[Account, Account]":
-    """Every table of what a merchant has carries its account, so that rows can be divided by it; others' keys, such as
-    an order's, vouch for it."""
+    """The column of a row's account: every table of what a merchant has carries it, so that rows can be divided by it.
+
+    The database does not check it; another key of the row, such as its order's, vouches for it.
+    """
     return models.ForeignKey(
         Account, on_delete=models.DO_NOTHING, related_name="+", db_index=False, db_constraint=False, **options
     )

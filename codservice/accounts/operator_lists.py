@@ -28,7 +28,7 @@ PER_PAGE = 12  # so that a page with its styles stays below 100 kB
 
 
 class Choice(admin.SimpleListFilter):
-    """One of a few values, or all: each with its `words` and what is `meant`. What is not offered chooses nothing."""
+    """A filter by one of a few values: each has its `words` and the condition that is `meant`. Others are ignored."""
 
     words: Sequence[tuple[str, Any]] = ()
     meant: Mapping[str, Q] = {}
@@ -48,7 +48,7 @@ class Choice(admin.SimpleListFilter):
 
 
 class Owner(admin.SimpleListFilter):
-    """What belongs to one row of another table, to which a link on that row's page leads. `path` leads to its id."""
+    """A filter by one row of another table, on whose page a link leads here. `path` is the lookup of that row's id."""
 
     path = ""
     owners: QuerySet[Any]
@@ -83,7 +83,7 @@ class Owner(admin.SimpleListFilter):
 
 
 class MerchantFilter(Owner):
-    """With what belongs to their twin for tests."""
+    """A filter by merchant. What belongs to the merchant's twin for tests is shown too."""
 
     title = _("merchant")
     parameter_name = "account"
@@ -94,8 +94,8 @@ class MerchantFilter(Owner):
 
 
 class UntilDay(admin.SimpleListFilter):
-    """What was made up to the end of a day in Algeria: a list by time goes no further back than BoundedPaginator.MOST.
-    What is no day finds nothing."""
+    """A filter by the last day, in Algeria's time, on which a row was made: without it a list by time goes no further
+    back than its newest BoundedPaginator.MOST rows. A value that is no day finds nothing."""
 
     title = _("Until")
     parameter_name = "until"
@@ -117,7 +117,7 @@ class UntilDay(admin.SimpleListFilter):
 
 
 class OperatorsList(admin.ModelAdmin):
-    """`change_list_template` shows the rows in its own way."""
+    """A list of rows, which the `change_list_template` of a subclass shows."""
 
     list_per_page = PER_PAGE
     list_max_show_all = 0
@@ -127,7 +127,7 @@ class OperatorsList(admin.ModelAdmin):
     sortable_by: Sequence[str] = ()
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """What its page offers; nothing else about its table is answered."""
+        """Only what the page offers: no other question about the table is answered."""
         return lookup in {each.parameter_name for each in self.list_filter}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -136,14 +136,14 @@ class OperatorsList(admin.ModelAdmin):
         return super().changelist_view(request, context)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Nothing is offered as a copy, which Django would make of a row whoever asks for it."""
+        """Refuse to copy a row, which Django does for whoever sends `_saveasnew`."""
         if "_saveasnew" in request.POST:
             raise PermissionDenied
         return super().changeform_view(request, *args, **kwargs)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """What Django does, of all that were chosen: also of those that the list's filters find no longer, because
-        somebody has changed them meanwhile. Ids that are none are of no row, where it would fail."""
+        """As Django's, but for all rows that were chosen: also for those that somebody has changed meanwhile, so that
+        the list's filters no longer find them. What is no id is a bad request, where Django fails."""
         try:
             chosen = self.get_queryset(request).filter(pk__in=request.POST.getlist(ACTION_CHECKBOX_NAME))
             return super().response_action(request, chosen)
@@ -152,8 +152,8 @@ class OperatorsList(admin.ModelAdmin):
 
 
 class ReadOnly(OperatorsList):
-    """Operators may look, nobody may add, edit or delete. `change_form_template` shows a row as `row`, with what
-    `page_of` adds; what is done with it is a POST of the row's page, by `deed`."""
+    """Operators may look; nobody may add, edit or delete. `change_form_template` shows a row as `row`, with what
+    `page_of` adds. What the page offers to do with the row is a POST to it, and done by `deed`."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_active and request.user.is_superuser)

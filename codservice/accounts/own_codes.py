@@ -50,7 +50,7 @@ class TurnOnForm(PasswordForm):
 
 @dataclass(frozen=True)
 class CodesPage:
-    """The page at the address of this name; `render` dresses it: `(request, status=…, **context)`."""
+    """The page. `here` is the name of its address; `render(request, status=…, **context)` makes its answers."""
 
     here: str
     render: Callable[..., HttpResponse]
@@ -109,7 +109,7 @@ class CodesPage:
         return self._done(request, _("Codes are off: you sign in by password alone."))
 
     def _done(self, request: HttpRequest, said: str) -> HttpResponse:
-        """This session alone goes on."""
+        """End all sessions of the person but this one, and say what was `said`."""
         update_session_auth_hash(request, request.user)
         sessions.end(request.user, but=request.session.session_key)
         messages.success(request, said)

@@ -30,7 +30,7 @@ def own_sessions(request: HttpRequest, account: Account) -> HttpResponse:
 @account_page(change=Right.READ, gone=OVER)
 @require_POST
 def end_session(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """One of the person's own, but for this one: that is what logging out is for."""
+    """End one of the person's own sessions; not the one that asks, which logging out ends."""
     others = sessions.of_person(request.user).exclude(session_key=request.session.session_key)
     get_object_or_404(others, pk=id)
     _end(request, only=id)

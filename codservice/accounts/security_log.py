@@ -172,7 +172,7 @@ def note(
 
 
 def note_person(action: Action, user: "User", *, target: str = "", person: "User | None" = None) -> None:
-    """The same of somebody's sign-in, password, codes or role; the holder of who they work for reads it."""
+    """As `note`, of a person's sign-in, password, codes or role; the holder of the account they work for reads it."""
     account_id = _account_of(user)
     note(action, target=target or user.username, target_id=user.pk, account_id=account_id, person=person)
 

@@ -47,15 +47,15 @@ class SessionStore(db.SessionStore):
 
     @cached_property
     def now(self) -> int:
-        """In seconds since 1970 when it was read, by the database's clock: web hosts' may differ by more than a session
-        may be idle."""
+        """When the session was read, in seconds since 1970, by the database's clock: the clocks of web hosts may differ
+        by more than a session may be idle."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT EXTRACT(EPOCH FROM statement_timestamp())::bigint")
             return int(cursor.fetchone()[0])
 
     @property
     def loaded(self) -> dict[str, Any]:
-        """What has been read of it: nothing before anybody asks, or where it cannot be read."""
+        """The session's contents, if they have been read: empty before anybody asks, and when they cannot be read."""
         return getattr(self, "_session_cache", {})
 
     def load(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class SessionStore(db.SessionStore):
         return self.decode(found[0])
 
     def save(self, must_create: bool = False) -> None:
-        """Where the database takes no writes, who is signed in can still read; nothing is noted of it."""
+        """While the database takes no writes nothing is saved, so that people who are signed in can still read."""
         try:
             super().save(must_create)
         except UpdateError as error:
@@ -89,13 +89,13 @@ class SessionStore(db.SessionStore):
 
 
 def by_itself(view: View) -> View:
-    """For views that a page asks for by itself, whether or not anybody is there."""
+    """Marks a view that a page asks for by itself, whether or not a person is there."""
     view.is_asked_by_itself = True  # type: ignore[attr-defined]
     return view
 
 
 def begin(session: SessionStore) -> None:
-    """Staff have signed in. The session is written again and again from here on; it ends when it would have anyway."""
+    """Staff have signed in. However often the session is written from now on, it ends when it would have anyway."""
     session[_SEEN_AT] = session.now
     _end_in_time(session)
 
@@ -105,7 +105,7 @@ def _end_in_time(session: SessionStore) -> None:
 
 
 def is_idle(session: SessionStore, view: View) -> bool:
-    """Whether a session of staff has lain idle for too long. If not, and a person asks for `view`, they are there."""
+    """Whether a session of staff was idle for too long. If not, and a person has asked for `view`, that is noted."""
     if _SEEN_AT not in session:
         begin(session)
     idle = session.now - session[_SEEN_AT]

@@ -35,8 +35,11 @@ _SALT = "codservice.accounts.team"
 
 
 class Right(IntEnum):
-    """What a page asks for; each holds those before it. The holder alone owns: what lets others in, keys among it, what
-    takes everything out or deletes it for good, and the log of what all of them did."""
+    """What a page asks for. Each right includes those before it.
+
+    The holder alone has OWN: it is for what lets others in, such as keys, for what takes everything out or deletes it
+    for good, and for the log of what everybody did.
+    """
 
     READ = 1
     WRITE = 2
@@ -124,7 +127,7 @@ def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
 
 
 def invite_again(account_id: UUID, invitation_id: UUID) -> Invitation:
-    """The link of before works no more; the caller sends a new one. Raises Invitation.DoesNotExist."""
+    """Invite once more: the old link stops working, and the caller sends a new one. Raises Invitation.DoesNotExist."""
     with transaction.atomic():
         invitation = Invitation.objects.select_for_update().get(id=invitation_id, account_id=account_id)
         Invitation.objects.filter(id=invitation.id).update(digest=None, sent_at=None, expires_at=Now() + WORKS_FOR)
@@ -133,7 +136,7 @@ def invite_again(account_id: UUID, invitation_id: UUID) -> Invitation:
 
 
 def withdraw(account_id: UUID, invitation_id: UUID) -> None:
-    """Its link works no more. Raises Invitation.DoesNotExist."""
+    """Withdraw an invitation: its link stops working. Raises Invitation.DoesNotExist."""
     with transaction.atomic():
         invitation = Invitation.objects.select_for_update().get(id=invitation_id, account_id=account_id)
         invitation.delete()
@@ -146,8 +149,10 @@ def _note(action: Action, invitation: Invitation) -> None:
 
 
 def new_link(invitation: Invitation) -> str:
-    """The link's last part, to be mailed and kept nowhere, instead of any before it; empty, and none is made, when
-    somebody signs in with the address already."""
+    """The last part of a new link, to be mailed and kept nowhere; older links stop working.
+
+    Empty, and nothing is changed, when somebody signs in with the address already.
+    """
     if _is_taken(invitation.email):
         return ""
     token = secrets.token_urlsafe(32)
@@ -216,7 +221,7 @@ def forget_old(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
 
 
 def change_role(account_id: UUID, membership_id: UUID, role: str) -> Membership:
-    """From their next click on. Raises Membership.DoesNotExist."""
+    """Give a colleague another role, from their next click on. Raises Membership.DoesNotExist."""
     with transaction.atomic():
         membership = _lock(account_id, membership_id)
         if membership.role != role:
@@ -228,7 +233,7 @@ def change_role(account_id: UUID, membership_id: UUID, role: str) -> Membership:
 
 
 def remove(account_id: UUID, membership_id: UUID) -> User:
-    """The colleague's next click is refused, and their sessions are over.
+    """Remove a colleague: their next click is refused, and their sessions end.
 
     Their name stays in the histories of what they did. Their address is free again, for an invitation or an account of
     their own. Raises Membership.DoesNotExist.
@@ -250,7 +255,7 @@ def remove(account_id: UUID, membership_id: UUID) -> User:
 
 
 def forget_codes(account_id: UUID, membership_id: UUID) -> User:
-    """For a colleague who has lost the app that makes their one-time codes. Raises Membership.DoesNotExist."""
+    """Turn one-time codes off for a colleague who has lost the app that makes them. Raises Membership.DoesNotExist."""
     with transaction.atomic():
         user = _lock(account_id, membership_id).user
         one_time_codes.forget(user)

@@ -72,8 +72,10 @@ class Login(auth_views.LoginView):
 
 
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """The page for a form from elsewhere, or of before a login in another tab. Who sends a second login is in already,
-    and is led on."""
+    """The answer to a form without the right token: it comes from elsewhere, or is older than a login in another tab.
+
+    Who sends the form of a second login is signed in already, and is led on.
+    """
     is_old = reason.endswith("incorrect.")  # as Django says it of a token which came from a page of ours
     if is_old and request.resolver_match.view_name in ("login", "admin:login") and request.user.is_authenticated:
         name = unturned(request.user.display_name)
@@ -85,7 +87,7 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def locked_or(response: HttpResponse, wait: int) -> HttpResponse:
-    """The page as it is, or with 429 while there were too many tries."""
+    """The page as it is; with 429 and `Retry-After` when there were too many tries."""
     if wait:
         response.status_code = 429
         response.headers["Retry-After"] = str(wait)
