@@ -26,7 +26,8 @@ PEOPLE = ("username", "email", "first_name", "last_name", "date_joined", "last_l
 
 
 class Table(NamedTuple):
-    """Whose rows are the account's by `link`; with `below` those of the rows of another table.
+    """A table whose rows are exported. `link` is the column that leads to their account; with `below` it leads to the
+    rows of another table, which are the account's.
 
     `key` orders the rows of one account, or of one row above, along an index. Without `columns` all are given; `cover`
     takes out of a row what is not for the account. `most` rows are in memory at once: few, where one may be long.
@@ -101,7 +102,7 @@ def _pages(account: Account, table: Table) -> Iterator[list[dict[str, Any]]]:
 
 
 def _of(rows: QuerySet, table: Table, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
-    """The rows of these rows above: all at once where they are few, else half by half."""
+    """The rows that belong to these rows of the table above: all at once where they are few, else half by half."""
     page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: table.page + 1])
     if len(page) <= table.page:
         yield page

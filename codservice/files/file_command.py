@@ -47,14 +47,14 @@ class FileCommand(Command):
         parser.add_argument("--json", action="store_true", help="print the counts and what was refused as JSON")
 
     def begin(self, options: dict[str, Any]) -> Intake:
-        """Read the other options: what takes the file in; CommandError."""
+        """The intake for the file, by the other options. Raises CommandError."""
         raise NotImplementedError
 
     def hold(self) -> None:
         """With `--atomic`: lock what the whole file may need, in the transaction that is to hold it."""
 
     def note(self, batch: Sequence[Entry], refused: Sequence[Entry]) -> None:
-        """A batch that is done: taken in, but for those of it that were refused."""
+        """Called after each batch: all of it is taken in, except for the entries that were refused."""
 
     def again(self) -> str:
         """How to go on after an interruption, when it is not by running the same command again."""
@@ -183,7 +183,7 @@ class FileCommand(Command):
 
 
 def _refuse_report(report: Path, file: Path) -> None:
-    """It replaces what is there: that may be an earlier one, and no folder, pipe or device. Raises CommandError."""
+    """Raises CommandError for a report that would replace a folder, a pipe, a device or the file that is read."""
     try:
         if report.exists() and not report.is_file():
             raise CommandError(f"--report: {report} is there already and is no file.")
@@ -238,7 +238,7 @@ def _for_us_alone(path: str, flags: int) -> int:
 
 
 def _kept(path: Path) -> IO[bytes] | None:
-    """What comes by standard input or another pipe, which can be read but once, in a file without a name."""
+    """A copy of standard input or another pipe, which can be read only once, in a file without a name; else None."""
     is_standard_input = path == Path("-")
     if not is_standard_input and not path.is_fifo():
         return None

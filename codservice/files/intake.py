@@ -54,7 +54,7 @@ class Intake:
         return entry[0].line if name is None else self._lines.setdefault(name, entry[0].line)
 
     def note(self, entry: Entry) -> None:
-        """Remember an entry that an earlier run over the same file has tried; one that is not whole never was."""
+        """Remember an entry that an earlier run over the same file has tried; it never tried one that is not whole."""
         if not any(row.surplus for row in entry):
             self.first_line(entry)
 
@@ -100,7 +100,7 @@ def blame(entry: Entry, errors: Errors, intake: Intake) -> dict[int, Blame]:
 
 
 def see(lines: Mapping[int, Any]) -> str:
-    """Of a row that is refused for what stands in another one."""
+    """What is said of a row that is refused because of another one."""
     return f"See line {next(iter(lines))}."
 
 

@@ -32,7 +32,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def _keep_name(path: Path) -> None:
-    """Without this the machine's sudden end may take the name away again, of a file that was said to be there."""
+    """Write the folder to the disk: else a file that is said to be there may be gone when the machine ends suddenly."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

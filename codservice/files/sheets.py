@@ -48,7 +48,7 @@ class UnreadableSheet(ValueError):
 
 
 def shown(text: str) -> str:
-    """Of a file, for a sentence: nothing that a terminal obeys, and no more than a name has."""
+    """A text from a file, fit for a sentence: without what a terminal obeys, and no longer than a name."""
     return _CONTROLS.sub("\ufffd", text[:MAX_NAME])
 
 

@@ -53,8 +53,8 @@ class Row(NamedTuple):
     """A row: the line in which it begins (the file's first is 1) and its cells by column name, trimmed.
 
     `surplus` are the cells that stand right of the last column: a row that has any is not what its writer meant.
-    `end` is the line in which it ends, 0 where that was not kept: a cell may hold several. `is_apart`: more empty
-    rows stand above it than above any row before it, down from the header: a file may have one below each.
+    `end` is the line in which it ends, 0 where that was not kept: a cell may hold several. `is_apart` says that more
+    empty rows stand above it than above some row before it: a file may have one below each of its rows.
     """
 
     line: int
@@ -71,19 +71,19 @@ class UnreadableTable(ValueError):
 class Table:
     """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over, above the header too.
 
-    The header is the first row with two cells, where only titles of one stand above it, or else the first row. But a
-    title as wide as that row, which names one of `columns`, is the header itself where that row names none and has a
-    number: other columns then have no names. Nor is a row the header that names one of `columns` at most, such as a
-    period or a shop's name, where a row a little below names SURE of them.
+    The header is the first row with two cells or more, if only titles of one cell stand above it; else the first row.
+    There are two exceptions. A title is the header if it names one of `columns` and is as wide as the row with two
+    cells, which names none and has a number: the other columns then have no names. And a row that names at most one of
+    `columns`, such as a period or a shop's name, is not the header if a row a little below names SURE of them.
 
     CSV is in UTF-8, or in another encoding that is certain (`encodings`), with commas, semicolons or tabs as the header
     has them, or a line `sep=;` above it says. Of an XLSX file the first sheet that is shown is read, and named by
     `sheet` where there are others. A number comes as people see it: 2 and not 2.0. Raises UnreadableTable, also when a
     `required` column is missing, and while it is read where the file breaks off; FileNotFoundError.
 
-    Of `columns` other usual headings are known too. Whoever takes cells by their place instead says `by_place`, and
-    reads `records`; then headings may be anything. What is given as `file` is read in place of the path, whose name
-    only says what kind it is of.
+    The usual headings of `columns` are known, beside their names. With `by_place` headings may be anything, and the
+    caller takes cells by their place from `records`. With `file` this is read in place of the path, whose name then
+    only says what kind of file it is.
     """
 
     def __init__(

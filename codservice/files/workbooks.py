@@ -30,7 +30,7 @@ _BOOK_TYPE = CONTENT_TYPE + ".main+xml"
 
 
 class Sink:
-    """A file that cannot be sought, whose contents are taken away."""
+    """A file that is only written to; what was written is taken out of it. It cannot be sought."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

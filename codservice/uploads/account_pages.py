@@ -178,9 +178,10 @@ def _numbered(titles: list[str]) -> list[tuple[str, int]]:
 @account_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """How far it is; while its columns are to be matched the form for it, by POST what is chosen there.
+    """Shows how far an upload is. While its columns are to be matched it shows the form for that, which a POST sends.
 
-    Of a file that was sent before that is said, at POST too when it was not yet: two colleagues may send one at once.
+    When the same file was sent before, the page says so. A POST from a page that could not say so yet is answered with
+    that question first: two colleagues may send one file at the same time.
     """
     shown = _find(account, id)
     if request.method != "POST" or shown.status != Status.MATCHING:

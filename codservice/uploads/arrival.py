@@ -29,9 +29,8 @@ class Unacceptable(Refused):
 
 
 def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> Upload:
-    """An upload whose pieces may arrive; one that has not arrived and that this person sends again ends.
-
-    Raises Unacceptable.
+    """Begin an upload, whose pieces may arrive from now on. An earlier one of this person and file that has not arrived
+    ends. Raises Unacceptable.
     """
     try:
         name = values.text(name.replace("\\", "/").rpartition("/")[2])[-MAX_NAME:]
@@ -60,7 +59,7 @@ def piece_count(upload: Upload) -> int:
 
 
 def take_piece(upload_id: UUID, account: Account, *, number: int, data: bytes) -> bool:
-    """Keep a piece, which may come twice and in any order; whether the file is there as a whole now.
+    """Keep a piece: pieces may come twice and in any order. Whether the whole file is there now.
 
     Raises Upload.DoesNotExist, and Unacceptable for a piece that is none of this file.
     """

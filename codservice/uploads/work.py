@@ -84,7 +84,7 @@ def stop() -> None:
 
 
 def go_on() -> int:
-    """Work at what is there, each upload in its turn, until nothing is left; how many turns it were."""
+    """Work at what is there, each upload in its turn, until nothing is left; how many turns there were."""
     turns = 0
     while not _stopping.is_set() and (claimed := _claim()):
         turns += 1
@@ -139,13 +139,13 @@ def _tries(upload: Upload) -> QuerySet[Upload]:
 
 
 def _is_sent_again(upload: Upload) -> bool:
-    """Whether a later try has come as far. Until then this one goes on: nobody may match the columns of that one."""
+    """Whether a later try has come as far. Until then this one goes on: the other's columns may never be matched."""
     as_far = [Status.RUNNING, Status.DONE, *([Status.MATCHING] if upload.status == Status.READING else [])]
     return _tries(upload).filter(id__gt=upload.id, status__in=as_far).exists()
 
 
 def give_way(earlier: QuerySet[Upload]) -> None:
-    """End these tries of a file, at which no worker is, for a later one; what somebody holds just now stays."""
+    """End these earlier tries of a file, which no worker has claimed. One that somebody holds just now goes on."""
     for upload in earlier.select_for_update(no_key=True, skip_locked=True):
         forget_file(upload.id)
         _change(upload, status=Status.STOPPED, problem=_SENT_AGAIN, finished_at=Now())
