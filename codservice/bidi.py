@@ -10,10 +10,10 @@ _FIRST_STRONG_ISOLATE, _END = "\u2068", "\u2069"
 
 
 def unturned(name: object) -> str:
-    """As a part of a sentence in the language of just now: it turns nothing of what stands around it.
+    """A name as a part of a sentence in the active language: it turns nothing of what stands around it.
 
-    The marks by which a text turns the direction of what comes after it are taken out. A name that is written in the
-    other direction than the sentence is set apart: else a sign or number at its border would be shown at its other end.
+    Marks that turn the direction of the text behind them are taken out. A name that is written in the other direction
+    than the sentence is set apart: else a sign or a number beside it would be shown at its other end.
     """
     text = str(name).translate(_TURNING)
     other = _TO_THE_RIGHT if get_language_bidi() else _TO_THE_LEFT

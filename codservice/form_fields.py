@@ -188,11 +188,11 @@ def _read(field: forms.Field, shown: Any) -> Any:
 
 
 class SinceShown(Form):
-    """Of what is there already. What a person changed (`changed_data`) is what differs from what they were shown,
-    whatever others have changed since; where that is not told, from what is there now.
+    """A form about something that is there already. `changed_data` is what differs from what the person was shown,
+    whatever others have changed since. Where the form does not tell what was shown, it is what differs from now.
 
-    What others have changed since to something else than they do is not overwritten before they know of it: the form is
-    refused, and takes the same once more.
+    When others have changed a field since, to another value than the person's, the form is refused, so that nobody
+    overwrites a change that they do not know of. Sent once more, it is taken.
     """
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
@@ -231,7 +231,7 @@ class SinceShown(Form):
 
 
 class RowSinceShown(SinceShown, forms.ModelForm):
-    """The same of a row, which is `kept` so by now: what the person left alone is judged and written as it is kept."""
+    """The same of a row, whose values are `kept` now: they are checked and written where the person changed none."""
 
     def __init__(self, data: Any = None, *args: Any, instance: Model, **kwargs: Any) -> None:
         self.kept = forms.model_to_dict(instance, self._meta.fields)
@@ -260,6 +260,6 @@ class LongSelect(forms.Select):
 
 @lru_cache(maxsize=4096)
 def _option(key: str, label: str, *, is_chosen: bool) -> SafeString:
-    """Kept, for the same people stand in the select of one page after the other. All of it is escaped: a text that is
-    safe, and one that only says the same, are one to who keeps it."""
+    """Kept, for the same people stand in the select of one page after the other. Text that is marked safe is escaped
+    too: the cache takes it for the same text that is not."""
     return format_html('<option value="{}"{}>{}</option>', escape(key), " selected" if is_chosen else "", escape(label))

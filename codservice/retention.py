@@ -66,7 +66,8 @@ def sweep(older_than: timedelta, *, dry_run: bool = False) -> Iterator[tuple[str
 def delete_old(
     table: str, name: str, kept: timedelta, *, at: str, key: str = "id", dry_run: bool
 ) -> Iterator[dict[str, int]]:
-    """A sweep of rows by their time `at`, indexed where there are many: those of `kept` ago go, counted as `name`."""
+    """A sweep that deletes rows when their time `at` is `kept` ago, and counts them as `name`. Where there may be many
+    rows, `at` has an index."""
     old = f"FROM {table} WHERE {at} < now() - %s"
     with connection.cursor() as cursor:
         if dry_run:

@@ -1,5 +1,5 @@
-"""Searches for a part of a text, or for a few among many, may look at every row of an account: how much of them it gets
-at a time.
+"""How much an account may search at a time. A search for a part of a text, or for a few rows among many, may look at
+every row of the account.
 """
 
 import hashlib

@@ -40,7 +40,7 @@ def check_match(request: Request, read: Callable[[], Any]) -> None:
 
 
 def _names(header: str, etag: str) -> bool:
-    """Weakly compared."""
+    """Whether an `If-…` header names this tag, compared weakly, or any tag (`*`)."""
     sent = parse_etags(header)
     return sent == ["*"] or etag.removeprefix("W/") in (tag.removeprefix("W/") for tag in sent)
 

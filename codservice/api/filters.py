@@ -36,8 +36,8 @@ class _Fields(dict[str, forms.Field]):
 
 
 class Filters(django_filters.FilterSet):
-    """As django-filter has them, but for its making a form anew, and copying all that is in it and in the filters, for
-    each request: that took a third of the processor time of a list."""
+    """django-filter's filters without its copies. It makes a form anew for each request, and copies the form's fields
+    and the filters: that took a third of the processor time of a list."""
 
     @classmethod
     def get_filters(cls) -> _Filters:
@@ -47,8 +47,11 @@ class Filters(django_filters.FilterSet):
         return _form_class(type(self))
 
     def read(self, *, is_by_hand: bool = False) -> QuerySet:
-        """What passes the filters; raises Invalid with each parameter that cannot be used, and for a person who chooses
-        them also when nothing can lie in a period, `…_from` to `…_to`: programs get nothing of that."""
+        """The rows that pass the filters. Raises Invalid with each parameter that cannot be used.
+
+        With `is_by_hand`, for a person who chooses them, also when no time lies in a period, `…_from` to `…_to`; a
+        program gets an empty list then.
+        """
         errors = {name: [_("Must not be empty.")] for name in self.filters if self.data.get(name, "-").strip() == ""}
         for name, sentences in self.form.errors.items():
             errors.setdefault(name, [str(sentence) for sentence in sentences])
@@ -67,8 +70,8 @@ class Filters(django_filters.FilterSet):
         return self.qs.count()
 
     def pass_by(self, queryset: QuerySet, rows: int) -> tuple[QuerySet, int]:
-        """The ordered queryset from somewhere before its row number `rows` on, and how many come before that, where
-        something that is kept can tell; all of it, and 0, otherwise."""
+        """A shorter way to row number `rows` of the ordered queryset: the queryset from a row before that one on, and
+        how many rows it leaves out. All of it, and 0, where nothing that is kept can tell."""
         return queryset, 0
 
 
@@ -102,8 +105,8 @@ class FilterBackend(BaseFilterBackend):
 
 
 def need_utf8(request: Request, names: Collection[str]) -> None:
-    """Raises Invalid with each of these parameters that is no UTF-8, as a shop in Latin-1 sends it: Django reads U+FFFD
-    there, which finds nothing, or a wilaya that nobody has named."""
+    """Raises Invalid with each of these parameters that is not UTF-8, as of a shop that uses Latin-1. Django reads
+    U+FFFD there, which finds nothing, or a wilaya that nobody has named."""
     if any("\ufffd" in request.query_params.get(name, "") for name in names):
         # Latin-1 gives each byte as it is; of a parameter that is sent twice the last one counts.
         sent = dict(parse_qsl(request.META["QUERY_STRING"], keep_blank_values=True, encoding="latin-1"))

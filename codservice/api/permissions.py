@@ -8,8 +8,8 @@ from rest_framework.request import Request
 
 
 class HasScope(BasePermission):
-    """The key holds the scope that the view's `scopes` names for the action, or it names None, and any key will do; a
-    view without it lets nobody in."""
+    """The key must hold the scope that the view's `scopes` name for the action. Where they name None, any key will do;
+    a view without `scopes` lets nobody in."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if request.auth is None:

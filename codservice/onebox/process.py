@@ -113,7 +113,7 @@ def begin_log_anew(log: Path) -> None:
 
 
 def why(said: str) -> str:
-    """Of what a server has said, the line that says why it ended: what comes after it does so only of how."""
+    """The line of a server's output that says why it ended; the lines after that only say how it ended."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     faults = [line for line in lines if any(word in line for word in ("FATAL:", "ERROR:", "error:"))]
     return (faults or lines or [""])[-1]

@@ -16,10 +16,11 @@ def note(name: str) -> None:
 
 
 def take(name: str, *, every: timedelta, lease: timedelta) -> datetime | None:
-    """Until when it is the caller's to do; None unless it was last done `every` ago and nobody else is at it.
+    """Take a duty that is due: until when it is the caller's. None when it was done less than `every` ago, or somebody
+    else is at it.
 
-    A caller that dies holds it for `lease`. One that was never done is due at once, and so is one that was done or
-    taken by a clock that was ahead then.
+    A caller that dies holds it for `lease`. A duty that was never done is due at once, and so is one that was done or
+    taken while the clock was ahead.
     """
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,7 +1,7 @@
-"""A new database is made by one script: what all migrations up to some of them leave, which `make new-database` writes.
+"""A new database is made by one script, which `make new-database` writes: it makes what the migrations of then leave.
 
-The migrations themselves make every model anew for each other step, which takes seconds; they are for databases that
-are there. Those after the script's go on from what it leaves.
+To run these migrations takes seconds, because each step makes every model anew: they are for databases that are there
+already. Younger migrations run after the script.
 """
 
 from pathlib import Path

@@ -53,8 +53,8 @@ def die_with_parent(signum: int, parent: int) -> None:
 
 @contextmanager
 def stops_held_back() -> Iterator[None]:
-    """Fork in this block: a child has our handlers until it has its own, and would take a signal that is its end for
-    ours. In the child STOPS wait until it lets them through."""
+    """Hold STOPS back while we fork, in this block. A child has our handlers until it sets its own, and would take a
+    signal that is to end it for one of ours. In the child STOPS wait until it lets them through."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         yield

@@ -63,8 +63,8 @@ class Web:
         )
 
     def address(self, *, alone: bool = False) -> str:
-        """The number that HOST is or has, at whose PORT we may listen: `alone`, or beside others that share it
-        as granian does. Raises `CannotStart` when it is not to be had within PORT_SECONDS."""
+        """The IP address of HOST, once we may listen at its PORT: `alone`, or beside others that share the port, as
+        granian does. Raises `CannotStart` when we may not within PORT_SECONDS."""
         deadline = time.monotonic() + PORT_SECONDS
         while True:
             try:

@@ -59,8 +59,8 @@ def take_no_orders() -> None:
 
 
 def hear_stops(worker: Any) -> None:
-    """Finish at SIGTERM from now on, for which Celery would listen when our own clock is at work already; and when the
-    terminal is closed, unless nohup does not let it."""
+    """Finish at SIGTERM from now on, and when the terminal is closed, unless nohup keeps that off. Celery would listen
+    for SIGTERM only when our own clock is at work already."""
     worker._isatty = True  # else Celery would run this file anew, which it cannot
     worker.install_platform_tweaks(worker)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
