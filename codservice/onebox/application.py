@@ -30,6 +30,17 @@ def processes(web: Web) -> list[Process]:
     ]
 
 
+def gather_static_files() -> None:
+    """In production, before web processes look for them; in development files are served from where they lie."""
+    import django
+    from django.conf import settings
+    from django.core.management import call_command
+
+    if not settings.DEVELOPMENT:
+        django.setup()
+        call_command("collectstatic", interactive=False, verbosity=0)
+
+
 def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
     from django.core.exceptions import ImproperlyConfigured
@@ -37,7 +48,7 @@ def main() -> int:
     name_process("application")
     try:
         web = Web.from_environ()
-        prepare.gather_static_files()
+        gather_static_files()
         preload()
         worker.preload()
         return_memory()

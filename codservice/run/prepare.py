@@ -7,17 +7,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
 
-def gather_static_files() -> None:
-    """In production the web processes serve what was gathered before they looked; in development, what lies around."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
-    import django
-    from django.conf import settings
-
-    if not settings.DEVELOPMENT:
-        django.setup()
-        call_command("collectstatic", interactive=False, verbosity=0)
-
-
 def main() -> None:
     """Migrate; make the first operator; with DEMO the demo data. Each does nothing when it is done already."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
