@@ -97,7 +97,7 @@ class WebhookChangeForm(SinceShown, WebhookForm):
 
 
 class RecoverForm(Form):
-    """What was changed in which time is to be sent after all."""
+    """The time whose changes are to be sent after all."""
 
     since = DayField(label=gettext_lazy("From"))
     until = DayField(
@@ -170,7 +170,8 @@ def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST a new secret, shown in this answer and never again. The same question makes one."""
+    """By GET the question, by POST a new secret, shown in this answer and never again. A question makes one secret, not
+    two."""
     webhook = _webhook(account, id)
     if request.method != "POST":
         text = _("It signs at once. For 24 hours the old one signs too, so that you can change it without a gap.")

@@ -31,7 +31,7 @@ class OfLiveAccounts(ReadOnly):
 
 
 class FoundById(OfLiveAccounts):
-    """Searched by ids alone, those in the columns `ids`; without a text all are found."""
+    """Rows that are searched by ids alone: those in the columns `ids`. An empty search finds all."""
 
     search_fields = ("id__exact",)  # there is a search box; `get_search_results` says what it finds
     ids: tuple[str, ...] = ("id",)
@@ -110,7 +110,7 @@ class WebhookFilter(Owner):
 
 
 class FailedFilter(Choice):
-    """Of one webhook: those of all have no index by status. What fails now says the list of webhooks."""
+    """Offered for one webhook alone: over all there is no index by status. The list of webhooks says what fails now."""
 
     title = gettext_lazy("status")
     parameter_name = "status"

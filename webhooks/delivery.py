@@ -234,8 +234,9 @@ UPDATE webhooks_claim SET until = {_LATEST} WHERE delivery_id = ANY(ARRAY(
 
 
 def shorten_claims() -> int:
-    """Claims that were made by a clock that was ahead, before the database's was set back: each runs out after its time
-    from now, and not when that clock would have said. Who is still at work renews or settles them. How many they were.
+    """Shorten claims that were made before the database's clock was set back: they would last too long. How many.
+
+    Each now runs out after its usual time from now. Workers that are still at work renew or settle theirs.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SHORTEN, {"lease": LEASE, "put_off": PUT_OFF})  # type: ignore[dict-item]
@@ -424,14 +425,14 @@ class TooManyAttempts(Refused):
 
 
 class Dropped(Invalid):
-    """It waited when its webhook was turned off; what comes of that is for a recovery to say."""
+    """It was waiting when its webhook was turned off: only a recovery sends it."""
 
     def __init__(self) -> None:
         super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
 
 
 def resend_one(delivery: Delivery) -> None:
-    """The same of one that was read with its webhook.
+    """As `resend`, of one delivery that was read with its webhook.
 
     Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist when its webhook is deleted.
     """

@@ -105,7 +105,7 @@ def publish(changes: Sequence[Told]) -> None:
 
 
 def publish_all(account_id: UUID, kind: Event.Kind, *, data: Sequence[Struct], at: datetime) -> None:
-    """The same of many changes of one kind and time, one for each of `data`."""
+    """As `publish`, of many changes of one kind and time: one for each of `data`."""
     publish([Told(account_id, kind, each, at) for each in data])
 
 
@@ -125,7 +125,7 @@ def telling(changes: Sequence[Told]) -> dict[str, Any]:
 
 
 def parameters() -> dict[str, Any]:
-    """Of STEPS."""
+    """The parameters of STEPS."""
     return {"request_id": logs.request_id(), "retries": RETRIES}
 
 

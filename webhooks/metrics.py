@@ -45,7 +45,7 @@ def register() -> None:
 
 
 def count_events(kind: str, count: int) -> None:
-    """Of the running transaction, once it is committed."""
+    """Count events of the running transaction, once it is committed."""
     transaction.on_commit(partial(EVENTS.labels(kind).inc, count), robust=True)
 
 

@@ -86,10 +86,8 @@ def overwrite(
     *,
     where: Callable[[Mapping[str, Any]], bool] = lambda data: True,
 ) -> None:
-    """Give these members of the events' `data` other values, where they have them, and forget what receivers answered
-    and are answering.
-
-    Of those events whose data are as `where` says. In the caller's transaction.
+    """Give these members of the events' `data` other values, where they are there, and forget what receivers answered
+    or are answering. In the caller's transaction; only events whose data pass `where` are changed.
     """
     changed = []
     for id_, body in Event.objects.filter(IsOneOf("id", [*events])).values_list("id", "body"):

@@ -48,7 +48,7 @@ class Outcome:
 
 
 def headers(post: Post, now: float) -> list[str]:
-    """All headers of an attempt at `now` (seconds since 1970)."""
+    """All headers of an attempt that is made at `now` (seconds since 1970)."""
     delivery_id, timestamp = str(post.delivery_id), int(now)
     standard = " ".join(
         signing.standard_signature(secret, delivery_id, timestamp, post.body) for secret in post.secrets

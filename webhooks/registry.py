@@ -171,7 +171,7 @@ def _end(webhook_id: UUID) -> None:
 
 
 def note(action: Action, webhook: Webhook) -> None:
-    """In the security log, by the host alone: in the rest of an address shops write passwords."""
+    """Note it in the security log, by the webhook's host alone: shops write passwords into the rest of an address."""
     host = urlsplit(webhook.url).hostname or ""
     security_log.note(action, target=host, target_id=webhook.id, account_id=webhook.account_id)
 
@@ -228,10 +228,10 @@ def _has_pending(webhook_id: UUID) -> bool:
 
 
 def _wait_for_begun(webhook_id: UUID, *, since: float) -> None:
-    """Until the last worker that claimed deliveries before a commit has begun, and mostly ended, its posts.
+    """Wait until all workers that claimed deliveries before a commit have begun, and mostly ended, their posts.
 
-    The commit was `since`, and its transaction held off claims and renewals: CLAIM_TO_POST later at the latest all of
-    them have, also when the database cannot say so.
+    The commit was at `since`, and its transaction held off claims and renewals: CLAIM_TO_POST later all of them have
+    begun at the latest, also when the database cannot say so.
     """
     until = since + CLAIM_TO_POST.total_seconds()
     try:

@@ -26,7 +26,7 @@ def absolute(name: str) -> str:
 
 
 class Resolver:
-    """Answers by name. `ask` and everything else is for one thread; `ring` is called in another when one has come.
+    """Looks names up. All is for one thread; `ring` is called in another one when an answer has come.
 
     With `local_names` those of our own domains are known too.
     """

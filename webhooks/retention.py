@@ -101,7 +101,7 @@ def events(before: datetime, *, dry_run: bool) -> Iterator[dict[str, int]]:
 
 
 def _out_of_the_feed(before: datetime) -> datetime:
-    """That time, or an earlier one since when the feed keeps what happened."""
+    """`before`, or the time from which on the feed keeps events, whichever is earlier."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT least(%s, now() - %s::interval)", [before, feed.KEPT])
         return cursor.fetchone()[0]

@@ -68,7 +68,7 @@ def hear() -> None:
 
 
 def listen(heard: Callable[[], object], stopping: threading.Event) -> None:
-    """Call `heard` at each ring until `stopping`; and whenever the bell can be heard again, for what was missed."""
+    """Call `heard` at each ring, until `stopping`. Also when Redis can be heard again: rings may have been missed."""
     while not stopping.is_set():
         try:
             with _redis.pubsub() as bell:
