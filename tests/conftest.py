@@ -80,7 +80,7 @@ def pytest_collection() -> Generator[None, bool, bool]:
 def _no_memory() -> None:
     """Keys that were believed, requests that were counted and a page's language do not outlive their test."""
     translation.deactivate()
-    authentication.forget_believed()
+    authentication._believed.clear()
     memory.flushdb()
 
 

@@ -84,11 +84,6 @@ def is_known(text: str) -> bool:
     return digest_of(text) in _believed
 
 
-def forget_believed() -> None:
-    """Look every key up anew; for tests, which change keys within the second."""
-    _believed.clear()
-
-
 def _look_up(digest: bytes) -> tuple[Key, float] | None:
     """The key, and in how many seconds it expires by the database's clock."""
     with connection.cursor() as cursor:

@@ -110,7 +110,7 @@ class World:
 
     def reads(self) -> dict[str, int]:
         """What becomes of each GET of the API."""
-        authentication.forget_believed()
+        authentication._believed.clear()
         found = [(route, view.actions) for route, view in routes() if route.startswith(API)]
         paths = [self.path_of(route) for route, actions in found if "get" in actions]
         paths += [f"{API}orders?q=amine", f"{API}inventory?q=rob", f"{API}inventory?page=1"]
