@@ -175,16 +175,15 @@ class Table:
         for above, (_, _, cells) in enumerate(islice(self._all_records(), MAX_ABOVE + 1)):
             filled = sum(map(bool, cells))
             if first is not None:
-                if sum(map(bool, meant(cells, columns))) >= SURE:
+                if _count_named(cells, columns) >= SURE:
                     return above
                 if above - first >= MAX_TITLES:
                     break
             elif filled > 1:
-                is_data = any(cell[:1].isdigit() for cell in cells) and not any(meant(cells, columns))
-                wide = [each for each, title in titles.items() if is_data and len(title) >= len(cells)]
-                named = [each for each in wide if any(meant(titles[each], columns))]
-                if named or len(columns) < SURE or sum(map(bool, meant(cells, columns))) > 1:
-                    return named[0] if named else above
+                if (title := _title_in_its_place(titles, cells, columns)) is not None:
+                    return title
+                if len(columns) < SURE or _count_named(cells, columns) > 1:
+                    return above
                 first = above
             elif filled:
                 titles[above] = cells
@@ -222,6 +221,19 @@ class Table:
             raise UnreadableTable(_NOT_UTF_8.format(self)) from None
         except csv.Error as error:
             raise UnreadableTable(f"{self} is no CSV file: line {line}: {error}.") from None
+
+
+def _count_named(cells: list[str], columns: tuple[Column, ...]) -> int:
+    """How many of these columns a row names."""
+    return sum(map(bool, meant(cells, columns)))
+
+
+def _title_in_its_place(titles: dict[int, list[str]], cells: list[str], columns: tuple[Column, ...]) -> int | None:
+    """Which of the titles above these cells is the header, where they are data: one as wide that names a column."""
+    if not any(cell[:1].isdigit() for cell in cells) or _count_named(cells, columns):
+        return None
+    wide = ((above, title) for above, title in titles.items() if len(title) >= len(cells))
+    return next((above for above, title in wide if _count_named(title, columns)), None)
 
 
 @contextmanager
