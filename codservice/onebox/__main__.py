@@ -35,7 +35,7 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
         with lock:
             try:
                 listed = list_processes(layout, web)
-                return Supervisor(listed, stop_order=STOP_ORDER, is_up=_announce(web, layout), say=say).run()
+                return Supervisor(listed, stop_order=STOP_ORDER, is_up=_announce(web, layout)).run()
             finally:
                 # Nothing but sockets that nobody listens on any more, and copies of programs.
                 shutil.rmtree(layout.runtime, ignore_errors=True)
