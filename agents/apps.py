@@ -21,7 +21,7 @@ class AgentsConfig(AppConfig):
         from agents.models import CallingPeriod, CallingRules
         from agents.supervision import summing
         from codservice.accounts.models import LEFT_BEHIND
-        from codservice.files.account_export import TABLES, Table
+        from codservice.files.account_export import TABLES, ExportedTable
         from orders import anonymising, day_sums
 
         post_migrate.connect(public_holidays.write, sender=self)
@@ -29,5 +29,5 @@ class AgentsConfig(AppConfig):
         SWEEPS["claims"] = retention.forget_claims
         anonymising.COPIES["claims"] = retention.forget_customer
         day_sums.OVER_ALL["calls"] = summing.sum_up
-        TABLES["calling_rules"] = Table(CallingRules, ("account_id",))
-        TABLES["calling_periods"] = Table(CallingPeriod, ("id",))
+        TABLES["calling_rules"] = ExportedTable(CallingRules, ("account_id",))
+        TABLES["calling_periods"] = ExportedTable(CallingPeriod, ("id",))

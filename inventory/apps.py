@@ -8,7 +8,7 @@ class InventoryConfig(AppConfig):
     name = "inventory"
 
     def ready(self) -> None:
-        from codservice.files.account_export import TABLES, Table
+        from codservice.files.account_export import TABLES, ExportedTable
         from codservice.uploads.kinds import KINDS, Kind
         from inventory import ledger
         from inventory.models import Product, StockMovement
@@ -25,5 +25,5 @@ class InventoryConfig(AppConfig):
             home_title=_("Products"),
             page="account-products-upload",
         )
-        TABLES["products"] = Table(Product, ("sku",))
-        TABLES["stock_movements"] = Table(StockMovement, ("id",), link="product", below="products")
+        TABLES["products"] = ExportedTable(Product, ("sku",))
+        TABLES["stock_movements"] = ExportedTable(StockMovement, ("id",), link="product", below="products")

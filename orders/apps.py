@@ -14,7 +14,7 @@ class OrdersConfig(AppConfig):
 
     def ready(self) -> None:
         from codservice.files import account_export
-        from codservice.files.account_export import Table
+        from codservice.files.account_export import ExportedTable
         from codservice.uploads.kinds import KINDS, Kind
         from inventory.catalog import CHOICES, Choice
         from orders import counts, metrics, needs, retention
@@ -41,11 +41,11 @@ class OrdersConfig(AppConfig):
             _("Running out: fewer are left than were ordered in the last week"), needs.running_out
         )
         account_export.TABLES |= {
-            "orders": Table(Order, ("created_at", "id")),
-            "order_items": Table(OrderItem, ("position",), link="order", below="orders"),
-            "status_changes": Table(StatusChange, ("at", "id"), link="order", below="orders"),
-            "call_notes": Table(CallNote, ("created_at", "id"), link="order", below="orders"),
-            "order_edits": Table(OrderEdit, ("at", "id"), link="order", below="orders"),
-            "shipping_fees": Table(ShippingFee, ("wilaya_code",)),
-            "erasures": Table(Erasure, ("created_at", "id")),
+            "orders": ExportedTable(Order, ("created_at", "id")),
+            "order_items": ExportedTable(OrderItem, ("position",), link="order", below="orders"),
+            "status_changes": ExportedTable(StatusChange, ("at", "id"), link="order", below="orders"),
+            "call_notes": ExportedTable(CallNote, ("created_at", "id"), link="order", below="orders"),
+            "order_edits": ExportedTable(OrderEdit, ("at", "id"), link="order", below="orders"),
+            "shipping_fees": ExportedTable(ShippingFee, ("wilaya_code",)),
+            "erasures": ExportedTable(Erasure, ("created_at", "id")),
         }

@@ -12,7 +12,7 @@ class WebhooksConfig(AppConfig):
 
     def ready(self) -> None:
         from codservice.files import account_export
-        from codservice.files.account_export import Table
+        from codservice.files.account_export import ExportedTable
         from webhooks import metrics, queue, registry, retention
         from webhooks.models import Attempt, Delivery, Event, Webhook
 
@@ -25,8 +25,8 @@ class WebhooksConfig(AppConfig):
         SWEEPS["webhooks"] = retention.webhooks
         SWEEPS["previous_secrets"] = retention.previous_secrets
         account_export.TABLES |= {
-            "webhooks": Table(Webhook, ("created_at", "id")),
-            "events": Table(Event, ("kind", "position", "id"), where=Q(position__isnull=False), most=100),
-            "deliveries": Table(Delivery, ("created_at", "id"), link="webhook", below="webhooks"),
-            "attempts": Table(Attempt, ("number", "id"), link="delivery", below="deliveries"),
+            "webhooks": ExportedTable(Webhook, ("created_at", "id")),
+            "events": ExportedTable(Event, ("kind", "position", "id"), where=Q(position__isnull=False), most=100),
+            "deliveries": ExportedTable(Delivery, ("created_at", "id"), link="webhook", below="webhooks"),
+            "attempts": ExportedTable(Attempt, ("number", "id"), link="delivery", below="deliveries"),
         }

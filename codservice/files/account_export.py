@@ -25,7 +25,7 @@ PAGE = 1000  # rows that are in memory at once, at most
 PEOPLE = ("username", "email", "first_name", "last_name", "date_joined", "last_login")
 
 
-class Table(NamedTuple):
+class ExportedTable(NamedTuple):
     """A table whose rows are exported. `link` is the column that leads to their account; with `below` it leads to the
     rows of another table, which are the account's.
 
@@ -54,14 +54,14 @@ def _cover_staff(row: dict[str, Any]) -> None:
 
 # File → table, in their order in the ZIP. Rooms add theirs when they are ready.
 TABLES = {
-    "account": Table(Account, ("id",), link="id"),
-    "people": Table(User, ("id",), columns=PEOPLE),
-    "api_keys": Table(ApiKey, ("id",)),
-    "security_log": Table(SecurityEntry, ("created_at", "id"), cover=_cover_staff),
+    "account": ExportedTable(Account, ("id",), link="id"),
+    "people": ExportedTable(User, ("id",), columns=PEOPLE),
+    "api_keys": ExportedTable(ApiKey, ("id",)),
+    "security_log": ExportedTable(SecurityEntry, ("created_at", "id"), cover=_cover_staff),
 }
 
 
-def columns(table: Table) -> list[str]:
+def columns(table: ExportedTable) -> list[str]:
     fields = table.model._meta.concrete_fields
     return [*table.columns] or [
         field.attname for field in fields if field.name != "account" and not isinstance(field, BinaryField)
@@ -85,14 +85,14 @@ def stream(account: Account) -> Iterator[bytes]:
         yield sink.take()
 
 
-def _lines(account: Account, table: Table) -> Iterator[list[Any]]:
+def _lines(account: Account, table: ExportedTable) -> Iterator[list[Any]]:
     names = columns(table)
     for row in chain.from_iterable(_pages(account, table)):
         table.cover(row)
         yield [_shown(row[name]) for name in names]
 
 
-def _pages(account: Account, table: Table) -> Iterator[list[dict[str, Any]]]:
+def _pages(account: Account, table: ExportedTable) -> Iterator[list[dict[str, Any]]]:
     rows = table.model._default_manager.filter(table.where).values("pk", *columns(table), *table.key)
     if not table.below:
         yield from _along(rows.filter(**{table.link: account.pk}), table)
@@ -101,7 +101,7 @@ def _pages(account: Account, table: Table) -> Iterator[list[dict[str, Any]]]:
         yield from _of(rows, table, [row["pk"] for row in above])
 
 
-def _of(rows: QuerySet, table: Table, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
+def _of(rows: QuerySet, table: ExportedTable, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
     """The rows that belong to these rows of the table above: all at once where they are few, else half by half."""
     page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: table.page + 1])
     if len(page) <= table.page:
@@ -114,7 +114,7 @@ def _of(rows: QuerySet, table: Table, above: Sequence[Any]) -> Iterator[list[dic
         yield from _of(rows, table, above[half:])
 
 
-def _along(rows: QuerySet, table: Table) -> Iterator[list[dict[str, Any]]]:
+def _along(rows: QuerySet, table: ExportedTable) -> Iterator[list[dict[str, Any]]]:
     page = list(rows.order_by(*table.key)[: table.page])
     while page:
         yield page

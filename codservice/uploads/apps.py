@@ -9,10 +9,10 @@ class UploadsConfig(AppConfig):
     verbose_name = "Uploads"
 
     def ready(self) -> None:
-        from codservice.files.account_export import TABLES, Table
+        from codservice.files.account_export import TABLES, ExportedTable
         from codservice.uploads import retention
         from codservice.uploads.models import RefusedRow, Upload
 
         SWEEPS["uploads"] = retention.forget_uploads
-        TABLES["uploads"] = Table(Upload, ("kind", "created_at", "id"))
-        TABLES["refused_rows"] = Table(RefusedRow, ("line",), link="upload", below="uploads", most=50)
+        TABLES["uploads"] = ExportedTable(Upload, ("kind", "created_at", "id"))
+        TABLES["refused_rows"] = ExportedTable(RefusedRow, ("line",), link="upload", below="uploads", most=50)
