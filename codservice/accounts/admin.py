@@ -22,8 +22,8 @@ from codservice.accounts.models import LOG_WORDS, Account, ApiKey, SecurityEntry
 from codservice.accounts.operator_forms import (
     MerchantChangeForm,
     NewMerchantForm,
-    NewPasswordForm,
     NewPersonForm,
+    PasswordOfAnotherForm,
     PersonForm,
 )
 from codservice.accounts.operator_lists import Choice, MerchantFilter, OperatorsList, ReadOnly, UntilDay
@@ -201,7 +201,7 @@ class PersonAdmin(OperatorsList, UserAdmin):
     change_user_password_template = "operators/person_password.html"  # noqa: S105  (a page's name)
     form = PersonForm
     add_form = NewPersonForm
-    change_password_form = NewPasswordForm
+    change_password_form = PasswordOfAnotherForm
     list_filter = (RoleFilter, StateFilter)
     search_help_text = gettext_lazy("Part of the username, name or e-mail address.")
     ordering = ("username",)

@@ -137,7 +137,7 @@ class NewPersonForm(Form, _PasswordOfAnother, auth_forms.AdminUserCreationForm):
             self.fields[name].required = True
 
 
-class NewPasswordForm(Form, _PasswordOfAnother, auth_forms.AdminPasswordChangeForm):
+class PasswordOfAnotherForm(Form, _PasswordOfAnother, auth_forms.AdminPasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields.pop("usable_password", None)

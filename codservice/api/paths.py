@@ -4,8 +4,8 @@ from django.urls import register_converter
 from django.urls.converters import UUIDConverter
 
 
-class CanonicalUUID(UUIDConverter):
+class CanonicalUUIDConverter(UUIDConverter):
     regex = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 
 
-register_converter(CanonicalUUID, "id")
+register_converter(CanonicalUUIDConverter, "id")
