@@ -73,13 +73,13 @@ class Command(BaseCommand):
 
     @contextmanager
     def shown_or_undone(self) -> Iterator[None]:
-        """What the block makes is undone when its output cannot be written: a password or a key is shown only once."""
+        """Undo what the block makes when its output cannot be written: a password or a key is shown only once."""
         with transaction.atomic():
             yield
             self.stdout.flush()
 
     def print_json(self, data: Any) -> None:
-        """One line, in which a terminal finds nothing to obey; JSON itself would leave some signs as they are."""
+        """Print one line, in which a terminal finds nothing to obey: JSON itself would leave some signs as they are."""
         self.stdout.write(_OBEYED.sub(_escaped, json.dumps(data, ensure_ascii=False, default=str)))
 
     def say(self, line: str) -> None:
@@ -129,7 +129,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _give_up(*streams: Any) -> None:
-    """What still cannot be written is dropped: at the end Python would try it once more, and complain or fail."""
+    """Drop what still cannot be written: at its end Python would try once more, and complain or fail."""
     for stream in streams:
         try:
             stream.flush()

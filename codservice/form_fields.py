@@ -162,7 +162,7 @@ class AmountField(forms.CharField):
 
 
 def written_amount(value: Decimal, thousands: str = "") -> str:
-    """As people write it in their language, into an AmountField too: centimes only where there are some."""
+    """An amount as people write it in their language, and into an AmountField: centimes only where there are some."""
     text = f"{value:,.2f}".removesuffix(".00").replace(",", thousands)
     return text.replace(".", formats.get_format("DECIMAL_SEPARATOR"))
 
@@ -183,7 +183,7 @@ def _sign(shown: dict[str, Any]) -> str:
 
 
 def _read(field: forms.Field, shown: Any) -> Any:
-    """As the field compares it: a time has been text."""
+    """A value that was shown, as the field compares it: a time was shown as text."""
     return field.to_python(shown) if isinstance(field, forms.TimeField) else shown
 
 

@@ -27,13 +27,13 @@ def validate_address(address: str) -> None:
 
 
 def _in_all_languages(template: str, context: dict[str, Any]) -> Iterator[str]:
-    """Whoever gets such a mail did not say in which language."""
+    """The text in each language: whoever gets such a mail did not say in which."""
     for language, _ in settings.LANGUAGES:
         with translation.override(language):
             yield render_to_string(template, context).strip()
 
 
 def subject_and_text(template: str, context: dict[str, Any]) -> tuple[str, str]:
-    """Of the two files `<template>_subject.txt` and `<template>.txt`."""
+    """Subject and text of a mail in all languages, from `<template>_subject.txt` and `<template>.txt`."""
     subject = " · ".join(_in_all_languages(f"{template}_subject.txt", context))
     return subject, "\n\n———\n\n".join(_in_all_languages(f"{template}.txt", context))

@@ -193,9 +193,9 @@ class Policies(CSPMiddleware):
 
 @_for_pages
 class WithoutNul:
-    """In the console NUL in a page's parameters becomes U+FFFD, which is found nowhere: PostgreSQL takes it in no text.
+    """In the console NUL in a page's parameters becomes U+FFFD, which is found nowhere.
 
-    Lists of Django's would fail at it. Pages of our own say themselves what is wrong with it.
+    PostgreSQL takes NUL in no text, so that lists of Django's would fail. Pages of our own say what is wrong with it.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -227,7 +227,7 @@ class MessageStorage(FallbackStorage):
 
 @_for_pages
 class InWords:
-    """For people: what Django answers with an empty page, of which browsers make an error of theirs."""
+    """Gives people a page where Django answers with an empty one, for which browsers show an error of theirs."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response

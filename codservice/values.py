@@ -193,7 +193,7 @@ def uuid(value: Any) -> UUID:
 
 
 def uuid_or_none(value: Any) -> UUID | None:
-    """The same of what a form or a file names; None for what is none."""
+    """As `uuid`, of what a form or a file names; None for what is no UUID."""
     try:
         return uuid(value)
     except ValueError:

@@ -84,7 +84,7 @@ class WebhookForm(Form):
 
 
 class WebhookChangeForm(SinceShown, WebhookForm):
-    """The same of one that is there; its secret stays."""
+    """As `WebhookForm`, of a webhook that is there already; its secret stays."""
 
     is_active = forms.BooleanField(
         label=gettext_lazy("It is on"),
@@ -238,7 +238,7 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Its address, kinds and note, and whether it is on."""
+    """Changes its address, kinds and note, and whether it is on."""
     shown, status = _webhook(account, id), 200
     initial = {name: getattr(shown, name) for name in ("url", "description", "events", "is_active")}
     form = WebhookChangeForm(request.POST if request.method == "POST" else None, initial=initial)
@@ -262,7 +262,7 @@ def change(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_WEBHOOK)
 @require_http_methods(["GET", "HEAD", "POST"])
 def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question of which days, by POST what was missed in them is sent."""
+    """By GET the question of which days; a POST has sent what was missed in them."""
     shown = _webhook(account, id)
     form = RecoverForm(request.POST if request.method == "POST" else None, initial={"since": days.today()})
     if not form.is_valid():
@@ -334,7 +334,7 @@ def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
 @account_page(look=Right.WRITE, gone=NO_DELIVERY)
 @require_POST
 def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """One more attempt, now, with the same id and body."""
+    """Has one more attempt made, now, with the same id and body."""
     asked = ("status", "attempt_count", "webhook__is_active", "webhook__url", "webhook__account_id")
     found = get_object_or_404(Delivery.of(account.id).select_related("webhook").only(*asked), id=id)
     try:

@@ -69,7 +69,7 @@ def _tell_all(webhooks: QuerySet[Webhook], what: str, until: float) -> int:
 
 
 def _tell(webhooks: Sequence[Webhook], what: str) -> bool:
-    """One mail about all of an account's; what could not be sent is tried again in the next round."""
+    """Send one mail about all of an account's webhooks. One that cannot be sent is tried again in the next round."""
     account = webhooks[0].account
     holder = account.holder  # a twin has none: that a developer's own receiver rests is no news
     if account.is_active and holder is not None and holder.is_active and holder.email:

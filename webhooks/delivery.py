@@ -143,9 +143,9 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
 
 
 def hold_off_claims() -> None:
-    """Until the caller's transaction ends nobody claims; what was being claimed is committed.
+    """Let nobody claim until the caller's transaction ends. Claims that were being made are committed by then.
 
-    For whoever makes deliveries unclaimable: who claims after that sees it.
+    For a transaction that makes deliveries unclaimable: whoever claims after it sees that.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIMING])

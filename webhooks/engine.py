@@ -97,7 +97,7 @@ class Engine:
 
 
 class _Drain:
-    """From the first claim to the last result."""
+    """One drain, from the first claim to the last result."""
 
     def __init__(self, engine: Engine, sender: Sender, database: ThreadPoolExecutor) -> None:
         self._engine = engine

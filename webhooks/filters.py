@@ -15,7 +15,7 @@ EVENTS = (*Event.Kind.values, Event.PING)
 
 
 class WordsField(forms.CharField):
-    """One or several of `words`, comma separated."""
+    """A field of one or several of `words`, comma separated."""
 
     def __init__(self, *, words: tuple[str, ...], **kwargs: Any) -> None:
         self.words = words
@@ -34,7 +34,7 @@ class WordsField(forms.CharField):
 
 
 class FeedKindsField(WordsField):
-    """One or several kinds of events, as a reader of the feed names them; not more than MOST_KINDS."""
+    """A field of one or several kinds of events, as a reader of the feed names them; not more than MOST_KINDS."""
 
     def __init__(self) -> None:
         super().__init__(words=tuple(Event.Kind.values))

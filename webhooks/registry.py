@@ -33,7 +33,7 @@ _BATCH = 1000  # deliveries of a lane that a statement drops
 
 
 class StillDropping(Refused):
-    """What the webhook had waiting when it was turned off would be sent if it was turned on now."""
+    """What the webhook had waiting when it was turned off is not dropped yet: turned on now, it would be sent."""
 
     code, status = "unavailable", HTTPStatus.SERVICE_UNAVAILABLE
 

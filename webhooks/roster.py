@@ -26,7 +26,7 @@ class Roster:
         self.folder = Path(tempfile.gettempdir()) / f"codservice-workers-{os.geteuid()}-{digest}"
 
     def enter(self, token: UUID) -> IO[bytes]:
-        """Until the file that this gives is closed, or the process ends, the others know that `token` lives.
+        """Let the others know that `token` lives, until the file that this gives is closed or the process ends.
 
         Raises CannotStart and OSError when there is no such file to be had.
         """

@@ -110,7 +110,7 @@ def read_registration(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_change(body: dict[str, Any]) -> dict[str, Any]:
-    """What of a webhook is to be changed. Raises Invalid."""
+    """The changes of a webhook that a body asks for. Raises Invalid."""
     return read_body(_CHANGE, body)
 
 

@@ -28,7 +28,7 @@ class Actor(NamedTuple):
 
     @classmethod
     def of_merchant(cls, person: User) -> "Actor":
-        """Who works for a merchant: on the account's pages they may do to orders what its keys may."""
+        """A person who works for a merchant: on the account's pages they may do to orders what its keys may."""
         return cls(Role.MERCHANT, person.display_name, person.id)
 
     @classmethod

@@ -220,7 +220,7 @@ class PersonAdmin(OperatorsList, UserAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
-        """Of somebody else: for their own people give the old one too."""
+        """Sets somebody else's password. For their own, on another page, people give the old one too."""
         if id == str(request.user.pk) and self.has_change_permission(request):
             return redirect("admin:password_change")
         return super().user_change_password(request, id, form_url)

@@ -177,7 +177,7 @@ class PasswordChangeForm(OwnPassword, auth_forms.PasswordChangeForm, NewPassword
 
 
 class PasswordForgottenForm(Form):
-    """Whom to mail a link for a new password; nothing here looks whether there is such a person."""
+    """Asks whom to mail a link for a new password; nothing here looks whether there is such a person."""
 
     email = MailField(
         label=_("E-mail"),
@@ -236,7 +236,7 @@ class ApiKeyForm(Form):
 
     @property
     def is_test(self) -> bool:
-        """By what was chosen, or as the form was made for."""
+        """Whether it is to be a test key: as was chosen, or else as the form was made."""
         return (self.cleaned_data["works"] or self.get_initial_for_field(self.fields["works"], "works")) == TEST
 
     @property

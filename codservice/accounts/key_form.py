@@ -32,7 +32,7 @@ def is_key(text: str) -> bool:
 
 
 def key_in(header: str) -> str:
-    """What has the form of a key in an `Authorization` header; empty when nothing has."""
+    """The text that has the form of a key in an `Authorization` header; empty when there is none."""
     scheme, _, text = header.partition(" ")
     return text if scheme.lower() == "bearer" and is_key(text) else ""
 

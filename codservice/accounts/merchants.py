@@ -93,7 +93,7 @@ def change(account_id: UUID, **changes: Any) -> Account:
 
 
 def _noted(name: str, value: Any) -> str:
-    """As the security log has it, in no language."""
+    """A value as the security log has it, in no language."""
     if value is None:
         return "–"
     return f"{value}/min" if name == "rate_limit" else str(value)

@@ -115,7 +115,7 @@ class User(AbstractUser):
 
     @property
     def display_name(self) -> str:
-        """As histories keep it, whose columns have room for 255 characters of two names of 150."""
+        """The name that histories keep. Their columns have room for 255 characters; two names may have 150 each."""
         return (self.get_full_name() or self.username)[:255]
 
 
@@ -223,7 +223,7 @@ class Invitation(models.Model):
 
 
 class SignIn(models.Model):
-    """Where a person is signed in: of one of their sessions what the person is told of it."""
+    """Where a person is signed in: what they are told of one of their sessions."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sign_ins")

@@ -61,7 +61,7 @@ def turn_off(user: User, password: str) -> None:
 
 
 def forget(user: User) -> None:
-    """For somebody who has lost the app: they sign in by password alone again."""
+    """Turn codes off for somebody who has lost the app: they sign in by password alone again."""
     with transaction.atomic():
         TOTPDevice.objects.filter(user=user).delete()
         security_log.note_person(Action.CODES_OFF, user)

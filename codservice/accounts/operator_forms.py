@@ -33,7 +33,7 @@ class MerchantForm(Form):
 
 
 class MerchantChangeForm(SinceShown, MerchantForm):
-    """The same of one that is there."""
+    """As `MerchantForm`, of a merchant that is there already."""
 
 
 class NewMerchantForm(MerchantForm):
@@ -106,7 +106,7 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         return data
 
     def _has_worked_here(self) -> bool:
-        """What somebody decides is counted as the call center's for as long as they are one of its people."""
+        """Whether they have signed in as staff: what they decided counts as the call center's while they are staff."""
         return self.kept["is_staff"] and self.instance.last_login is not None
 
     def _works_for_a_merchant(self) -> bool:

@@ -68,7 +68,7 @@ class Owner(admin.SimpleListFilter):
 
     @cached_property
     def row(self) -> Model | None:
-        """Whose they are, for the page to say."""
+        """The row whose they are, for the page to name."""
         return self.owners.filter(pk=self.wanted).first() if self.wanted else None
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:

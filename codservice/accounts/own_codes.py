@@ -127,11 +127,11 @@ _of_merchants = CodesPage("codes", _render)
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters()
 def codes(request: HttpRequest, account: Account) -> HttpResponse:
-    """Of a merchant's person, whatever their role."""
+    """The page of a merchant's person, whatever their role."""
     return _of_merchants(request)
 
 
 def _secret(device: TOTPDevice) -> str:
-    """As apps take it from people who cannot scan: base32, in groups of four."""
+    """The secret as apps take it from people who cannot scan: base32, in groups of four."""
     text = base64.b32encode(device.bin_key).decode().rstrip("=")
     return " ".join(text[start : start + 4] for start in range(0, len(text), 4))

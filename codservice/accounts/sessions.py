@@ -59,7 +59,7 @@ class SessionStore(db.SessionStore):
         return getattr(self, "_session_cache", {})
 
     def load(self) -> dict[str, Any]:
-        """By a statement of our own: every page asks for its session, and Django would build the statement anew."""
+        """Read the session by a statement of our own: every page asks for it, and Django would build one anew."""
         found = None
         if _KEY.fullmatch(self.session_key):
             with connection.cursor() as cursor:

@@ -37,7 +37,7 @@ def make(username: str, *, group: str, password: str | None = None, **names: str
 
 
 def give_one_time_password(user: User) -> str:
-    """One that nobody guesses, and that the person has to change at their first login; `user` is not saved yet."""
+    """A password that nobody guesses, and that the person must change at their first login. `user` is not saved yet."""
     password = secrets.token_urlsafe(12)
     user.set_password(password)
     user.has_one_time_password = True

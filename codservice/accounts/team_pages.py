@@ -164,7 +164,7 @@ def _member(account: Account, id: UUID) -> Membership:
 @account_page(look=Right.OWN, gone=NOT_HERE)
 @require_http_methods(["GET", "HEAD", "POST"])
 def colleague(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """What they may, and by POST what they may from now on."""
+    """Shows what a colleague may; a POST changes it."""
     member = _member(account, id)
     form = RoleForm(request.POST if request.method == "POST" else None, initial={"role": member.role})
     if form.is_valid():
@@ -202,7 +202,7 @@ def remove(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.OWN, gone=NOT_HERE)
 @require_POST
 def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """For a colleague who has lost their phone."""
+    """Turns codes off for a colleague who has lost their phone."""
     member = _member(account, id)
     team.forget_codes(member.account_id, id)
     name = unturned(member.user.display_name)

@@ -235,7 +235,7 @@ def revoke_key(request: HttpRequest, account: Account, id: UUID) -> HttpResponse
 
 
 class LogForm(Form):
-    """Whose doings are to be shown."""
+    """Asks whose doings are to be shown."""
 
     by = forms.ChoiceField(label=gettext_lazy("By whom"), required=False)
 

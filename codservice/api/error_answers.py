@@ -135,7 +135,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """For what a view or a middleware raised. 503 when it is the database that is away or takes no writes."""
+    """The answer to what a view or a middleware raised: 503 when the database is away or takes no writes, else 500."""
     if isinstance(sys.exception(), OperationalError | InterfaceError):
         if request.path.startswith("/api/"):
             return unavailable()

@@ -137,7 +137,7 @@ class MomentFilter(django_filters.Filter):
 
 
 class WordFilter(django_filters.ChoiceFilter):
-    """One of `words`, which are named to whoever sends another."""
+    """A filter by one of `words`. The refusal of any other value names them."""
 
     def __init__(self, *, words: tuple[str, ...], **kwargs: Any) -> None:
         refusal = {"invalid_choice": f"Must be one of {', '.join(words)}."}

@@ -80,7 +80,7 @@ SELECT id, body FROM api_idempotencyrecord WHERE account_id = %s AND EXISTS (
 
 
 def overwrite(account_id: UUID, now: Mapping[str, Mapping[str, Any]]) -> None:
-    """Where an answer that is kept has an object with the id of one of `now`, its members become what they are there.
+    """Change answers that are kept: where an object's id is in `now`, its members become what they are there.
 
     In the caller's transaction. Answers that are repeated are no longer the first ones then, to the byte.
     """
@@ -100,7 +100,7 @@ def _overwritten(data: Any, now: Mapping[str, Mapping[str, Any]]) -> Any:
 
 
 def _fingerprint(request: Request) -> bytes:
-    """The same for the same JSON, however its keys are ordered and spaced; another for `5.5`, `"5.5"` and `5.50`."""
+    """A digest of the JSON, however its keys are ordered and spaced; those of `5.5`, `"5.5"` and `5.50` differ."""
     return hashlib.sha256(f"{request.method} {request.path}\n{_canonical(needed_body(request))!r}".encode()).digest()
 
 

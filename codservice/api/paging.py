@@ -90,7 +90,7 @@ class Pages(BasePagination):
         return list(_far(queryset.reverse(), total - stop, total - start))[::-1]
 
     def meta(self) -> PageMeta | CursorMeta:
-        """Of the page that `paginate_queryset` gave."""
+        """The `meta` of the page that `paginate_queryset` gave."""
         if self.is_by_cursor:
             return CursorMeta(self.per_page, self._next)
         return PageMeta(self.total, self.per_page, self.number, max(-(-self.total // self.per_page), 1))
@@ -166,7 +166,7 @@ _KINDS = {datetime: "t", UUID: "u", str: "s", int: "i"}
 
 
 def _binding(request: Request, view: Any) -> str:
-    """The same for the same list: of one account, at one address, with the same filters and sort."""
+    """A digest that is the same for the same list: of one account, at one address, with the same filters and sort."""
     names = sorted(view.filterset_class.base_filters)
     chosen = [[name, request.query_params[name]] for name in names if name in request.query_params]
     said = [str(request.auth.account_id), request.path, chosen]

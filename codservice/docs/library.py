@@ -176,7 +176,7 @@ def _made(name: str, language: str, rendered: Rendered) -> Page:
 
 
 def where_to(address: str, folder: str) -> str:
-    """Where an address in a page of this folder of the project leads to on the site; `#…` and others' stay."""
+    """The address on the site for an address in a page of this folder of the project; `#…` and others' sites stay."""
     parts = urlsplit(address)
     if parts.scheme or parts.netloc or not parts.path or parts.path.startswith("/"):
         return address

@@ -222,7 +222,7 @@ class _Reader:
         return schema.get("description") or (self._note(schema["items"]) if "items" in schema else "")
 
     def _kind(self, schema: dict[str, Any]) -> str:
-        """In words, with bounds."""
+        """The type of a value in words, with its bounds."""
         schema = self._resolved(schema)
         if "const" in schema:
             return f"`{json.dumps(schema['const'])}`"

@@ -62,7 +62,7 @@ def render(text: str, where_to: Callable[[str], str]) -> Rendered:
 
 
 def inline(text: str) -> SafeString:
-    """One paragraph's text without its paragraph, such as a description of the API's: HTML in it is shown likewise."""
+    """The text of one paragraph as HTML, such as a description of the API's. HTML in it is shown, not obeyed."""
     return SafeString(_parser().renderInline(text))  # noqa: S703  (what is rendered is escaped)
 
 
@@ -88,7 +88,7 @@ def _scrolled(label: str) -> str:
 
 
 def _label_cells(tokens: list[Token]) -> None:
-    """What heads its column, at each cell but the first of a row: on a phone, where cells stand one below the other."""
+    """Give each cell but the first of a row its column's heading: on a phone cells stand one below the other."""
     headings: list[str] = []
     column = 0
     for token, following in pairwise(tokens):

@@ -31,7 +31,7 @@ class Column(NamedTuple):
 
 
 def key(heading: str) -> str:
-    """The same for all ways of writing a heading: without case, accents, punctuation and articles."""
+    """A key that is the same for all ways of writing a heading: without case, accents, punctuation and articles."""
     text = unicodedata.normalize("NFKD", heading[:_MOST_READ].casefold())
     text = "".join(sign for sign in text if not unicodedata.combining(sign) or sign in "\u0653\u0654\u0655")
     words = _WORD.findall(unicodedata.normalize("NFC", text).translate(_ARABIC))
@@ -48,7 +48,7 @@ def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str]]
 
 
 def _in_parts(heading: str, known: dict[str, str]) -> str:
-    """What each part of a heading means that is not a currency, empty where they do not all mean the same."""
+    """The column that each part of a heading means, currencies aside; empty where they do not all mean the same."""
     keys = {key(part) for part in _PARTS.split(heading[:_MOST_READ])} - {""} - _CURRENCY
     names = {known.get(each, "") for each in keys}
     return names.pop() if len(names) == 1 else ""

@@ -103,9 +103,9 @@ def _write_rows(file: IO[bytes]) -> None:
 
 
 def _with_errors(file: IO[bytes]) -> IO[bytes]:
-    """The same XLSX file, in which what stands for a formula that failed, such as `#N/A`, is a text.
+    """The same XLSX file, in which the error of a formula that failed, such as `#N/A`, is a text.
 
-    Of an error calamine makes an empty cell, which in files means something else: that it was left out.
+    Calamine makes an empty cell of an error, which in files means something else: that it was left out.
     """
     with zipfile.ZipFile(file) as parts:
         names = {name for name in parts.namelist() if name.startswith("xl/worksheets/")}

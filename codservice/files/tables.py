@@ -156,7 +156,7 @@ class Table:
                 empty += 1
 
     def _cut(self, cells: list[str]) -> None:
-        """As many as a spreadsheet's row may have: a CSV file of one row could name half a million columns."""
+        """Leave as many as a spreadsheet's row may have: a CSV file of one row could name half a million columns."""
         if any(map(str.strip, cells[sheets.MAX_COLUMNS :])):
             raise UnreadableTable(f"{self} has {len(cells)} columns, at most {sheets.MAX_COLUMNS} are read.")
         del cells[sheets.MAX_COLUMNS :]
@@ -248,9 +248,9 @@ def _decoded(file: IO[bytes], encoding: str) -> Iterator[TextIO]:
 
 
 def _delimiter(file: TextIO) -> tuple[str, int]:
-    """What parts the cells, and how many lines stand before the header: in Excel's manner a first one may say it.
+    """The sign between cells, and how many lines stand before the header: in Excel's manner a first line may name it.
 
-    What stands in quotation marks, which may be several lines, parts nothing.
+    A sign within quotation marks, between which several lines may stand, parts nothing.
     """
     first = line = file.readline(MAX_RECORD)
     if said := _SEPARATOR.fullmatch(first):
@@ -269,7 +269,7 @@ def _delimiter(file: TextIO) -> tuple[str, int]:
 
 
 def _outside_quotes(file: TextIO, line: str) -> str:
-    """Of the row that begins with this line; the file stands behind the row then."""
+    """What no quotation marks enclose, of the row that begins with this line; the file stands behind the row then."""
     outside, is_open, left = "", False, MAX_RECORD
     while line:
         parts = line.split('"')

@@ -106,7 +106,7 @@ def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 class MatchForm(Form):
-    """For each of our columns the one of the file that holds it."""
+    """Asks for each of our columns which one of the file holds it."""
 
     def __init__(self, data: Any, *, kind: Kind, titles: list[str], initial: dict[str, int]) -> None:
         super().__init__(data, initial=initial, use_required_attribute=False)
@@ -157,7 +157,7 @@ def _guess(upload: Upload, kind: Kind) -> dict[str, int]:
 
 
 def _found_again(then: list[str], now: list[str]) -> dict[int, int]:
-    """Where titles stand now, by their place then: as they were written, or else however they are."""
+    """Where titles stand now, by their place then: those written the same, and then those that mean the same."""
     found: dict[int, int] = {}
     for written in (str, key):
         places = {each: place for place, each in enumerate(_numbered([written(title) for title in now]))}

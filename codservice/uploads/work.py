@@ -253,7 +253,7 @@ def _prolong(upload: Upload, claim: UUID, lease: timedelta) -> None:
 
 
 def _headings(titles: list[str]) -> str:
-    """The same for files with the same headings, in whatever order, a report of ours among them."""
+    """A digest that is the same for files with the same headings, in any order; for a report of ours, too."""
     keys = sorted({headings.key(title) for title in titles if title not in ADDED})
     return hashlib.sha256(_encode(keys)).hexdigest()
 
@@ -302,7 +302,7 @@ def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[
 
 
 def _places(upload: Upload) -> dict[str, int]:
-    """Where the columns stand that an intake is told of: those that are matched, and those of a report."""
+    """The places of the columns that an intake is told of: those that are matched, and those of a report."""
     added = {title: place for place, title in enumerate(upload.titles) if title in ADDED}
     return added | upload.mapping
 

@@ -73,7 +73,7 @@ sent."""
 
 
 def _batches(deliveries: QuerySet[Delivery]) -> Iterator[list[UUID]]:
-    """Their ids, by key and not by page: what is resent may no longer pass the filters."""
+    """The deliveries' ids, by key and not by page: what is resent may no longer pass the filters."""
     last = UUID(int=0)
     while batch := list(deliveries.filter(id__gt=last).order_by("id").values_list("id", flat=True)[:BATCH]):
         yield batch

@@ -40,6 +40,6 @@ class Command(commands.Command):
 
 
 def _sentence(field: str, said: list[str]) -> str:
-    """What is wrong with which argument; an address is named by what is said of it."""
+    """What is wrong with an argument, behind its name; what is said of an address names it already."""
     before = {"name": "The name: ", "email": ""}.get(field, f"--{field.replace('_', '-')}: ")
     return before + " ".join(said)
