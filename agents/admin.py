@@ -222,7 +222,6 @@ class OrderAdmin(admin.ModelAdmin):
         return show(
             request,
             "agents/order.html",
-            opts=self.opts,
             title=order.customer_name,
             order=order,
             whole=customer.whole(order),

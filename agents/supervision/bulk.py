@@ -206,7 +206,6 @@ def _show(
         is_danger=deed == CANCEL,
         able=len(able),
         by_status=[(status, counts[status], left[status]) for status in Status if counts[status] or left[status]],
-        left=left.total(),
         most=MOST if is_more else 0,
         is_rest=is_rest,
         at_once=MOST_ASSIGNED if deed == ASSIGN and len(able) > MOST_ASSIGNED else 0,

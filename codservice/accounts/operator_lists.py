@@ -197,5 +197,5 @@ class ReadOnly(OperatorsList):
 
     def answer(self, request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> TemplateResponse:
         """A page of the console about these rows."""
-        whole = {**self.admin_site.each_context(request), "opts": self.opts, **context}
+        whole = {**self.admin_site.each_context(request), **context}
         return TemplateResponse(request, template, whole, status=status)
