@@ -143,7 +143,7 @@ def claim(token: UUID, limit: int, limit_failing: int | None = None) -> list[Pos
 
 
 def hold_off_claims() -> None:
-    """Let nobody claim until the caller's transaction ends. Claims that were being made are committed by then.
+    """Let nobody claim until the caller's transaction ends. What was being claimed is committed when this returns.
 
     For a transaction that makes deliveries unclaimable: whoever claims after it sees that.
     """

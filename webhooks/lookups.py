@@ -23,7 +23,7 @@ class Lookups:
         return len(self._held)
 
     def addresses(self, transfer: Transfer) -> list[str] | None:
-        """The addresses of its name; none when its URL holds one itself. None: it is held until they are looked up.
+        """The addresses of its name, an empty list when its URL holds one. None: it is held until they are looked up.
 
         ValueError for a URL that cannot be read.
         """
