@@ -438,7 +438,6 @@ LANGUAGE_COOKIE_HTTPONLY = True
 LANGUAGE_COOKIE_SAMESITE = "Lax"
 LANGUAGE_COOKIE_SECURE = HTTPS
 TIME_ZONE = "UTC"
-USE_TZ = True
 
 # --- Redis: rate counters, and Celery's wake-ups. It may be away: nothing here may hang or raise for long. ----
 REDIS_TIMEOUT = 0.2  # seconds, for connecting and for each answer
@@ -475,11 +474,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_SERIALIZER = "json"
 # Who can write to Redis can start any task with any arguments: in JSON nothing is run, and a task believes none of them
 # that matters.
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "codservice.run.beat:Scheduler"
 # A message expires by the clocks of two hosts, beat's and the worker's: minutes, so that a skew of seconds is nothing.
 CELERY_BEAT_SCHEDULE = {
