@@ -84,8 +84,8 @@ def _write_rows(file: IO[bytes]) -> None:
         file = _with_errors(file)
     file.seek(0)
     book = python_calamine.CalamineWorkbook.from_filelike(file)
-    shown = [each.name for each in book.sheets_metadata if (each.typ, each.visible) == _SHOWN]
-    sheet = book.get_sheet_by_name(shown[0]) if shown else book.get_sheet_by_index(0)
+    visible = [each.name for each in book.sheets_metadata if (each.typ, each.visible) == _SHOWN]
+    sheet = book.get_sheet_by_name(visible[0]) if visible else book.get_sheet_by_index(0)
     if sheet.width > MAX_COLUMNS:
         raise UnreadableSheet(f"has {sheet.width} columns, at most {MAX_COLUMNS} are read.")
     encode, written = msgspec.json.Encoder().encode, 0
@@ -98,8 +98,8 @@ def _write_rows(file: IO[bytes]) -> None:
             raise UnreadableSheet(f"has more than {MAX_ROWS >> 20} MiB of text. Send it in parts.")
         sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
-    if len(shown) > 1:
-        sys.stderr.buffer.write(shown[0][:MAX_NAME].encode())
+    if len(visible) > 1:
+        sys.stderr.buffer.write(visible[0][:MAX_NAME].encode())
 
 
 def _with_errors(file: IO[bytes]) -> IO[bytes]:
