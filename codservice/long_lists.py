@@ -1,3 +1,5 @@
+"""Lists of long tables, read along an index: nothing here counts a whole table or passes rows by with OFFSET."""
+
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -1,3 +1,5 @@
+"""Who is signed in and what they may do: the backend of Django's authentication."""
+
 from typing import Any
 from uuid import UUID
 
