@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -70,35 +71,32 @@ class FileCommand(Command):
         if report is not None:
             _refuse_report(report, file)
         table = self.open_table(file)
-        problem, status = "", 1
-        again = "Run the same command again: it goes on where it was."
         atomic = options.get("atomic", False) and not dry_run
         self.is_kept = not atomic
+        stopped: BaseException | None = None
         try:
             self.take_table(table, report, dry_run=dry_run, atomic=atomic)
-        except UnreadableTable as error:
-            problem, again = str(error), "What comes before is done; run this again with the whole file."
-        except (KeyboardInterrupt, SystemExit) as stopped:
-            problem = "Stopped."
-            status = getattr(stopped, "code", 130)
-        except OperationalError as error:
-            problem = cannot_be_used(error)
-        except OSError as error:
-            problem = f"{report or file} cannot be used: {error.strerror}."
-            if not any(self.counts.values()):
-                raise CommandError(problem) from None
-        if problem:
-            if not self.is_kept:
-                self.forget_counts()
-                again = f"{again} Nothing was kept of this run."
-            problem = f"{problem} {(not dry_run and self.again()) or again}"
+        except (UnreadableTable, KeyboardInterrupt, SystemExit, OperationalError, OSError) as error:
+            if isinstance(error, OSError) and not any(self.counts.values()):
+                raise CommandError(_what_stopped(error, report or file)) from None
+            stopped = error
+        if stopped and not self.is_kept:
+            self.forget_counts()
         self.tell(dry_run=dry_run, as_json=options["json"])
-        if problem or self.counts["refused"]:
+        if stopped:
+            said = f"{_what_stopped(stopped, report or file)} {self.how_to_go_on(stopped, dry_run=dry_run)}"
+            raise CommandError(said, returncode=_status_of(stopped))
+        if self.counts["refused"]:
             mend = f"mend {report}" if report else "--report FILE writes their rows to a file; mend it"
-            raise CommandError(
-                problem or f"{self.counts['refused']} were refused: {mend} and give it to this command.",
-                returncode=status,
-            )
+            raise CommandError(f"{self.counts['refused']} were refused: {mend} and give it to this command.")
+
+    def how_to_go_on(self, stopped: BaseException, *, dry_run: bool) -> str:
+        if not dry_run and (again := self.again()):
+            return again
+        again = "Run the same command again: it goes on where it was."
+        if isinstance(stopped, UnreadableTable):
+            again = "What comes before is done; run this again with the whole file."
+        return again if self.is_kept else f"{again} Nothing was kept of this run."
 
     def open_table(self, file: Path) -> Table:
         """The file as a table. Raises CommandError."""
@@ -180,6 +178,25 @@ class FileCommand(Command):
         if left_out:
             self.stdout.write(f"… and {left_out} more.")
         self.say(self.summary(self.counts, dry_run=dry_run))
+
+
+def _what_stopped(stopped: BaseException, file: Path) -> str:
+    """A sentence. `file` is the one that was written, or else the one that was read."""
+    match stopped:
+        case UnreadableTable():
+            return str(stopped)
+        case OperationalError():
+            return cannot_be_used(stopped)
+        case OSError():
+            return f"{file} cannot be used: {stopped.strerror}."
+    return "Stopped."
+
+
+def _status_of(stopped: BaseException) -> int:
+    """The exit status: as a shell has it of who was told to stop, else 1."""
+    if isinstance(stopped, KeyboardInterrupt):
+        return 128 + signal.SIGINT
+    return stopped.code if isinstance(stopped, SystemExit) else 1  # type: ignore[return-value]
 
 
 def _refuse_report(report: Path, file: Path) -> None:
