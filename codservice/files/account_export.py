@@ -21,7 +21,6 @@ from codservice.files.tables import csv_pieces
 from codservice.files.workbooks import Sink
 from codservice.long_lists import is_beyond
 
-PAGE = 1000  # rows that are in memory at once, at most
 PEOPLE = ("username", "email", "first_name", "last_name", "date_joined", "last_login")
 
 
@@ -40,11 +39,7 @@ class ExportedTable(NamedTuple):
     where: Q = Q()
     columns: tuple[str, ...] = ()
     cover: Callable[[dict[str, Any]], None] = lambda row: None
-    most: int = PAGE
-
-    @property
-    def page(self) -> int:
-        return min(self.most, PAGE)
+    most: int = 1000
 
 
 def _cover_staff(row: dict[str, Any]) -> None:
@@ -103,8 +98,8 @@ def _pages(account: Account, table: ExportedTable) -> Iterator[list[dict[str, An
 
 def _of(rows: QuerySet, table: ExportedTable, above: Sequence[Any]) -> Iterator[list[dict[str, Any]]]:
     """The rows that belong to these rows of the table above: all at once where they are few, else half by half."""
-    page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: table.page + 1])
-    if len(page) <= table.page:
+    page = list(rows.filter(**{f"{table.link}__in": above}).order_by(table.link, *table.key)[: table.most + 1])
+    if len(page) <= table.most:
         yield page
     elif len(above) == 1:
         yield from _along(rows.filter(**{table.link: above[0]}), table)
@@ -115,13 +110,13 @@ def _of(rows: QuerySet, table: ExportedTable, above: Sequence[Any]) -> Iterator[
 
 
 def _along(rows: QuerySet, table: ExportedTable) -> Iterator[list[dict[str, Any]]]:
-    page = list(rows.order_by(*table.key)[: table.page])
+    page = list(rows.order_by(*table.key)[: table.most])
     while page:
         yield page
-        if len(page) < table.page:
+        if len(page) < table.most:
             return
         place = [page[-1][name] for name in table.key]
-        page = list(rows.filter(is_beyond(table.key, place, is_down=False)).order_by(*table.key)[: table.page])
+        page = list(rows.filter(is_beyond(table.key, place, is_down=False)).order_by(*table.key)[: table.most])
 
 
 def _shown(value: Any) -> Any:
