@@ -116,11 +116,6 @@ def address(name: str) -> str:
     return _address(language if language in FOLDERS and _path(language, name) else "en", name)
 
 
-def names() -> list[tuple[str, str]]:
-    """Language and name of every page, without making any."""
-    return [(language, name) for language, name, _ in _written()] + [("en", name) for name in reference.NAMES]
-
-
 def _written() -> list[tuple[str, str, Path]]:
     """Language, name and place of the pages that somebody has written."""
     names = ["index", *(name for _, names in PARTS for name in names if name not in reference.NAMES)]

@@ -18,7 +18,10 @@ from codservice.docs.rendering import render
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(params=sorted(library.names()), ids="-".join)
+NAMES = [(language, name) for language, name, _path in library._written()] + [("en", name) for name in reference.NAMES]
+
+
+@pytest.fixture(params=sorted(NAMES), ids="-".join)
 def page(request: pytest.FixtureRequest) -> library.Page:
     """Each there is. They are made by the worker that looks at them, and not by all that collect tests."""
     return library.site().pages[request.param]
