@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account, User
 from orders.models import Order, ShippingFee
-from tests.agents.desk_browser import call_next, settled, told, warned
+from tests.agents.desk_browser import call_next, calls, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
 from tests.harness.browser import Visit, log_in
@@ -189,6 +189,31 @@ def test_nothing_is_saved_without_a_product_that_did_not_come(page: Page, order:
     expect(page.get_by_label("Quantity of Montre")).to_have_value("1")
     page.get_by_role("button", name="Save the changes").click()
     assert saved(page, order) == [("Robe", 7), ("Montre", 1)]
+
+
+@pytest.mark.parametrize("changes", ["a line", "a field", "nothing"])
+def test_who_goes_back_to_the_call_is_asked_about_what_is_not_saved(
+    changes: str, visit: Visits, order: Order, agent: User
+) -> None:
+    visited = visit()
+    page = visited.sign_in("samira")
+    edit_next(page)
+    expect(page.locator("#found li")).to_have_count(2)
+    back = page.get_by_role("link", name="Back to the call")
+    if changes == "nothing":
+        back.click()
+    elif changes == "a line":
+        page.get_by_role("button", name="Montre").click()
+        expect(page.get_by_label("Quantity of Montre")).to_be_focused()
+    else:
+        page.get_by_label("Quantity of Robe").click()
+        page.keyboard.type("2")
+    if changes != "nothing":
+        with visited.asked():
+            back.click()
+        page.get_by_role("button", name="Save the changes").click()
+        told(page, "The changes are saved.")
+    calls(page, order.customer_name)
 
 
 @pytest.mark.parametrize(

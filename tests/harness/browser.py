@@ -5,6 +5,7 @@ A test asks for `visit` (a browser of its own for each person) and for `axe` (no
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -64,6 +65,7 @@ class Visit:
 
     def __init__(self, chromium: Browser, address: str, **options: Any) -> None:
         self.address, self.wrongs = address, []
+        self.leaves: bool | None = None  # what is answered to who asks whether to leave; None: nobody should ask
         self.context = chromium.new_context(base_url=address, **options)
         self.context.set_default_timeout(PATIENCE)
         self.page: Page = self.context.new_page()
@@ -75,9 +77,21 @@ class Visit:
         self.page.expose_function("violated", lambda what: self.wrongs.append(what))
         self.page.add_init_script("addEventListener('securitypolicyviolation', e => violated(e.violatedDirective))")
 
+    @contextmanager
+    def asked(self, *, leaves: bool = False) -> Iterator[None]:
+        """What is done in this block makes the page ask whether to leave it, and this is the answer."""
+        self.leaves = leaves
+        with self.page.expect_event("dialog", lambda dialog: dialog.type == "beforeunload"):
+            yield
+        self.leaves = None
+
     def _dialog(self, dialog: Any) -> None:
-        self.wrongs.append(f"dialog {dialog.message}")
-        dialog.dismiss()
+        if dialog.type != "beforeunload" or self.leaves is None:
+            self.wrongs.append(f"dialog {dialog.type} {dialog.message}")
+        if self.leaves:
+            dialog.accept()
+        else:
+            dialog.dismiss()
 
     def _console(self, said: Any) -> None:
         # That an address answered 4xx is told there of pages too, which may be what the test asks for.

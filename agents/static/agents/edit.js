@@ -111,6 +111,7 @@
   /** The line that is new, or has become another. Its quantity is written next, unless the agent has gone elsewhere. */
   function takeChosen(page, sent, focused) {
     const isHere = [focused, document.body].includes(document.activeElement);
+    form.dataset.unsent = "";
     take("#found", page, sent);
     const names = [...page.querySelectorAll("#lines [name^=quantity]")].map((field) => field.name);
     const name = names.find((each) => each === `quantity-${sent.get("instead")}` || !form.elements[each]);
@@ -140,8 +141,10 @@
     const answer = await post(new URLSearchParams(new FormData(form)));
     const isPage = answer?.ok || answer?.status === 422;
     const isElsewhere = answer?.type === "opaqueredirect";
+    const isSaved = isElsewhere && await isSignedIn();
+    if (isPage || isSaved) form.dataset.sent = "";
     if (isPage) return form.submit(); // what is refused changes nothing, however often
-    if (isElsewhere && await isSignedIn()) return location.assign(form.querySelector(".bar a").href);
+    if (isSaved) return location.assign(form.querySelector(".bar a").href);
     if (!isElsewhere) failed.textContent = failed.dataset.says;
     pressing.set("sent", false);
   });

@@ -15,4 +15,9 @@
   addEventListener("submit", (event) => {
     if (event.target.method === "post" && !event.defaultPrevented) sent = { form: event.target, at: Date.now() };
   });
+
+  // Who was asked whether to leave (unsent.js), and stays, has sent nothing.
+  addEventListener("beforeunload", (event) => {
+    setTimeout(() => { if (event.defaultPrevented) sent = { at: 0 }; });
+  });
 })();

@@ -34,6 +34,7 @@ async function post(address, fields) {
 // The answer is none of the view's own: somebody has signed out meanwhile (a stranger's piece is not even read: 413), or
 // in anew, or switched test mode, or the file is gone. The page as it is now.
 function reload() {
+  form.dataset.sent = "";
   location.reload();
   return new Promise(() => {});
 }
@@ -48,6 +49,7 @@ async function send(file) {
     state.querySelector("progress").value = part;
     state.querySelector("span").textContent = `${Math.floor(part * 100)} %`;
   }
+  form.dataset.sent = "";
   location.assign(begun.address);
 }
 
