@@ -6,10 +6,26 @@ given more than the two groups give. So no way leads from here to more than a su
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext
 
 from codservice.accounts import security_log, staff
 from codservice.accounts.models import AccountChanged, User
 from codservice.accounts.security_log import Action
+from codservice.errors import Refused
+
+
+class PasswordChanged(Refused):
+    """Another password was given or chosen since: the one that was told on the phone would be void."""
+
+    code, status = "password_changed", 409
+
+    def __init__(self) -> None:
+        text = gettext(
+            "This person's password has changed since you opened the page, and nothing was done now. A new one is shown"
+            " only once: create another if nobody has noted it."
+        )
+        super().__init__(text)
 
 
 def minded_by(user: User) -> QuerySet[User]:
@@ -20,23 +36,31 @@ def minded_by(user: User) -> QuerySet[User]:
     return of_groups.filter(mine__gt=0, mine=F("all"))
 
 
-def renew_password(user: User) -> str:
+def mark_of_password(user: User) -> str:
+    """By which a page says what `replaces`; it tells nothing of the password."""
+    return salted_hmac("agents.supervision.minding", user.password, algorithm="sha256").hexdigest()
+
+
+def renew_password(user: User, *, replaces: str | None = None) -> str:
     """A one-time password, which ends all of the person's sessions; to be told now or never. Raises AccountChanged for
-    somebody who is deactivated: it would let them in no more than another.
+    somebody who is deactivated: it would let them in no more than another; and PasswordChanged unless it replaces the
+    one with this mark, or whichever there is.
     """
-    return _give_password(user, Action.RESET, was_active=True)
+    return _give_password(user, replaces, Action.RESET, was_active=True)
 
 
-def reactivate(user: User) -> str:
+def reactivate(user: User, *, replaces: str | None = None) -> str:
     """The person may sign in again, with a one-time password. Raises AccountChanged when they may already: they have
-    been told another one.
+    been told another one; and PasswordChanged as `renew_password` does.
     """
-    return _give_password(user, Action.REACTIVATED, Action.RESET, was_active=False)
+    return _give_password(user, replaces, Action.REACTIVATED, Action.RESET, was_active=False)
 
 
-def _give_password(user: User, *actions: Action, was_active: bool) -> str:
+def _give_password(user: User, replaces: str | None, *actions: Action, was_active: bool) -> str:
+    if replaces not in (None, mark_of_password(user)):
+        raise PasswordChanged
+    as_shown = User.objects.filter(pk=user.pk, is_active=was_active, password=user.password)
     password = staff.give_one_time_password(user)
-    as_shown = User.objects.filter(pk=user.pk, is_active=was_active)
     with transaction.atomic():
         if not as_shown.update(is_active=True, password=user.password, has_one_time_password=True):
             raise AccountChanged

@@ -93,8 +93,8 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
     match action:
         case "password" | "reactivate":
             try:
-                password = GIVING[action](person)
-            except minding.AccountChanged as refused:
+                password = GIVING[action](person, replaces=request.POST.get("replaces"))
+            except (minding.AccountChanged, minding.PasswordChanged) as refused:
                 messages.warning(request, refused.message)
                 return redirect("admin:person", user_id)
             return _tell(request, person, password)
@@ -113,6 +113,7 @@ def person(request: HttpRequest, user_id: UUID) -> HttpResponse:
         person=person,
         rule=assignment.of(person),
         has_codes=one_time_codes.are_on(person),
+        replaces=minding.mark_of_password(person),
     )
 
 

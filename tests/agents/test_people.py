@@ -197,6 +197,22 @@ def test_a_page_from_before_somebody_else_changed_the_account_gives_no_password(
     assert (agent.password, agent.is_active, agent.has_one_time_password) == (before, is_active, False)
 
 
+@pytest.mark.parametrize("action", ["password", "reactivate"])
+def test_loading_the_page_of_a_password_again_leaves_the_one_that_was_told(
+    action: str, agent: User, browser: Client
+) -> None:
+    User.objects.filter(id=agent.id).update(is_active=action == "password")
+    found = re.search(r'name="replaces" value="([0-9a-f]+)"', browser.get(page_of(agent)).content.decode())
+    assert found
+    sent = {"action": action, "replaces": found[1]}
+    password = password_in(browser.post(page_of(agent), sent))
+    answer = browser.post(page_of(agent), sent, follow=True)
+    assert "This person's password has changed" in str(next(iter(answer.context["messages"])))
+    agent.refresh_from_db()
+    assert agent.check_password(password)
+    assert password_in(browser.post(page_of(agent), {"action": "password", "replaces": answer.context["replaces"]}))
+
+
 ACTIONS = ["password", "deactivate", "reactivate", "codes"]
 
 
