@@ -60,9 +60,14 @@ class Saved(NamedTuple):
 
 
 class Exists(Refused):
-    """A product that was to be made is there already."""
+    """A product that was to be made is there already; `as_drafted` names one whose record is the same, as by a first
+    press of two."""
 
     code = "product_exists"
+
+    def __init__(self, as_drafted: UUID | None) -> None:
+        self.as_drafted = as_drafted
+        super().__init__(_("There is a product with this SKU already."))
 
 
 class Changed(Refused):
@@ -85,8 +90,8 @@ def make(account_id: UUID, draft: Draft, *, actor: Actor) -> Saved:
     """A new product. Raises Exists when the account has one of this sku, and changes nothing of it."""
 
     def check(known: Mapping[str, "_Known"]) -> None:
-        if draft.sku in known:
-            raise Exists(_("There is a product with this SKU already."))
+        if product := known.get(draft.sku):
+            raise Exists(product.id if _difference(draft, product, sets_stock=False) is None else None)
 
     return save(account_id, [draft], actor=actor, sets_stock=True, check=check)[0]
 

@@ -213,6 +213,9 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
                 made = catalog.make(account.id, draft, actor=Actor.of_merchant(request.user))
                 _note(account, made.id, draft.sku)
         except catalog.Exists as refused:
+            if refused.as_drafted:
+                messages.info(request, _("This product exists already; nothing was changed."))
+                return redirect("account-product", id=refused.as_drafted)
             form.add_error("sku", refused.message)
         else:
             messages.success(request, _("The product is created."))

@@ -49,6 +49,18 @@ def test_one_that_is_there_is_not_made_again(browser: Client, robe: Product) -> 
     assert (robe.name, robe.stock_quantity) == ("Robe", 3)
 
 
+def test_who_sends_a_new_product_twice_is_led_to_the_one_that_was_made(browser: Client, alice: Account) -> None:
+    """Its answer did not come, or the page that a browser made of that was loaded again; some may be sold by now."""
+    sent = GOOD | {"sku": "ROB-01", "stock_quantity": "12"}
+    browser.post(f"{PAGE}/new", sent)
+    Product.objects.update(stock_quantity=11)
+    answer = browser.post(f"{PAGE}/new", sent, follow=True)
+    assert answer.redirect_chain == [(f"{PAGE}/{Product.objects.get().id}", 302)]
+    assert "This product exists already; nothing was changed." in answer.content.decode()
+    assert Product.objects.get().stock_quantity == 11
+    assert StockMovement.objects.count() == 1
+
+
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
