@@ -125,3 +125,25 @@ def test_nothing_that_was_meant_for_test_mode_is_sent_to_the_live_account(visit:
     sign_in_elsewhere(page, alice.holder.email)
     page.locator("main button.primary").first.click()
     expect(page.locator("#not-sent")).to_contain_text("Another page has switched test mode")
+
+
+@pytest.mark.parametrize("is_staff", [False, True])
+def test_a_form_that_was_just_opened_is_sent_after_another_sign_in(
+    is_staff: bool, visit: Visits, alice: Account
+) -> None:
+    """In another tab, and at once: its token is the one of before."""
+    username = factories.AgentFactory(role="Supervisors").username if is_staff else alice.holder.email
+    visited = visit()
+    page = visited.sign_in(username, "/console/login/" if is_staff else "/account/login")
+    page.goto(f"/console/rules/{alice.id}/" if is_staff else "/account/script")
+    page.locator("[name=script_fr]").fill("Bonjour {nom}")
+    other = visited.context.new_page()
+    other.goto("/console/desk/" if is_staff else "/account/")
+    other.locator("details.menu:has(form.languages) summary").click()
+    other.get_by_role("button", name="Sign out").click()
+    other.wait_for_url("**/login**")
+    log_in(other, username)
+    page.locator("main button.primary").click()
+    page.wait_for_url("**/console/rules/" if is_staff else "**/account/script")
+    expect(page.locator(".messagelist, .message.success")).to_be_visible()
+    assert CallingRules.objects.get(account=alice).script_fr == "Bonjour {nom}"

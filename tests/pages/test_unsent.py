@@ -93,6 +93,17 @@ def test_nor_is_an_order_to_which_lines_were_added(visited: Visit) -> None:
     assert not Order.objects.exists()
 
 
+def test_nor_is_a_script_that_was_looked_at(visited: Visit) -> None:
+    page = visited.page
+    page.goto("/account/script")
+    type_into(page, "script_fr", "Bonjour {nom}")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("div[lang=fr]")).to_contain_text("Bonjour")
+    page.wait_for_load_state()
+    with visited.asked():
+        page.get_by_role("link", name="Orders", exact=True).click()
+
+
 def test_one_form_of_two_is_not_forgotten_by_sending_the_other(visited: Visit, alice: Account) -> None:
     page = visited.page
     product = factories.ProductFactory(account=alice, name="Robe", stock_quantity=5)

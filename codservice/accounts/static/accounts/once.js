@@ -4,7 +4,13 @@
 
 (() => {
   const ANSWERED = 10_000; // milliseconds: by then, or it was stopped, or the answer is a file
+  const isSignedOut = !document.querySelector("script[data-person]");
   let sent = { at: 0 };
+
+  // Who signs out or in makes the forms in other tabs out of date, however new they are: session.js hears it there.
+  function tellOtherTabs() {
+    if (isSignedOut) new BroadcastChannel("signing").postMessage("");
+  }
 
   document.addEventListener("submit", (event) => {
     if (event.target !== sent.form || Date.now() - sent.at >= ANSWERED) return;
@@ -13,8 +19,11 @@
   }, true);
 
   addEventListener("submit", (event) => {
-    if (event.target.method === "post" && !event.defaultPrevented) sent = { form: event.target, at: Date.now() };
+    if (event.target.method !== "post" || event.defaultPrevented) return;
+    sent = { form: event.target, at: Date.now() };
+    tellOtherTabs();
   });
+  tellOtherTabs();
 
   // Who was asked whether to leave (unsent.js), and stays, has sent nothing.
   addEventListener("beforeunload", (event) => {

@@ -9,8 +9,10 @@
   let sent = null; // the form whose answer takes the page's place
   let isCalling = false; // by a link that leads to no page
 
+  /** Also what is not to be pressed just now. */
   function written(form) {
-    return JSON.stringify([...new FormData(form)].map(([name, value]) => [name, value.name ?? value]));
+    const fields = form.querySelectorAll("input, select, textarea");
+    return JSON.stringify([...fields].map(({ value, checked }) => [value, checked]));
   }
 
   /** Whether it is not as it came, or came with what was refused. */
