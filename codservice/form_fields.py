@@ -115,9 +115,12 @@ class Form(forms.Form):
 
     def add_errors(self, refused: Refused, *, by: str | None = None, in_words: Callable[[str], str] = str) -> None:
         """Say what a rule refused beside the fields that it is about, or else `by`; above all where none is seen.
-        `in_words` gives the sentences of a rule that speaks as the API does."""
+        `in_words` gives the sentences of a rule that speaks as the API does. What a field has refused itself is not
+        said twice."""
         seen = {field.name for field in self.visible_fields()}
         for name, sentences in getattr(refused, "errors", {by: [refused.message]}).items():
+            if name in self.errors:
+                continue
             self.add_error(name if name in seen else None, [in_words(sentence) for sentence in sentences])
 
 

@@ -1,5 +1,6 @@
 """A form is sent once however often it is pressed, and what is written in it stays while no answer is to be had."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -124,3 +125,27 @@ def test_a_service_that_could_save_nothing_is_sent_nothing(status: int, visit: V
     expect(page.get_by_role("alert")).to_contain_text("The service does not answer. What you wrote is kept")
     expect(page.locator("main [name=script]")).to_have_value("Tailles 38 à 44")
     visited.wrongs.clear()  # the answer is one of them
+
+
+def test_a_supervisor_is_told_once_that_the_service_does_not_answer(visit: Visits, alice: Account) -> None:
+    """Whatever is pressed, and only until it answers again."""
+    visited = visit()
+    page = visited.sign_in(factories.AgentFactory(role="Supervisors").username)
+    page.clock.install()
+    page.goto(f"/console/rules/{alice.id}/")
+    page.locator("[name=script_fr]").fill("Bonjour {nom}")
+    page.clock.fast_forward("10:00")
+    page.route("**/*", lambda route: route.abort())
+    said = page.get_by_text("The service does not answer.")
+    page.get_by_role("button", name="Save the rules").click()
+    expect(said).to_have_count(1)
+    page.locator("details.person summary").click()
+    page.get_by_role("button", name="Turn shortcuts off").click()
+    expect(page.locator(".away")).to_have_text(re.compile("The service does not answer."))
+    expect(said).to_have_count(1)
+    page.unroute("**/*")
+    page.clock.fast_forward("00:03")
+    expect(said).to_have_count(0)
+    page.get_by_role("button", name="Save the rules").click()
+    page.wait_for_url("**/console/rules/")
+    visited.wrongs.clear()  # the browser says that it was away

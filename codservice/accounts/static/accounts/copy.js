@@ -1,4 +1,4 @@
-// `<button data-copy="id">` copies the text of the element with that id and says so.
+// `<button data-copy="id" hidden>` copies the text of the element with that id and says so. It is shown when it can.
 const said = document.createElement("p");
 said.className = "hidden";
 said.setAttribute("role", "status");
@@ -20,4 +20,5 @@ for (const button of document.querySelectorAll("[data-copy]")) {
       said.textContent = "";
     }, 4000);
   });
+  button.hidden = false;
 }

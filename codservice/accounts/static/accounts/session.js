@@ -48,7 +48,8 @@
     document.getElementById("not-sent")?.remove();
     const why = await whyNot().catch((failure) => (failure.name === "TimeoutError" ? "" : said.away));
     isAsking = false;
-    if (why) return tell(form, why);
+    const isTold = why === said.away && typeof pressing !== "undefined" && !(await pressing.check()); // by pressing.js
+    if (why) return isTold || tell(form, why);
     seen = Date.now();
     form.requestSubmit(submitter);
   }, true);
