@@ -67,6 +67,18 @@ def test_the_holder_hears_of_an_hour_without_an_answer_once_and_of_its_end(alice
     assert webhook.url in mail.outbox[1].body
 
 
+def test_an_accounts_name_turns_no_mail_around(alice: Account, webhook: Webhook) -> None:
+    Account.objects.filter(id=alice.id).update(name="Shop\u202e")
+    for failure in ("status", ""):
+        attempt(alice, failure)
+        let_pass(minutes=61)
+        assert tasks.tell_of_failing() == 1
+    for sent in mail.outbox:
+        assert "Shop" in sent.body
+        assert "\u2068Shop\u2069" in sent.body  # in Arabic
+        assert "\u202e" not in sent.body
+
+
 def test_nobody_is_told_of_what_we_could_not_send(alice: Account, webhook: Webhook) -> None:
     """An unreadable secret is our own fault, of which operators hear."""
     attempt(alice, NO_SECRET)
