@@ -19,14 +19,17 @@ CENTIME = Decimal("0.01")
 # Control characters (newline and tab pass in free text) and halves of surrogate pairs.
 _UNUSABLE = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _UNUSABLE_IN_FREE_TEXT = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
-# Spaces, joiners, marks of direction: a name of these alone is no name.
+# Spaces, the empty Braille cell, and what Unicode calls Default_Ignorable_Code_Point (joiners, marks of direction,
+# fillers of Hangul, selectors of variants): a name of these alone is no name.
 _INVISIBLE = (
-    r"\x00-\x20\x7f-\xa0\xad\u061c\u115f\u1160\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f"
-    r"\u3000\u3164\ufeff\uffa0"
+    r"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
+    r"\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
 )
+# Which regular expressions of JSON Schema read as two characters each, and is not described.
+_INVISIBLE_BEYOND_16_BITS = r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 _has_unusable = re.compile(f"[{_UNUSABLE}]").search
 _free_text_has_unusable = re.compile(f"[{_UNUSABLE_IN_FREE_TEXT}]").search
-_has_visible = re.compile(f"[^{_INVISIBLE}]").search
+_has_visible = re.compile(f"[^{_INVISIBLE}{_INVISIBLE_BEYOND_16_BITS}]").search
 _SHORTENED = 4  # times at most, by NFC: a Greek letter and its three marks
 # On one letter, several times what anybody writes for fun; to bring them into their order costs their square.
 _MOST_MARKS = 100
