@@ -207,7 +207,8 @@ def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @account_page(look=Right.WRITE, gone=NO_ORDER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """By GET the question, by POST the deed, unless the order is no longer the one that was seen."""
+    """By GET the question, by POST the deed, unless the order is no longer the one that was seen: then the question
+    again, of the order as it is, with the reason that was written."""
     shown = get_object_or_404(Order, id=id, account=account)
     if request.method != "POST":
         return render(request, "orders/cancel.html", {"order": shown}) if _may_cancel(shown) else _back(id)
@@ -226,6 +227,9 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         sentences = [sentence for each in error.errors.values() for sentence in each]
         context = {"order": shown, "errors": sentences, "reason": reason}
         return render(request, "orders/cancel.html", context, status=422)
+    except lifecycle.Changed as changed:
+        context = {"order": shown, "changed": changed.message, "reason": reason}
+        return render(request, "orders/cancel.html", context, status=changed.status)
     except Refused as refused:
         messages.error(request, refused.message)
     else:

@@ -311,6 +311,22 @@ def test_an_order_is_canceled_after_a_question(alice: Account, browser: Client, 
     assert "The order is canceled." in page(browser, of(order))
 
 
+def test_an_order_that_has_changed_is_asked_about_again_with_the_reason(alice: Account, browser: Client) -> None:
+    order = make_order(alice)
+    Order.objects.update(version=2)
+    answer = cancel(browser, order, reason="Out of stock")
+    assert answer.status_code == 409
+    text = answer.content.decode()
+    assert "The order has been changed since you opened it." in text
+    assert 'name="version" value="2"' in text
+    assert 'value="Out of stock"' in text
+    order.refresh_from_db()
+    assert order.status == "pending_confirmation"
+    assert cancel(browser, order, reason="Out of stock").url == of(order)
+    order.refresh_from_db()
+    assert (order.status, order.cancel_reason) == ("canceled", "Out of stock")
+
+
 @pytest.mark.parametrize(
     ("moves", "may"),
     [
@@ -342,8 +358,9 @@ def test_an_order_that_changed_meanwhile_is_not_canceled(alice: Account, browser
     order = make_order(alice)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     for version in (order.version, "", "x", "9" * 30, "١"):
-        assert cancel(browser, order, version=version).url == of(order)
-        assert "has been changed since you opened it" in page(browser, of(order))
+        answer = cancel(browser, order, version=version)
+        assert answer.status_code == 409
+        assert "has been changed since you opened it" in answer.content.decode()
     order.refresh_from_db()
     assert order.status == "confirmed"
 
