@@ -57,6 +57,8 @@ def page(request: HttpRequest) -> HttpResponse:
     form = ChooseForm(request.POST)
     if not form.is_valid():
         return _ask(request, form)
+    if "again" in request.POST:
+        return _ask(request, ChooseForm(initial=form.cleaned_data))
     to = Status(form.cleaned_data["to"])
     if "make" in request.POST:
         return _make(request, to)
@@ -88,6 +90,7 @@ def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse
         "agents/supervision/moves_preview.html",
         title=_("Change orders to “%(status)s”") % {"status": to.label},
         to=to,
+        named="\n".join(names),
         movable=[row for row in rows if not row.refusal],
         refused=[row for row in rows if row.refusal],
         missing=missing,

@@ -214,6 +214,17 @@ def test_a_preview_says_what_will_move_and_changes_nothing(
     assert not StatusChange.objects.filter(to_status="shipped").exists()
 
 
+@pytest.mark.parametrize("named", ["CMD-0\r\nCMD-77", "CMD-77"], ids=["some found", "none found"])
+def test_who_chooses_others_finds_what_they_had_typed(named: str, confirmed: list[Order], browser: Any) -> None:
+    text = preview(browser, "delivered", named=named).content.decode()
+    kept = re.search(r'name="named" value="([^"]*)"', text)
+    assert kept
+    assert 'name="again" value="1"' in text
+    form = preview(browser, "delivered", named=kept[1], again="1").context["form"]
+    assert (form["to"].value(), form["named"].value().split()) == ("delivered", named.split())
+    assert set(Order.objects.values_list("status", flat=True)) == {"confirmed"}
+
+
 def test_what_was_seen_is_moved_in_one_go(confirmed: list[Order], browser: Any, supervisor: User) -> None:
     seen = [f"{order.id}:{order.version}" for order in confirmed]
     response = browser.post(MOVES, {"to": "shipped", "make": "1", "seen": seen}, follow=True)
