@@ -72,6 +72,9 @@ def page(request: HttpRequest) -> HttpResponse:
         return redirect("admin:periods")
     form = CallingPeriodForm(request.POST if request.method == "POST" else None, initial={"first_day": days.today()})
     if form.is_valid():
+        if CallingPeriod.objects.filter(**form.cleaned_data).exists():  # as by a first press of two
+            messages.info(request, _("These hours are in the list already; nothing was changed."))
+            return redirect("admin:periods")
         with transaction.atomic():
             period = form.save()
             _note("+", period)

@@ -393,6 +393,17 @@ def form(**changes: Any) -> dict[str, Any]:
     }
 
 
+def test_a_season_that_is_sent_twice_is_one(
+    alice: Account, supervisor: User, browser_of: Callable[..., Client]
+) -> None:
+    browser = browser_of(supervisor)
+    for account in ("", str(alice.id)):
+        for _ in range(2):
+            answer = browser.post("/console/periods/", form(account=account), follow=True)
+        assert "These hours are in the list already; nothing was changed." in answer.content.decode()
+    assert CallingPeriod.objects.count() == 2
+
+
 def test_a_supervisor_enters_a_season_and_ends_it(
     alice: Account, supervisor: User, browser_of: Callable[..., Client]
 ) -> None:
