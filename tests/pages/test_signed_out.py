@@ -147,3 +147,25 @@ def test_a_form_that_was_just_opened_is_sent_after_another_sign_in(
     page.wait_for_url("**/console/rules/" if is_staff else "**/account/script")
     expect(page.locator(".messagelist, .message.success")).to_be_visible()
     assert CallingRules.objects.get(account=alice).script_fr == "Bonjour {nom}"
+
+
+def test_nothing_that_was_just_written_is_lost_by_a_switch_of_the_mode_in_another_tab(
+    visit: Visits, alice: Account
+) -> None:
+    ApiKey.issue(alice, name="Till", is_test=True)
+    visited = visit()
+    page = visited.sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/script")
+    page.locator("[name=script_fr]").fill("Bonjour {nom}")
+    other = visited.context.new_page()
+    for mode in ("Test mode", "Switch to the live account"):
+        other.goto("/account/")
+        if mode == "Test mode":
+            other.locator("details.menu summary").click()
+        with other.expect_navigation():
+            other.get_by_role("button", name=mode, exact=True).click()
+        page.locator("main button.primary").click()
+        if mode == "Test mode":
+            expect(page.locator("#not-sent")).to_contain_text("Another page has switched test mode")
+    expect(page.locator(".message.success")).to_be_visible()
+    assert CallingRules.objects.get(account=alice).script_fr == "Bonjour {nom}"

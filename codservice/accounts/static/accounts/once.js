@@ -4,12 +4,12 @@
 
 (() => {
   const ANSWERED = 10_000; // milliseconds: by then, or it was stopped, or the answer is a file
-  const isSignedOut = !document.querySelector("script[data-person]");
   let sent = { at: 0 };
 
-  // Who signs out or in makes the forms in other tabs out of date, however new they are: session.js hears it there.
+  // Who signs out or in, or switches the mode, makes the forms in other tabs out of date, however new they are: session.js
+  // hears it there.
   function tellOtherTabs() {
-    if (isSignedOut) new BroadcastChannel("signing").postMessage("");
+    localStorage.setItem("pages", Date.now());
   }
 
   document.addEventListener("submit", (event) => {
@@ -23,7 +23,7 @@
     sent = { form: event.target, at: Date.now() };
     tellOtherTabs();
   });
-  tellOtherTabs();
+  if (!document.querySelector("script[data-person]")) tellOtherTabs();
 
   // Who was asked whether to leave (unsent.js), and stays, has sent nothing.
   addEventListener("beforeunload", (event) => {

@@ -1,5 +1,5 @@
 // What is typed into a form is lost when it is sent by somebody who has been signed out meanwhile. So one that has stood
-// for a while, or since which somebody signed out or in by another tab, first asks for its page (data-here, where the
+// for a while, or since which another tab has sent something (once.js), first asks for its page (data-here, where the
 // address is one that only takes forms): the form stays where it is while that is the login's, another person's or the
 // other mode's, or nothing answers, and is sent with the token of now when it is not.
 "use strict";
@@ -10,7 +10,9 @@
   const FRESH = 60_000; // milliseconds
   let seen = Date.now();
   let isAsking = false;
-  new BroadcastChannel("signing").addEventListener("message", () => { seen = 0; });
+  addEventListener("storage", (event) => {
+    if (event.key === "pages") seen = 0;
+  });
 
   /** Why the form is not to be sent; empty when it is, or nobody can say. */
   async function whyNot() {
