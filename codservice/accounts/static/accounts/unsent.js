@@ -38,6 +38,7 @@
     sent = null;
     if (isCalling || !left.some(isUnsent)) return;
     event.preventDefault();
+    event.returnValue = true; // for Chrome before version 119
     // Who stays may press again at once.
     setTimeout(() => { if (typeof pressing !== "undefined") pressing.set("sent", false); });
   });
