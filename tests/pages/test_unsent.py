@@ -1,6 +1,7 @@
 """Who has written something and is about to leave its page is asked first; who has not is never asked."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -13,6 +14,9 @@ from orders import lifecycle
 from orders.models import Order
 from tests import factories
 from tests.harness.browser import PASSWORD, Visit
+from tests.harness.world import make_world
+from tests.pages.doors import pages_of
+from tests.pages.test_hostile_texts import visit_as
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Visits = Callable[..., Visit]
@@ -135,6 +139,23 @@ def test_nobody_is_asked_for_nothing(visited: Visit) -> None:
     type_into(page, "old_password", PASSWORD)
     page.get_by_role("link", name="Orders", exact=True).click()
     page.wait_for_url("**/account/orders")
+
+
+def test_no_page_asks_who_has_not_touched_it(visit: Visits, db: None, settings: Any) -> None:
+    settings.PAGE_RATE_LIMIT = 1_000_000
+    world = make_world()
+    seen, asking = set(), []
+    for person in ("holder", "supervisor", "operator"):
+        client = world.client(person)
+        page = visit_as(visit(), client)
+        for name, path, answer in pages_of(client, person):
+            if "unsent" in answer.content.decode() and name not in seen:
+                seen.add(name)
+                page.goto(path)
+                if not page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))"):
+                    asking.append(path)
+    assert len(seen) > 40
+    assert asking == []
 
 
 def test_a_file_that_is_chosen_is_asked_about_until_it_is_sent(visited: Visit) -> None:
