@@ -117,7 +117,7 @@ def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
         if people.filter(email__iexact=email).exists():
             raise AlreadyHere(_("Somebody on your team already signs in with this address."))
         if account.invitations.filter(email=email).exists():
-            raise AlreadyHere(_("This address is invited already. Send the invitation again below."))
+            raise AlreadyHere(_("This address is invited already. Send the invitation again above."))
         if account.memberships.count() + account.invitations.count() >= MOST_PEOPLE:
             text = _("A team has %(most)d people and invitations at most.")
             raise TooManyPeople(text % {"most": MOST_PEOPLE})

@@ -246,6 +246,13 @@ def test_an_address_that_came_to_sign_in_elsewhere_meanwhile_is_told_so(alice: A
     assert not Membership.objects.exists()
 
 
+def test_who_is_invited_twice_can_be_written_to_again_where_the_page_says(alice: Account, holder: Client) -> None:
+    invite(holder)
+    before, said, _after = invite(holder).content.decode().partition("Send the invitation again above.")
+    assert said
+    assert f"/account/invitations/{Invitation.objects.get().id}/again" in before
+
+
 def test_who_is_there_or_invited_is_not_invited_again(
     alice: Account, holder: Client, member: Callable[..., User]
 ) -> None:
