@@ -11,6 +11,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.harness import npm
@@ -109,6 +110,12 @@ class Visit:
     def sign_in(self, username: str, door: str = "/console/login/") -> Page:
         self.page.goto(door)
         log_in(self.page, username)
+        return self.page
+
+    def signed_in_as(self, client: Any) -> Page:
+        """With the session of a test client that is signed in already."""
+        cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+        self.context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": self.address}])
         return self.page
 
 

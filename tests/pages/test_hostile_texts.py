@@ -14,7 +14,6 @@ from django.db.models import JSONField
 from django.http import HttpResponse
 from django.template import engines
 from django.template.base import Variable
-from django.test import Client
 
 from tests.harness.background import eventually
 from tests.harness.browser import Visit
@@ -135,7 +134,7 @@ def test_no_text_of_a_stranger_ever_runs(text: str, visit: Callable[..., Visit],
     shown, visited = set(), set()
     for person in PEOPLE[1:]:
         client = world.client(person)
-        page = visit_as(visit(), client)
+        page = visit().signed_in_as(client)
         for _name, path, answer in pages_of(client, person):
             text_of_page = answer.content.decode()
             signs_of_page = frozenset(sign for sign in signs if sign in text_of_page)
@@ -156,7 +155,7 @@ def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, setti
     visited, too_wide = set(), []
     for person in PEOPLE[1:]:
         client = world.client(person)
-        page = visit_as(visit(), client)
+        page = visit().signed_in_as(client)
         for name, path, answer in pages_of(client, person):
             shown = (name, frozenset(sign for sign in signs if sign in answer.content.decode()))
             if shown in visited or name in PARTS or name.endswith("_history"):  # which only names who works here
@@ -168,12 +167,6 @@ def test_no_word_makes_a_page_wider(visit: Callable[..., Visit], db: None, setti
                 if (found := page.evaluate("document.documentElement.scrollWidth")) > width:
                     too_wide.append((path, width, found))
     assert too_wide == []
-
-
-def visit_as(person: Visit, client: Client) -> Any:
-    cookie = client.cookies[settings.SESSION_COOKIE_NAME]
-    person.context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": person.address}])
-    return person.page
 
 
 def test_no_name_turns_a_heading_around(world: World) -> None:

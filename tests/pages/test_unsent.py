@@ -16,7 +16,6 @@ from tests import factories
 from tests.harness.browser import PASSWORD, Visit
 from tests.harness.world import make_world
 from tests.pages.doors import pages_of
-from tests.pages.test_hostile_texts import visit_as
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Visits = Callable[..., Visit]
@@ -147,7 +146,7 @@ def test_no_page_asks_who_has_not_touched_it(visit: Visits, db: None, settings: 
     seen, asking = set(), []
     for person in ("holder", "supervisor", "operator"):
         client = world.client(person)
-        page = visit_as(visit(), client)
+        page = visit().signed_in_as(client)
         for name, path, answer in pages_of(client, person):
             if "unsent" in answer.content.decode() and name not in seen:
                 seen.add(name)
