@@ -29,10 +29,11 @@ Page = Callable[..., HttpResponse]
 class Gone(NamedTuple):
     """What is said of a thing that is gone, to a person who asks for it by an old page or by a second press."""
 
-    said: str | Promise
+    said: str | Promise  # a heading: one sentence
     leads_to: str  # the name of a page that has what is there now
     link: str | Promise
     is_of_mode: bool = True  # it may be there in the other mode, live or test
+    why: str | Promise = ""
 
 
 @overload

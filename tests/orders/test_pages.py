@@ -407,7 +407,8 @@ def test_another_accounts_orders_are_not_there(
         there, nowhere = browser.get(of(foreign, path)), browser.get(f"{HOME}/{uuid4()}{path}")
         assert (there.status_code, nowhere.status_code) == (404, 404)
         assert "Charlie" not in there.content.decode()
-        assert "Test orders are shown in test mode alone" in nowhere.content.decode()
+        assert "<h1>There is no such order here.</h1>" in nowhere.content.decode()
+        assert "<p>Test orders are shown in test mode alone" in nowhere.content.decode()
         assert len(there.content) == len(nowhere.content)
     assert cancel(browser, foreign).status_code == 404
     foreign.refresh_from_db()
