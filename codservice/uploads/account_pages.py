@@ -247,7 +247,10 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
     }
     if upload.status == Status.MATCHING:
         rows = work.rows_of(upload)
-        context["form"] = form or _form(upload)
+        context["form"] = form = form or _form(upload)
+        read = {str(field.value()) for field in form}
+        context["columns"] = [(place, title, str(place) in read) for place, title in enumerate(upload.titles) if title]
+        context["has_unread"] = not all(is_read for *_, is_read in context["columns"])
         context["sample"] = [_titled(row.cells, upload) for row in islice(rows, SHOWN_ROWS)]
         context["same"] = _same(upload)
     elif upload.status not in Upload.OPEN:

@@ -116,6 +116,15 @@ def test_invoices_are_uploaded_and_counted_to_the_line(
     page.get_by_role("button", name="Enregistrer les lignes").wait_for()  # the page has looked again by itself
     axe(page)
     assert page.get_by_label("Commune", exact=True).locator("option:checked").inner_text() == "customer_commune"
+    unread = page.locator("#unread li:visible")
+    assert unread.all_inner_texts() == ["invoice_date", "customer_id"]
+    page.get_by_label("Origine", exact=True).select_option("customer_id")
+    assert unread.all_inner_texts() == ["invoice_date"]
+    page.get_by_label("Deuxième téléphone", exact=True).select_option("invoice_date")
+    assert unread.count() == page.locator("#unread:visible").count() == 0
+    for label in ("Origine", "Deuxième téléphone"):
+        page.get_by_label(label, exact=True).select_option("(absente du fichier)")
+    assert unread.all_inner_texts() == ["invoice_date", "customer_id"]
     page.get_by_role("button", name="Enregistrer les lignes").click()
     page.get_by_role("progressbar").wait_for()
     axe(page)

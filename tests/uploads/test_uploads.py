@@ -118,7 +118,8 @@ def test_a_file_of_several_pieces_may_come_without_scripts(browser: Client) -> N
         ("external_id,customer_name,customer_phone,customer_wilaya,customer_address,product_name,quantity,unit_price",
          "01234567"),
         ("Order number,Name,Phone,Wilaya,Address,Product,Quantity,Price", "01234567"),
-        ("Réf. commande,NOM COMPLET,Tél.,wilaya,Adresse de livraison,Produit,Quantité,P.U.", "0123456-"),
+        ("Réf. commande,NOM COMPLET,Tél.,wilaya,Adresse de livraison,Produit,Quantité,P.U.", "01234567"),
+        ("Réf. commande,Nom,Tél.,wilaya,Adresse de livraison,Produit,Quantité,Valeur", "0123456-"),
         ("رقم الطلب,الاسم واللقب,رقم الهاتف,الولاية,العنوان,المنتج,الكمية,السعر", "01234567"),
         ("invoice_no,Customer,mobile,Province,shipping address,description,Qty,unit price", "01234567"),
     ],
@@ -190,6 +191,43 @@ def test_what_a_heading_says_in_two_ways_or_counts_in_is_known(heading: str, nam
 )
 def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) -> None:
     assert meant([heading], COLUMNS) == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "headings"),
+    [
+        ("external_id", ["Code commande", "Commande n°", "N° BL"]),
+        ("customer_name", ["Acheteur", "Nom du destinataire", "Nom et prénoms", "اسم و لقب الزبون", "اسم المستلم"]),
+        ("customer_phone", ["Num. téléphone", "N° de tél", "Tél client", "GSM", "Tél. portable", "رقم هاتف الزبون"]),
+        ("customer_phone_2", ["Tel2", "Phone2", "2ème téléphone", "Autre tél", "Tél secondaire"]),
+        ("customer_wilaya", ["N° wilaya", "Willaya", "Wilaya du client"]),
+        ("customer_commune", ["Commune de livraison", "Baladiya", "Localité"]),
+        ("customer_address", ["Adresse exacte", "Adr."]),
+        ("product_name", ["Produits", "Produit commandé", "Désignation de l'article", "المنتوج", "اسم السلعة"]),
+        ("quantity", ["Nb", "Nbre", "Nb de pièces", "Pièces", "Pcs", "Qt", "Qté commandée", "عدد القطع"]),
+        ("unit_price", ["P.U.", "P.U. (DA)", "Prix unit.", "Prix de vente", "Prix du produit", "سعر المنتج"]),
+        ("shipping_fee", ["Coût de livraison", "Frais d'expédition", "Frais de transport"]),
+        ("total_amount", ["Net à payer", "Total TTC", "Montant à payer (DA)", "Total commande"]),
+        ("notes", ["Note client", "Instructions"]),
+    ],
+)
+def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str]) -> None:
+    assert [heading for heading in headings if meant([heading], COLUMNS) != [name]] == []
+
+
+def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
+    def unread(page: str) -> tuple[list[str], bool]:
+        found = re.findall(r'<li data-place="\d+"( hidden)?><bdi>([^<]*)', page)
+        return [title for is_read, title in found if not is_read], '<div class="field" id="unread">' in page
+
+    upload = send(browser, csv_of([[*row(), "5 %", "", "x"]], [*HEADER, "Remise <b>", "", "Qté"]))
+    page = f"/account/uploads/{upload.id}"
+    assert unread(browser.get(page).content.decode()) == (["Remise &lt;b&gt;", "Qté"], True)
+    matched = {name: str(place) for place, name in enumerate(HEADINGS)} | {"quantity": "10", "customer_name": ""}
+    refused = browser.post(page, matched)  # as chosen, and the form asks for the name
+    assert unread(refused.content.decode()) == (["Nom du client", "Qté", "Remise &lt;b&gt;"], True)
+    known = send(browser, csv_of([row("A2")]))
+    assert unread(browser.get(f"/account/uploads/{known.id}").content.decode()) == ([], False)
 
 
 WOOCOMMERCE = (
@@ -293,9 +331,9 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
 
 
 def test_how_columns_were_matched_is_remembered_however_the_headings_are_written(browser: Client) -> None:
-    header = ["N° commande", "Acheteur", "Téléphone", "Wilaya", "Adresse", "Produit", "Qté", "Montant à Régler"]
+    header = ["N° commande", "Preneur", "Téléphone", "Wilaya", "Adresse", "Produit", "Qté", "Montant à Régler"]
     take_in(browser, send(browser, csv_of([row("A1")], header)), customer_name="1", unit_price="7")
-    header = ["N° Commande", "ACHETEUR", "Telephone", "Wilaya", "Adresse", "Produit", "Qte", "montant a regler"]
+    header = ["N° Commande", "PRENEUR", "Telephone", "Wilaya", "Adresse", "Produit", "Qte", "montant a regler"]
     found = chosen(browser, send(browser, csv_of([row("A2")], header)))
     assert found == {name: str(place) for place, name in enumerate(HEADINGS)}
 
