@@ -298,7 +298,7 @@ class _Reasons:
     def of(self, row: RefusedRow) -> list[tuple[str, str]]:
         """What is wrong: a heading, or none, and a sentence."""
         return [
-            (self._names.get(column, column), " ".join(wording.in_words(each) for each in sentences))
+            (self._names.get(column, ""), " ".join(wording.in_words(each) for each in sentences))
             for column, sentences in row.faults
         ]
 

@@ -651,6 +651,8 @@ def test_rows_without_a_number_are_orders_of_their_own_and_many_of_one_are_refus
     upload = take_in(browser, send(browser, csv_of(rows)))
     assert upload.counts == {"imported": 2, "refused": 3}
     assert (RefusedRow.objects.count(), upload.rows_done) == (2500, 2502)
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert '<td data-label="Why" class="all"><div>An order has at most 100 lines.</div></td>' in page
 
 
 def test_a_file_of_long_rows_is_not_held_in_memory(browser: Client) -> None:
