@@ -44,11 +44,20 @@ COLUMNS = (
     Column(
         "customer_name",
         _("Name"),
-        ("customer", "customer name", "full name", "client", "nom client", "nom complet", "nom prenom",
-         "nom et prenom", "nom et prenoms", "prenom nom", "prenom et nom", "destinataire", "nom destinataire",
-         "acheteur", "shipping name", "first name billing", "last name billing",
+        ("customer", "customer name", "full name", "first name", "firstname", "prenom", "client", "nom client",
+         "nom complet", "nom prenom", "nom et prenom", "nom et prenoms", "prenom nom", "prenom et nom", "destinataire",
+         "nom destinataire", "nom et prenom destinataire", "acheteur", "shipping name",
+         "first name billing", "last name billing",
          "الاسم الكامل", "الاسم واللقب", "الاسم و اللقب", "اسم الزبون", "اسم العميل", "الزبون",
          "اسم ولقب الزبون", "اسم و لقب الزبون", "اسم المستلم"),
+    ),
+    Column(
+        "customer_name_2",
+        _("Rest of the name"),
+        beside=(("prenom", "nom"), ("prenom", "nom client"), ("prenom client", "nom client"),
+                ("prenom destinataire", "nom destinataire"), ("nom famille", "prenom"), ("last name", "first name"),
+                ("family name", "first name"), ("lastname", "firstname"), ("familyname", "firstname"),
+                ("last name billing", "first name billing"), ("لقب", "اسم")),
     ),
     Column(
         "customer_phone",
@@ -167,7 +176,9 @@ _PHONES = ("customer_phone", "customer_phone_2")
 _BEFORE_PHONE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
 _PRODUCT = ("product_name", "sku", "product_id")
-WHOSE = ("external_id", "customer_name", "customer_phone")  # of these a row below the first of an order says none
+_NAME = ("customer_name", "customer_name_2")  # two columns of a file; an order has one
+_OF_ORDER = (*SENT, "customer_name_2")
+WHOSE = ("external_id", *_NAME, "customer_phone")  # of these a row below the first of an order says none
 _NO_NUMBER = (
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
 )
@@ -439,7 +450,7 @@ def _doubts(entry: Entry) -> Errors:
     return {
         f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
         for index, row in enumerate(entry)
-        for name in SENT
+        for name in _OF_ORDER
         if row.cells.get(name) and not _is_same(name, row.cells, first)
     }
 
@@ -489,6 +500,8 @@ def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
     """The order as the API takes it."""
     first = entry[0].cells
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
+    if name := " ".join(filter(None, map(first.get, _NAME))):
+        body["customer_name"] = name
     if "delivery_type" in body:
         body["delivery_type"] = _DELIVERIES.get(key(body["delivery_type"]), body["delivery_type"])
     for name in _PHONES:

@@ -250,20 +250,72 @@ SHOPIFY = (
     ("header", "expected"),
     [
         (WOOCOMMERCE,
-         ["Order Number", "First Name (Billing)", "Phone (Billing)", "State Code (Billing)", "City (Billing)",
-          "Address 1&2 (Billing)", "Item Name", "SKU", "Quantity (- Refund)", "Item Cost", "Order Shipping Amount",
-          "Order Total Amount", "Customer Note"]),
+         ["Order Number", "First Name (Billing)", "Last Name (Billing)", "Phone (Billing)", "State Code (Billing)",
+          "City (Billing)", "Address 1&2 (Billing)", "Item Name", "SKU", "Quantity (- Refund)", "Item Cost",
+          "Order Shipping Amount", "Order Total Amount", "Customer Note"]),
         (SHOPIFY,
-         ["Name", "Shipping Name", "Shipping Phone", "Shipping Province Name", "Shipping City", "Shipping Street",
+         ["Name", "Shipping Name", None, "Shipping Phone", "Shipping Province Name", "Shipping City", "Shipping Street",
           "Lineitem name", "Lineitem sku", "Lineitem quantity", "Lineitem price", "Shipping", "Total", "Notes"]),
     ],
     ids=["WooCommerce", "Shopify"],
 )  # fmt: skip
 def test_the_columns_of_shops_are_known(header: str, expected: list[str]) -> None:
-    names = [*HEADINGS[:4], "customer_commune", "customer_address", "product_name", "sku", "quantity", "unit_price",
-             "shipping_fee", "total_amount", "notes"]  # fmt: skip
+    names = ["external_id", "customer_name", "customer_name_2", *HEADINGS[2:4], "customer_commune", "customer_address",
+             "product_name", "sku", "quantity", "unit_price", "shipping_fee", "total_amount", "notes"]  # fmt: skip
     found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
-    assert {name: title for name, title in found.items() if name} == dict(zip(names, expected, strict=True))
+    wanted = {name: title for name, title in zip(names, expected, strict=True) if title}
+    assert {name: title for name, title in found.items() if name} == wanted
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("Nom,Prénom,Tél", "customer_name,customer_name_2,customer_phone"),
+        ("Prénom,Nom", "customer_name_2,customer_name"),
+        ("Nom de famille,Prénom", "customer_name_2,customer_name"),
+        ("Nom du client,Prénom du client", "customer_name,customer_name_2"),
+        ("firstname,familyname", "customer_name,customer_name_2"),
+        ("الاسم,اللقب", "customer_name,customer_name_2"),
+        ("Prénom,Tél", "customer_name,customer_phone"),
+        ("Nom complet,Prénom", "customer_name,"),
+    ],
+)
+def test_a_name_in_two_columns_is_known(header: str, expected: str) -> None:
+    assert meant(header.split(","), COLUMNS) == expected.split(",")
+
+
+def test_a_name_in_two_columns_is_one(browser: Client) -> None:
+    def split(number: str, first: str, last: str, **changes: str) -> list[str]:
+        cells = row(number, name=first, **changes)
+        return [*cells[:2], last, *cells[2:]]
+
+    header = [HEADER[0], "Nom", "Prénom", *HEADER[2:]]
+    rows = [
+        split("A1", "Benali", "Amine"),
+        split("A1", "", "", phone="", wilaya="", address="", product="Sac"),
+        split("A2", "", "Nadia"),
+        split("A3", "Saïdi", ""),
+        split("A4", "Haddad", "Lina", quantity="0"),
+        split("A5", "Benali", "Amine"),
+        split("A5", "Benali", "Karim", product="Sac"),
+        split("A6", "", ""),
+    ]
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"imported": 3, "refused": 3}
+    names = dict(Order.objects.values_list("external_id", "customer_name"))
+    assert names == {"A1": "Benali Amine", "A2": "Nadia", "A3": "Saïdi"}
+    header, *refused = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
+    assert [cells[1] for cells in refused] == [
+        "Qté: Must be from 1 to 10000.",
+        "The row is fine; see line 8 of the same order.",
+        "Prénom: Line 7 of the same order says otherwise.",
+        "Nom: This is missing.",
+    ]
+    mended = [[cell.replace("0", "1") if cell == "0" else cell for cell in refused[0]]]
+    assert mended[0][3:5] == ["Haddad", "Lina"]
+    take_in(browser, send(browser, csv_of(mended, header), "again.csv"))
+    assert Order.objects.get(external_id="A4").customer_name == "Haddad Lina"
 
 
 def test_a_file_may_have_as_many_columns_as_shops_exports(browser: Client) -> None:
