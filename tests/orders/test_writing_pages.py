@@ -123,6 +123,15 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_is_lost(
     assert Order.objects.count() == 1
 
 
+def test_enter_in_a_field_sends_the_order(browser: Client, alice: Account) -> None:
+    """It presses a form's first button."""
+    order = make_order(alice)
+    for path, button in ((PAGE, "Create the order"), (f"/account/orders/{order.id}/correct", "Save the changes")):
+        form = browser.get(path).content.decode().split('class="order-form"')[1]
+        first, said = re.findall(r"<button([^>]*)>(.*?)</button>", form)[0]
+        assert ("name=" in first, said) == (False, button)
+
+
 def test_more_lines_keep_what_is_written_and_blame_nobody(browser: Client) -> None:
     answer = send(browser, more="1", customer_name="", **{"line-1-product": "Voile"})
     text = answer.content.decode()
