@@ -84,7 +84,7 @@ COLUMNS = (
     Column(
         "customer_commune",
         _("Commune"),
-        ("commune livraison", "nom commune", "ville", "localite", "city", "municipality", "baladia", "baladiya",
+        ("commune livraison", "nom commune", "ville", "city", "municipality", "baladia", "baladiya",
          "shipping city", "city billing", "المدينة"),
     ),
     Column(

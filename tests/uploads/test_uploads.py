@@ -201,7 +201,7 @@ def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) 
         ("customer_phone", ["Num. téléphone", "N° de tél", "Tél client", "GSM", "Tél. portable", "رقم هاتف الزبون"]),
         ("customer_phone_2", ["Tel2", "Phone2", "2ème téléphone", "Autre tél", "Tél secondaire"]),
         ("customer_wilaya", ["N° wilaya", "Willaya", "Wilaya du client"]),
-        ("customer_commune", ["Commune de livraison", "Baladiya", "Localité"]),
+        ("customer_commune", ["Commune de livraison", "Baladiya", "Nom commune"]),
         ("customer_address", ["Adresse exacte", "Adr."]),
         ("product_name", ["Produits", "Produit commandé", "Désignation de l'article", "المنتوج", "اسم السلعة"]),
         ("quantity", ["Nb", "Nbre", "Nb de pièces", "Pièces", "Pcs", "Qt", "Qté commandée", "عدد القطع"]),
