@@ -97,27 +97,21 @@ def edit(
             raise Changed
         if not isinstance(changes, Edit):
             changes = changes(order)
-        written = _edit_fields(order, changes)
-        before, fee = list(order.items.order_by("position")), order.shipping_fee
+        before = list(order.items.order_by("position"))
         discounted = discount(order, before) + changes.discounted
         line_edits, after = _edit_lines(order, before, changes)
         if changes.lines is not None:
             line_edits += _replace_lines(order, before, changes.lines)
-        if changes.shipping_fee is not None:
-            fee = changes.shipping_fee
-            written.append(FieldChange("shipping_fee", order.shipping_fee, fee))
-        total = _full_price(after, fee) - discounted if changes.total_amount is None else changes.total_amount
-        if total != order.total_amount:
-            check_total(total)
-            written.append(FieldChange("total_amount", order.total_amount, total))
+        wanted = [*_edit_fields(order, changes), *_edit_sums(order, after, discounted, changes)]
+        written = [change for change in wanted if change.old != change.new]
         for change in written:
             setattr(order, change.field, change.new)
-        edits = [change for change in [*written, *line_edits] if change.old != change.new]
+        edits = [*written, *line_edits]
         if not edits:
             return order
         _check_room(order, edits)
         order.updated_at, order.version = order.now, order.version + 1
-        planned = _call_again(order) if any(change.field == "phone_e164" for change in edits) else []
+        planned = _call_again(order) if any(change.field == "phone_e164" for change in written) else []
         order.save(update_fields=[*(change.field for change in written), *planned, "updated_at", "version"])
         _write_down(order, edits, actor)
         events.publish([told(order, Event.Kind.ORDER_UPDATED)])
@@ -190,7 +184,7 @@ _FIELDS = (
 
 
 def _edit_fields(order: Order, changes: Edit) -> list[FieldChange]:
-    """The customer's fields to write. A wilaya that is changed takes its commune along."""
+    """The customer's fields, as they shall be. A wilaya that is changed takes its commune along."""
     given = {name: new for name in _FIELDS if (new := getattr(changes, name)) is not None}
     written = [
         FieldChange(name, getattr(order, name), new or None if name in SECOND_PHONE else new)
@@ -203,6 +197,18 @@ def _edit_fields(order: Order, changes: Edit) -> list[FieldChange]:
             FieldChange("commune_code", order.commune_code, code),
         ]
     return written
+
+
+def _edit_sums(order: Order, lines: Iterable[OrderItem], discounted: Decimal, changes: Edit) -> list[FieldChange]:
+    """The fee and the total, as they shall be; a total that nobody writes follows the lines and the fee."""
+    fee = order.shipping_fee if changes.shipping_fee is None else changes.shipping_fee
+    total = _full_price(lines, fee) - discounted if changes.total_amount is None else changes.total_amount
+    if total != order.total_amount:
+        check_total(total)
+    return [
+        FieldChange("shipping_fee", order.shipping_fee, fee),
+        FieldChange("total_amount", order.total_amount, total),
+    ]
 
 
 def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[list[FieldChange], list[OrderItem]]:

@@ -151,6 +151,20 @@ def test_nothing_different_is_no_change(api, order, changes):
     assert set(order.items.values_list("id", flat=True)) == lines
 
 
+def test_details_that_read_alike_are_a_change_all_the_same(api, order):
+    """`M, couleur: rouge` as one detail and as two is the same text in the history, and another order."""
+    line = {"product_name": "Robe", "quantity": 1, "unit_price": 500}
+    patch(api, order, items=[line | {"attributes": {"taille": "M, couleur: rouge"}}])
+    before = api.get(path(order)).json()
+
+    after = patch(api, order, items=[line | {"attributes": {"taille": "M", "couleur": "rouge"}}]).json()
+
+    assert after["items"][0]["attributes"] == {"taille": "M", "couleur": "rouge"}
+    assert after["updated_at"] > before["updated_at"]
+    assert Order.objects.get().version == 3
+    assert [edit["field"] for edit in after["edits"]][len(before["edits"]) :] == ["items.0.attributes"]
+
+
 def test_what_is_not_sent_stays_and_null_is_the_default_of_an_import(api, order):
     patch(api, order, notes="Sonnez", customer_phone_2="0661112233", delivery_type="desk")
     body = patch(api, order, notes=None, customer_phone_2=None, delivery_type=None, shipping_fee=None).json()
