@@ -65,7 +65,7 @@ class Edit:
 
 
 class FieldChange(NamedTuple):
-    """As an `OrderEdit` names it: `customer_address`, `items.0.quantity`."""
+    """As an `OrderEdit` names it: `customer_address`, `items.0.quantity`, by where the line stood until then."""
 
     field: str
     old: Any
@@ -216,15 +216,15 @@ def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[l
     if not (changes.quantities or changes.line_changes or changes.added):
         return [], before
     edits: list[FieldChange] = []
-    left, position = [], -1
-    for item in before:
-        position, quantity = item.position, changes.quantities.get(item.id, item.quantity)
+    left: list[OrderItem] = []
+    for number, item in enumerate(before):
+        quantity = changes.quantities.get(item.id, item.quantity)
         wanted = {"quantity": quantity} | (changes.line_changes.get(item.id, {}) if quantity else {})
         changed = {name: value for name, value in wanted.items() if value != getattr(item, name)}
         for name, value in changed.items():
             if name in _LINE:
                 old = _said_value(getattr(item, name))
-                edits.append(FieldChange(f"items.{position}.{name}", old, _said_value(value)))
+                edits.append(FieldChange(f"items.{number}.{name}", old, _said_value(value)))
             setattr(item, name, value)
         if not quantity:
             item.delete()
@@ -232,11 +232,12 @@ def _edit_lines(order: Order, before: list[OrderItem], changes: Edit) -> tuple[l
         left.append(item)
         if changed:
             item.save(update_fields=[*changed])
+    behind = before[-1].position + 1 if before else 0  # lines that are removed leave gaps
     added = [
-        OrderItem(account_id=order.account_id, order=order, position=number, **line)
-        for number, line in enumerate(changes.added, position + 1)
+        OrderItem(account_id=order.account_id, order=order, position=position, **line)
+        for position, line in enumerate(changes.added, behind)
     ]
-    edits += [FieldChange(f"items.{item.position}", None, _said_line(item)) for item in added]
+    edits += [FieldChange(f"items.{number}", None, _said_line(item)) for number, item in enumerate(added, len(before))]
     OrderItem.objects.bulk_create(added)
     after = left + added
     if not after:

@@ -76,6 +76,18 @@ def test_a_line_can_be_removed_but_not_the_last(order: Order) -> None:
     assert order.items.get().quantity == 2
 
 
+def test_lines_are_named_by_where_they_stand_now(order: Order) -> None:
+    robe, scarf = order.items.order_by("position")
+    editing.edit(order.id, editing.Edit(quantities={robe.id: 0}), actor=SAMIRA)
+    OrderEdit.objects.all().delete()
+
+    bag = {"product_name": "Sac", "quantity": 1, "unit_price": Decimal("300.00")}
+    editing.edit(order.id, editing.Edit(quantities={scarf.id: 2}, added=[bag]), actor=SAMIRA)
+
+    assert edited(order).keys() - {"total_amount"} == {"items.0.quantity", "items.1"}
+    assert [item.product_name for item in order.items.order_by("position")] == ["Foulard", "Sac"]
+
+
 @pytest.mark.parametrize("quantity", [0, 10_000_000])
 def test_a_total_out_of_bounds_changes_nothing(quantity: int, alice: Account) -> None:
     items = [
