@@ -77,7 +77,8 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     items = list(order.items.order_by("position"))
     shown = _shown_lines(request)
     if request.method != "POST":
-        return _page(request, CorrectionForm(order=order, items=items, lines=len(items) + 1), order)
+        lines = min(len(items) + 1, MAX_LINES)
+        return _page(request, CorrectionForm(order=order, items=items, lines=lines), order)
     if "more" in request.POST:
         lines = min(shown + MORE_LINES, MAX_LINES)
         return _page(request, CorrectionForm(order=order, lines=lines, written=request.POST.dict()), order)

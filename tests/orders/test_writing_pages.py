@@ -14,7 +14,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry
 from codservice.errors import Invalid
 from orders import amending, lifecycle
-from orders.models import Order, ShippingFee
+from orders.models import MAX_LINES, Order, ShippingFee
 from tests.factories import ProductFactory, make_order, order_line
 
 PAGE = "/account/orders/new"
@@ -215,6 +215,13 @@ def test_a_line_is_changed_taken_out_and_added_and_keeps_its_product_and_attribu
     assert (kept.sku, kept.quantity, kept.attributes) == ("ROBE-M", 1, {"items": "M"})
     assert (new.product_name, new.product_id, new.attributes) == ("Ceinture", None, {})
     assert order.total_amount == Decimal("2600")
+
+
+def test_an_order_of_as_many_lines_as_there_may_be_offers_no_other(browser: Client, alice: Account) -> None:
+    """One more would be shown and not read."""
+    line = order_line(product_name="Robe", quantity=1, unit_price=10)
+    order = make_order(alice, items=[line] * MAX_LINES, total_amount=1000)
+    assert sum(name.endswith("-quantity") for name in fields(browser, order)) == MAX_LINES
 
 
 def test_a_total_that_is_left_follows_the_lines_and_the_fee(browser: Client, order: Order) -> None:
