@@ -108,18 +108,13 @@ def set_fees(account_id: UUID, changes: Sequence[Fee]) -> None:
     with transaction.atomic():
         list(Account.objects.select_for_update(no_key=True).filter(id=account_id).values_list("id"))
         codes = [change["wilaya_code"] for change in changes]
-        there = {
-            fee.wilaya_code: fee for fee in ShippingFee.objects.filter(account_id=account_id, wilaya_code__in=codes)
-        }
-        kept, empty = [], []
-        for change in changes:
-            fee = there.get(change["wilaya_code"]) or ShippingFee(account_id=account_id)
-            for name, value in change.items():
-                setattr(fee, name, value)
-            (kept if fee.home is not None or fee.desk is not None else empty).append(fee)
-        ShippingFee.objects.filter(id__in=[fee.id for fee in empty if fee.id]).delete()
+        there = ShippingFee.objects.filter(account_id=account_id, wilaya_code__in=codes)
+        before = {fee["wilaya_code"]: fee for fee in there.values("wilaya_code", "home", "desk")}
+        after = [{"home": None, "desk": None} | before.get(change["wilaya_code"], {}) | change for change in changes]
+        empty = [fee["wilaya_code"] for fee in after if fee["home"] is None and fee["desk"] is None]
+        there.filter(wilaya_code__in=empty).delete()
         ShippingFee.objects.bulk_create(
-            [ShippingFee(account_id=account_id, wilaya_code=f.wilaya_code, home=f.home, desk=f.desk) for f in kept],
+            [ShippingFee(account_id=account_id, **fee) for fee in after if fee["wilaya_code"] not in empty],
             update_conflicts=True,
             update_fields=["home", "desk"],
             unique_fields=["account", "wilaya_code"],
