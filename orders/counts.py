@@ -37,6 +37,28 @@ def total(account_id: UUID, statuses: Sequence[str]) -> int:
         return cursor.fetchone()[0]
 
 
+# One statement: whoever sums meanwhile sees all of the old rows or the one new. What another fold holds is skipped.
+_FOLD = """
+WITH folded AS (
+    DELETE FROM orders_ordercount WHERE id IN (
+        SELECT id FROM orders_ordercount WHERE account_id = %s ORDER BY id LIMIT 20000 FOR UPDATE SKIP LOCKED
+    ) RETURNING account_id, status, delta
+)
+INSERT INTO orders_ordercount (account_id, status, delta)
+SELECT account_id, status, sum(delta) FROM folded GROUP BY account_id, status HAVING sum(delta) <> 0
+"""
+
+
+def fold(at_least: int) -> int:
+    """Fold the deltas of each account that has gathered `at_least` of them; how many accounts it were."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT account_id FROM orders_ordercount GROUP BY account_id HAVING count(*) >= %s", [at_least])
+        accounts = cursor.fetchall()
+        for (account_id,) in accounts:
+            cursor.execute(_FOLD, [account_id])
+    return len(accounts)
+
+
 def problem() -> str:
     """What is wrong with the counts, for `check_service`; empty when nothing is."""
     with connection.cursor() as cursor:

@@ -482,7 +482,7 @@ class OrderCount(models.Model):
     """How many orders an account has in each status: the sum of the deltas.
 
     Triggers on the orders' table append the deltas (migration `count_orders`), so that no way of writing an order
-    can forget them, and beat folds them together (`orders.tasks`). A counter that each import updates would make
+    can forget them, and beat folds them together (`orders.counts`). A counter that each import updates would make
     all imports of an account wait for each other; counting the rows would take longer with each order.
     """
 

@@ -3,33 +3,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from celery import shared_task
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 
-from orders import day_sums, metrics, trigrams
+from orders import counts, day_sums, metrics, trigrams
 
 ROUND = 20  # seconds; then other tasks have their turn
-
-# One statement: whoever sums meanwhile sees all of the old rows or the one new. What another fold holds is skipped.
-_FOLD = """
-WITH folded AS (
-    DELETE FROM orders_ordercount WHERE id IN (
-        SELECT id FROM orders_ordercount WHERE account_id = %s ORDER BY id LIMIT 20000 FOR UPDATE SKIP LOCKED
-    ) RETURNING account_id, status, delta
-)
-INSERT INTO orders_ordercount (account_id, status, delta)
-SELECT account_id, status, sum(delta) FROM folded GROUP BY account_id, status HAVING sum(delta) <> 0
-"""
 
 
 @shared_task
 def fold_order_counts(at_least: int = 100) -> int:
     """Fold the order counts of each account that has gathered `at_least` rows; how many accounts it were."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT account_id FROM orders_ordercount GROUP BY account_id HAVING count(*) >= %s", [at_least])
-        accounts = cursor.fetchall()
-        for (account_id,) in accounts:
-            cursor.execute(_FOLD, [account_id])
-    return len(accounts)
+    return counts.fold(at_least)
 
 
 @shared_task
