@@ -91,8 +91,7 @@ class ProductRows(Intake):
             else:
                 drafts.append(draft)
         saved = catalog.save(self.account_id, drafts, actor=self.actor, sets_stock=True)
-        done = Counter(each.done.value for each in saved)
-        return Taken({name: done[name] for name in self.counted if done[name]}, refused)
+        return Taken(Counter(each.done.value for each in saved), refused)
 
     def _known(self, entries: Sequence[Entry]) -> set[str]:
         """Of the SKUs whose rows do not say what a new product needs, those of products that are there, for good; no

@@ -321,7 +321,7 @@ def result_body(result: Result, sent: list[Any]) -> StockUpdatedBody:
     """What became of each entry of the `updates` that were `sent`. Raises Invalid when none could be applied."""
     if not result.updated:
         raise _none_of("updates", result.errors)
-    updated = [UpdatedStockBody(*changed) for changed in result.updated.values()]
+    updated = [UpdatedStockBody(*product) for product in result.updated.values()]
     return StockUpdatedBody(updated, _errors(StockErrorBody, result.errors, sent, "sku", "id"))
 
 

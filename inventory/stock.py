@@ -63,7 +63,7 @@ class Update:
     refusal: Refusal | None = None
 
 
-class Changed(NamedTuple):
+class Updated(NamedTuple):
     """A product that an entry was applied to."""
 
     id: UUID
@@ -74,7 +74,7 @@ class Changed(NamedTuple):
 class Result(NamedTuple):
     """What became of each entry, by its index: it is in exactly one of the two."""
 
-    updated: dict[int, Changed]
+    updated: dict[int, Updated]
     errors: dict[int, Refusal]
 
 
@@ -95,7 +95,7 @@ def set_quantities(account_id: UUID, updates: Sequence[Update], *, actor: Actor)
         found = [catalog.get(name) for name in (update.sku, update.id) if name is not None]
         product = found[0] if found else None
         if product and product.is_changed and product.entry == index:
-            result.updated[index] = Changed(product.id, product.sku, update.quantity)
+            result.updated[index] = Updated(product.id, product.sku, update.quantity)
         else:
             result.errors[index] = update.refusal or _refusal(index, update, found)
     return result

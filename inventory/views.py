@@ -128,7 +128,7 @@ def _all(request: Request, products: QuerySet[Product]) -> HttpResponseBase:
     is there all the while is sent exactly once, as it is when its page is read. When the database fails on the way
     the answer breaks off inside the list, which no client can take for a complete one.
     """
-    first = _page(products)
+    first = _rows(products)
     if len(first) < STREAMED:
         return Response(serializers.InventoryBody([serializers.product_body(row) for row in first]))
     if request.method == "HEAD":
@@ -142,14 +142,14 @@ def _pieces(products: QuerySet[Product], piece: bytes, last_sku: str) -> Iterato
     is_last = False
     while not is_last:
         yield piece
-        rows = _page(products.filter(sku__gt=last_sku))
+        rows = _rows(products.filter(sku__gt=last_sku))
         is_last = len(rows) < STREAMED
         piece, last_sku = _written(b"," if rows else b"", rows), rows[-1][_SKU] if rows else ""
         del rows
     yield piece + b"]}"
 
 
-def _page(products: QuerySet[Product]) -> list[tuple[Any, ...]]:
+def _rows(products: QuerySet[Product]) -> list[tuple[Any, ...]]:
     return list(products.values_list(*serializers.LISTED)[:STREAMED])
 
 
