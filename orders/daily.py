@@ -243,10 +243,10 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     """
     dimensions = {Dimension.ALL, *by}
     divided = {*by, *({Dimension.NAME} if Dimension.PRODUCT in by else ())} - {Dimension.ALL}
-    values = {"first": first, "last": last, "today": today, "divided": [dimension.value for dimension in divided]}
+    asked = parameters(account_id, first=first, last=last, today=today, divided=[each.value for each in divided])
     summary, ever = Summary(Figures(today.isoformat()), Figures(), (0, Decimal(0)), []), Figures()
     with connection.cursor() as cursor:
-        cursor.execute(_reading(dimensions), parameters(account_id, values, dimensions))
+        cursor.execute(_reading(dimensions), asked)
         for dimension, day, key, *counts in cursor.fetchall():
             row = Figures(key or "", *_numbers(counts))
             if key is None:
@@ -303,9 +303,9 @@ def arrivals(account_id: UUID) -> list[tuple[date, int]]:
 
     Empty until the account has been summed up, and when the days do not add up to its number of orders.
     """
-    values = {"first": date.min, "last": date.max, "today": days.today(), "divided": [], "step": STEP}
+    asked = parameters(account_id, first=date.min, last=date.max, today=days.today(), divided=[], step=STEP)
     with connection.cursor() as cursor:
-        cursor.execute(_ARRIVALS, parameters(account_id, values, {Dimension.ALL}))
+        cursor.execute(_ARRIVALS, asked)
         return [(day, int(count)) for day, count in cursor.fetchall()]
 
 
@@ -328,8 +328,7 @@ def _add(row: Figures, other: Figures) -> None:
         setattr(row, name, getattr(row, name) + getattr(other, name))
 
 
-def parameters(account_id: UUID, values: dict[str, Any], dimensions: set[Dimension]) -> dict[str, Any]:
+def parameters(account_id: UUID, **values: Any) -> dict[str, Any]:
     """What a statement is executed with that has `from_rows` in it, besides its own `values`."""
-    if Dimension.WAIT in dimensions:
-        values |= {"waits": list(WAITS), "calls": CallNote.CALLS}
-    return values | {"account": account_id, "most_keys": MOST_KEYS}
+    known = {"account": account_id, "most_keys": MOST_KEYS, "waits": list(WAITS), "calls": CallNote.CALLS}
+    return known | values

@@ -153,9 +153,7 @@ def sum_up(account_id: UUID) -> bool:
                 "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
                 {"account": account_id, "days": list(again)},
             )
-            cursor.execute(
-                _SUM_UP, daily.parameters(account_id, {"days": list(again), "until": until, "end": end}, set(Dimension))
-            )
+            cursor.execute(_SUM_UP, daily.parameters(account_id, days=list(again), until=until, end=end))
             cursor.execute(
                 "UPDATE orders_summedup SET until = %(end)s WHERE account_id = %(account)s", parameters | {"end": end}
             )

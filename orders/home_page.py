@@ -150,16 +150,12 @@ def _shown(rows: list[tuple[str, Figures]], by: str) -> list[tuple[str, Figures]
 
 
 def _wait(key: str) -> str:
-    number = _span(key)
+    number = int(key)
     if number == 0:
         return _("under %(time)s") % {"time": _time(WAITS[0])}
     if number == len(WAITS):
         return _("%(time)s or more") % {"time": _time(WAITS[-1])}
     return _("%(least)s to %(most)s") % {"least": _time(WAITS[number - 1]), "most": _time(WAITS[number])}
-
-
-def _span(key: str) -> int:
-    return int(key) if key in map(str, range(len(WAITS) + 1)) else 0
 
 
 def _time(minutes: int) -> str:
@@ -281,8 +277,8 @@ def _lines(by: str, summary: Summary, account: Account) -> Iterator[list[Any]]:
             yield [name, row.canceled_count, row.canceled_amount]
     elif by == "wait":
         yield ["minutes_from", "minutes_to", "first_call_count"]
-        for row in sorted(summary.parts[Dimension.WAIT], key=lambda row: _span(row.key)):
-            number = _span(row.key)
+        for row in sorted(summary.parts[Dimension.WAIT], key=lambda row: int(row.key)):
+            number = int(row.key)
             yield [*(WAITS[i] if 0 <= i < len(WAITS) else None for i in (number - 1, number)), row.first_call_count]
     else:
         counted = [name for name in daily.COLUMNS if name not in ("first_call_count", "unit_count")]

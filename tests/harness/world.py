@@ -138,7 +138,8 @@ def _sum_up(account: Account) -> None:
     SummedUp.objects.create(account=account, until=days.start_of(days.today()))
     for dimension in DayFigure.Dimension.values:
         counts = {"new_count": 90, "confirmed_count": 40, "canceled_count": 20, "refused_count": 20}
-        DayFigure.objects.create(account=account, day=yesterday, dimension=dimension, key="x", **counts)
+        key = {"product": str(account.id), "wait": "0"}.get(dimension, "x")
+        DayFigure.objects.create(account=account, day=yesterday, dimension=dimension, key=key, **counts)
     ChangedDay.objects.create(account=account, day=yesterday - timedelta(days=400))
     # As it is after midnight too: of today nothing is summed up before it has lasted a while.
     part = yesterday if timezone.now() - summing.PUNCTUAL < days.start_of(days.today()) else days.today()
