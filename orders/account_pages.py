@@ -145,7 +145,7 @@ class Entry:
 
 
 def timeline(order: Order, *, skip: int = 0) -> tuple[list[Entry], str]:
-    """What happened to the order, newest first; five statements, however much it is. Of calls and of changed fields as
+    """What happened to the order, newest first; four statements, however much it is. Of calls and of changed fields as
     many as AT_ONCE behind the first `skip`; and the `skip` for those behind them, empty where there are none.
     """
     some = slice(skip, skip + AT_ONCE + 1)

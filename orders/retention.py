@@ -120,14 +120,14 @@ def delete_test_orders(before: datetime, *, dry_run: bool) -> Iterator[dict[str,
         with connection.cursor() as cursor:
             cursor.execute(_OLD_TESTS, {**parameters, "look": LOOK, "at": at, "id": id_})
             old = cursor.fetchall()
-        of_twins: dict[UUID, list[UUID]] = {}
-        for account_id, _created_at, order_id in old:
-            of_twins.setdefault(account_id, []).append(order_id)
-        if old:
-            at, id_ = old[-1][1:]
         size = len(old)
         if not old:
             yield {"test_orders": 0}
+            return
+        at, id_ = old[-1][1:]
+        of_twins: dict[UUID, list[UUID]] = {}
+        for account_id, _created_at, order_id in old:
+            of_twins.setdefault(account_id, []).append(order_id)
         for account_id, ids in of_twins.items():
             told = personal.events_of(account_id, ids)
             for start in range(0, len(ids), BATCH):

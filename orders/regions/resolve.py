@@ -47,7 +47,7 @@ def _unwrapped(words: list[str]) -> list[str]:
     bare = [word.rstrip(".") for word in words]
     while bare and bare[0] in _BEFORE:
         del bare[0], words[0]
-        while bare and len(bare) > 1 and bare[0] in _JOINS:
+        while len(bare) > 1 and bare[0] in _JOINS:
             del bare[0], words[0]
     while bare and (bare[-1] in _AFTER or (len(bare) > 1 and bare[-1] in _COUNTRY - {"الجزاير"})):
         del bare[-1], words[-1]
