@@ -23,20 +23,18 @@ def amend(
     body: dict[str, Any],
     *,
     actor: Actor,
-    check: Callable[[], None] | None = None,
+    check: Callable[[Order], None] = lambda order: None,
 ) -> Order:
     """Change what `body` names in a pending order of the account; what it does not name stays as it is.
 
     A wilaya and a commune are read together: one that is not sent is the order's own. The total stays unless it is
-    sent. `check` is called when the order is locked, and refuses by raising. Raises Order.DoesNotExist, what `check`
+    sent. `check` is asked of the order as it is locked, and refuses by raising. Raises Order.DoesNotExist, what `check`
     raises, editing.NotEditable, and Invalid with all that is wrong with the body, in this order.
     """
     values, errors = serializers.read_changes(body)
-
-    def changes(order: Order) -> editing.Edit:
-        return _edit(order, values, errors)
-
-    return editing.edit(order_id, changes, actor=actor, account_id=account_id, check=check)
+    return editing.edit(
+        order_id, lambda order: _edit(order, values, errors), actor=actor, account_id=account_id, check=check
+    )
 
 
 def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:

@@ -79,18 +79,17 @@ def edit(
     actor: Actor,
     account_id: UUID | None = None,
     seen_version: int | None = None,
-    check: Callable[[], None] | None = None,
+    check: Callable[[Order], None] = lambda order: None,
 ) -> Order:
     """Change a pending order, and write down each field's old and new value. Nothing different is no change.
 
-    `changes` may be asked what they are when the order is locked; `check`, too, is called then, and refuses by raising.
-    Raises NotEditable, also of an order with MOST_EDITS, Changed, and Invalid when no line would be left or the total
-    leave its bounds; Order.DoesNotExist outside `account_id`, when that is given.
+    `changes` may be asked of the order as it is locked what they are; `check`, too, is asked then, and refuses by
+    raising. Raises NotEditable, also of an order with MOST_EDITS, Changed, and Invalid when no line would be left, or
+    more than MAX_LINES, or the total leave its bounds; Order.DoesNotExist outside `account_id`, when that is given.
     """
     with transaction.atomic():
         order = lock_one(order_id, account_id)
-        if check is not None:
-            check()
+        check(order)
         if order.status != Status.PENDING:
             raise decided(order, NotEditable)
         if seen_version not in (None, order.version):

@@ -188,10 +188,23 @@ class CorrectionForm(OrderForm):
             "If left as it is, it follows the lines and the shipping fee. If left empty, it is their sum."
         )
 
+    def body(self, items: Sequence[OrderItem] = ()) -> dict[str, Any] | None:
+        """Likewise, without lines that stay as they are: these are neither read again nor looked up in the catalog."""
+        body = super().body(items)
+        if body and body["items"] == [_kept(item) for item in items]:
+            del body["items"]
+        return body
+
     def _total(self, written: Decimal | None, price: Decimal, items: Sequence[OrderItem]) -> Decimal:
         if written != self.order.total_amount:
             return super()._total(written, price, items)
         return price - editing.discount(self.order, items)
+
+
+def _kept(item: OrderItem) -> dict[str, Any]:
+    """A line that is there, as the form would give it."""
+    kept = {name: getattr(item, name) for name in ("product_name", "quantity", "unit_price", "attributes")}
+    return {"product_id": str(item.product_id) if item.product_id else None, **kept}
 
 
 def _written(order: Order, items: Sequence[OrderItem]) -> dict[str, Any]:

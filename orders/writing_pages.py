@@ -87,19 +87,10 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return _page(request, form, order, status=422)
     seen = now = body.pop("version")
 
-    def look() -> None:
+    def look(locked: Order) -> None:
         nonlocal now
-        now = Order.objects.values_list("version", flat=True).get(id=id)
+        now = locked.version
 
-    kept = [
-        {
-            "product_id": str(item.product_id) if item.product_id else None,
-            **{name: getattr(item, name) for name in ("product_name", "quantity", "unit_price", "attributes")},
-        }
-        for item in items
-    ]
-    if body["items"] == kept:  # what stays is neither read again nor looked up in the catalog
-        del body["items"]
     try:
         with transaction.atomic():
             corrected = amending.amend(account.id, id, body, actor=Actor.of_merchant(request.user), check=look)
