@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -102,8 +103,7 @@ def change(account_id: UUID, draft: Draft, *, seen: Record, actor: Actor) -> Sav
 
     def check(known: Mapping[str, "_Known"]) -> None:
         product = known.get(draft.sku)
-        is_seen = product and all(getattr(product, name) == value for name, value in seen._asdict().items())
-        if product is None or not (is_seen or _difference(draft, product, sets_stock=False) is None):
+        if product is None or (product.record != seen and _difference(draft, product, sets_stock=False) is not None):
             raise Changed(_("Somebody has changed the product since you opened it. Look at it before you change it."))
 
     return save(account_id, [draft], actor=actor, sets_stock=False, check=check)[0]
@@ -164,17 +164,13 @@ class _Known(NamedTuple):
     id: UUID
     sku: str
     stock_quantity: int
-    name: str
-    price: Decimal
-    is_active: bool
-    image_url: str
-    script: str
+    record: Record
 
 
 # A row that was changed while we waited for its lock comes as it is now (READ COMMITTED), and ids do not change: the
 # order of the locks is the order of the ids. An array, so that any number of names is the same prepared statement.
 _LOCK = f"""
-SELECT {", ".join(_Known._fields)} FROM inventory_product
+SELECT id, sku, stock_quantity, {", ".join(Record._fields)} FROM inventory_product
 WHERE account_id = %s AND sku = ANY(%s::text[]) ORDER BY id FOR NO KEY UPDATE
 """  # noqa: S608  (our own columns)
 
@@ -183,22 +179,21 @@ def _lock(account_id: UUID, skus: list[str]) -> dict[str, _Known]:
     """The account's products that have one of `skus`, by it, locked until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, [account_id, skus])
-        return {product.sku: product for product in map(_Known._make, cursor.fetchall())}
+        return {sku: _Known(id_, sku, in_stock, Record(*record)) for id_, sku, in_stock, *record in cursor.fetchall()}
 
 
-_RECORD = Record._fields
-_NEW = {"is_active": True, "image_url": "", "script": ""}
+_drafted = attrgetter(*Record._fields)
+_NEW = Record._make((None, None, True, "", ""))  # what a draft may leave out; name and price are given
 
 
 def _difference(draft: Draft, known: _Known | None, sets_stock: bool) -> stock.Change | None:
     """The change that makes the product as drafted; None when it is so already."""
-    record = {name: getattr(draft, name) for name in _RECORD}
-    before = _NEW if known is None else {name: getattr(known, name) for name in _RECORD}
-    record |= {name: before[name] for name, value in record.items() if value is None}
+    before = _NEW if known is None else known.record
+    record = Record._make([there if new is None else new for new, there in zip(_drafted(draft), before, strict=True)])
     if known is None:
-        return stock.Change(uuid7(), draft.sku, 0, draft.stock_quantity or 0, is_new=True, is_edited=True, **record)
+        return stock.Change(uuid7(), draft.sku, 0, draft.stock_quantity or 0, *record, is_new=True, is_edited=True)
     old = known.stock_quantity
     new = draft.stock_quantity if sets_stock and draft.stock_quantity is not None else old
     if record == before and new == old:
         return None
-    return stock.Change(known.id, draft.sku, old, new, is_edited=record != before, **record)
+    return stock.Change(known.id, draft.sku, old, new, *record, is_edited=record != before)

@@ -112,11 +112,8 @@ class ProductForm(Form):
         self.fields["price"].widget.attrs["inputmode"] = "decimal"
 
     def draft(self, sku: str) -> catalog.Draft:
-        data = self.cleaned_data
-        return catalog.Draft(
-            sku, data["name"], data["price"], data.get("stock_quantity"),
-            data["is_active"], data["image_url"], data["script"],
-        )  # fmt: skip
+        record = {name: self.cleaned_data[name] for name in catalog.Record._fields}
+        return catalog.Draft(sku, stock_quantity=self.cleaned_data.get("stock_quantity"), **record)
 
     def clean_seen(self) -> catalog.Record | None:
         """None of a form that nothing was signed for."""
