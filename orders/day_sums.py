@@ -151,7 +151,7 @@ def sum_up(account_id: UUID) -> bool:
         if is_first or again or until < end:
             cursor.execute(
                 "DELETE FROM orders_dayfigure WHERE account_id = %(account)s AND day = ANY(%(days)s)",
-                {"account": account_id, "days": list(again)},
+                parameters | {"days": list(again)},
             )
             cursor.execute(_SUM_UP, daily.parameters(account_id, days=list(again), until=until, end=end))
             cursor.execute(

@@ -260,11 +260,10 @@ def _replace_lines(order: Order, before: Sequence[OrderItem], lines: Sequence[Ma
         if old is None or new is None:
             edits.append(FieldChange(f"items.{number}", old and _said_line(old), new and _said_line(new)))
         else:
-            pairs = [(f"items.{number}.{name}", getattr(old, name), getattr(new, name)) for name in _LINE]
             edits += [
-                FieldChange(name, _said_value(was), _said_value(becomes))
-                for name, was, becomes in pairs
-                if was != becomes
+                FieldChange(f"items.{number}.{name}", _said_value(getattr(old, name)), _said_value(getattr(new, name)))
+                for name in _LINE
+                if getattr(old, name) != getattr(new, name)
             ]
     if edits:
         OrderItem.objects.filter(order=order).delete()
