@@ -10,11 +10,7 @@ from orders import editing, importing, serializers
 from orders.models import Order
 from orders.serializers import Errors, Row
 
-# What is written as it was read; None of it is left as it is.
-_PLAIN = (
-    *("customer_name", "customer_phone", "phone_e164", "customer_address", "delivery_type", "notes", "shipping_fee"),
-    "total_amount",
-)
+_READ_HERE = ("customer_wilaya", "customer_commune", "items")  # all else is written as it was read
 
 
 def amend(
@@ -38,12 +34,9 @@ def amend(
 
 
 def _edit(order: Order, values: Row, errors: Errors) -> editing.Edit:
-    edit = editing.Edit(
-        **{name: values.get(name) for name in _PLAIN},
-        **{name: values[name] or "" for name in editing.SECOND_PHONE if name in values},
-    )
-    if edit.total_amount is None:
-        edit.total_amount = order.total_amount
+    # A second phone that is None shall go; a field of an Edit that is None stays.
+    read = {name: "" if value is None else value for name, value in values.items() if name not in _READ_HERE}
+    edit = editing.Edit(**{"total_amount": order.total_amount, **read})
     errors = _place(edit, order, values, errors) | errors
     catalog = importing.products(order.account_id, [values])
     errors |= importing.unknown_products(values, catalog)
