@@ -7,7 +7,6 @@ from datetime import time
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
@@ -16,18 +15,17 @@ from django.views.decorators.http import require_http_methods
 
 from agents.desk import hours
 from agents.models import CallingRules
-from agents.supervision.rules import DAYS, HoursForm
-from codservice.accounts import security_log
+from agents.supervision import rules
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
 
 SHOWN = 7  # days
 
 
-class MerchantsRulesForm(HoursForm):
+class MerchantsRulesForm(rules.HoursForm):
     """As supervisors have it, between what operators allow a merchant; what is beyond that already may be left so."""
 
-    class Meta(HoursForm.Meta):
+    class Meta(rules.HoursForm.Meta):
         help_texts = {"keeps_holidays": ""}  # it says what supervisors may do about them
 
     def _clock(self, name: str) -> time:
@@ -66,16 +64,14 @@ def calling_rules(request: HttpRequest, account: Account) -> HttpResponse:
     """The live account's, in test mode too: calls of test orders are planned by them (`agents.rehearsal`)."""
     account = account.live or account
     kept = CallingRules.of(account.id)
-    said = {"rules": kept, "days_off": [name for day, name in DAYS if day in kept.days_off]}
     sent = request.POST if request.method == "POST" else None
     form = MerchantsRulesForm(sent, instance=copy(kept))  # whose own words say what holds now
     if form.is_valid():
-        with transaction.atomic():
-            CallingRules.objects.update_or_create(account=account, defaults=form.changes)
-            security_log.note(security_log.Action.RULES, target=account.name, account_id=account.id)
+        rules.save(form, account)
         messages.success(request, _("Your calling rules are saved."))
         return redirect("account-calling")
-    context = said | {"form": form, "windows": hours.of_account(account.id, SHOWN)}
+    days_off = [name for day, name in rules.DAYS if day in kept.days_off]
+    context = {"rules": kept, "days_off": days_off, "form": form, "windows": hours.of_account(account.id, SHOWN)}
     return render(request, "agents/calling.html", context, status=422 if form.errors else 200)
 
 

@@ -2,7 +2,6 @@
 words."""
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
@@ -11,8 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.desk import scripts
 from agents.models import CallingRules
-from agents.supervision.rules import ScriptForm
-from codservice.accounts import security_log
+from agents.supervision import rules
 from codservice.accounts.account_page import account_page
 from codservice.accounts.models import Account
 
@@ -24,12 +22,10 @@ def script(request: HttpRequest, account: Account) -> HttpResponse:
     account = account.live or account
     kept = CallingRules.of(account.id)
     texts = {"fr": kept.script_fr, "ar": kept.script_ar}
-    form = ScriptForm(request.POST if request.method == "POST" else None, instance=kept)
+    form = rules.ScriptForm(request.POST if request.method == "POST" else None, instance=kept)
     if form.is_valid():
         if "preview" not in request.POST:
-            with transaction.atomic():
-                CallingRules.objects.update_or_create(account=account, defaults=form.changes)
-                security_log.note(security_log.Action.SCRIPT, target=account.name, account_id=account.id)
+            rules.save(form, account)
             messages.success(request, _("Agents read it from the next call on."))
             return redirect("account-script")
         texts = {"fr": form.cleaned_data["script_fr"], "ar": form.cleaned_data["script_ar"]}

@@ -109,7 +109,16 @@ class RulesForm(HoursForm, ScriptForm):
         fields = (*HoursForm.Meta.fields, *ScriptForm.Meta.fields)
 
 
-NOTED = {Action.RULES: HoursForm.Meta.fields, Action.SCRIPT: ScriptForm.Meta.fields}  # as when a merchant changes them
+_NOTED_AS = {Action.RULES: HoursForm.Meta.fields, Action.SCRIPT: ScriptForm.Meta.fields}
+
+
+def save(form: RowSinceShown, account: Account) -> None:
+    """Write what somebody changed of the merchant's rules or script; the log says which of the two it was."""
+    with transaction.atomic():
+        CallingRules.objects.update_or_create(account=account, defaults=form.changes)
+        for action, fields in _NOTED_AS.items():
+            if form.changes.keys() & fields:
+                security_log.note(action, target=account.name, account_id=account.id)
 
 
 @for_supervisors
@@ -128,11 +137,7 @@ def edit(request: HttpRequest, account_id: UUID) -> HttpResponse:
     account = get_object_or_404(Account, id=account_id, live=None)
     form = RulesForm(request.POST or None, instance=CallingRules.of(account_id))
     if form.is_valid():
-        with transaction.atomic():
-            CallingRules.objects.update_or_create(account=account, defaults=form.changes)
-            for action, fields in NOTED.items():
-                if form.changes.keys() & fields:
-                    security_log.note(action, target=account.name, account_id=account.id)
+        save(form, account)
         messages.success(request, _("The rules of %(name)s are saved.") % {"name": unturned(account.name)})
         return redirect("admin:rules")
     title = _("Calling rules of %(name)s") % {"name": unturned(account.name)}

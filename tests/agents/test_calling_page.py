@@ -8,7 +8,7 @@ from django.test import Client
 
 from agents.desk import hours
 from agents.models import CallingPeriod, CallingRules
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, SecurityEntry
 from codservice.days import ALGIERS
 from tests import factories
 from tests.harness.client import browser_of
@@ -139,3 +139,13 @@ def test_what_supervisors_have_written_for_agents_stays(browser: Client, alice: 
     CallingRules.objects.create(account=alice, script_fr="Bonjour")
     browser.post(PAGE, GOOD)
     assert CallingRules.objects.get(account=alice).script_fr == "Bonjour"
+
+
+def test_what_is_sent_as_it_was_shown_is_no_change_in_the_log(browser: Client, alice: Account) -> None:
+    noted = SecurityEntry.objects.filter(account=alice, action__in=["calling_rules", "call_script"])
+    for page in (PAGE, "/account/script"):
+        form = browser.get(page).context["form"]
+        assert browser.post(page, {field.html_name: field.value() or "" for field in form}).url == page
+    assert not noted.exists()
+    browser.post(PAGE, GOOD)
+    assert [entry.action for entry in noted] == ["calling_rules"]
