@@ -20,13 +20,12 @@ from django.views.decorators.http import require_POST, require_safe
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import order_rows, order_search
-from agents.console import show
+from agents.console import for_workers, show
 from agents.desk import claims, customer, shown, telling
 from agents.filters import FormFilter, HappenedFilter, SortFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
 from agents.templatetags.console_tags import counted
-from codservice.accounts.account_page import sign_in_first
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
@@ -127,17 +126,8 @@ class OrderAdmin(admin.ModelAdmin):
         ]
 
     def _posted(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-        """A view for POST alone, by somebody who may work on orders. Who must sign in first comes back to the page."""
-        inner = self.admin_site.admin_view(view)
-
-        def posted(request: HttpRequest, order_id: UUID, **kwargs: Any) -> HttpResponse:
-            if not self.admin_site.has_permission(request):
-                return sign_in_first(request, door="admin:login", home=_page(order_id))
-            if not request.user.has_perm("orders.work_order"):
-                raise PermissionDenied
-            return inner(request, order_id=order_id, **kwargs)
-
-        return require_POST(posted)
+        """A view for POST alone, by somebody who may work on orders."""
+        return require_POST(for_workers(self.admin_site, view, home=_page))
 
     # --- The list --------------------------------------------------------------------------------------------------
 
@@ -283,5 +273,5 @@ class OrderAdmin(admin.ModelAdmin):
         return redirect(_page(order_id))
 
 
-def _page(order_id: UUID) -> str:
+def _page(order_id: UUID, **kwargs: Any) -> str:
     return reverse("admin:orders_order_change", args=[order_id])

@@ -1,14 +1,14 @@
 """The agents' console: Django's admin site, with our doors."""
 
 from collections.abc import Callable
-from functools import partial, update_wrapper
+from functools import partial, update_wrapper, wraps
 from http import HTTPStatus
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.contrib.admin.options import TO_FIELD_VAR
-from django.core.exceptions import BadRequest
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -112,6 +112,28 @@ class Console(AdminSite):
         from django.contrib.auth.views import LogoutView
 
         return LogoutView.as_view(next_page="admin:login")(request)
+
+
+def for_workers(
+    site: AdminSite, view: Callable[..., HttpResponse], *, home: Callable[..., str]
+) -> Callable[..., HttpResponse]:
+    """A view for who may work on orders. Who must sign in first comes back to its page, or where there is none to the
+    path that `home` makes of its arguments.
+    """
+    # Imported here: this module is loaded before the models are.
+    from codservice.accounts.account_page import sign_in_first
+
+    inner = site.admin_view(view)
+
+    @wraps(view)
+    def at_door(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if not site.has_permission(request):
+            return sign_in_first(request, door="admin:login", home=home(**kwargs))
+        if not request.user.has_perm("orders.work_order"):
+            raise PermissionDenied
+        return inner(request, **kwargs)
+
+    return at_door
 
 
 def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> TemplateResponse:
