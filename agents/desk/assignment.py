@@ -24,7 +24,6 @@ from codservice.bidi import unturned
 from codservice.errors import Refused
 
 MOST_UNSERVED = 20  # merchants that are named
-COUNTED_TO = 1000  # orders of one of them
 
 
 class NotServed(Refused):
@@ -123,11 +122,13 @@ class Nobodys(NamedTuple):
     name: str
     waiting: int
 
+    COUNTED_TO = 1000
+
 
 def nobodys() -> list[Nobodys]:
     """The merchants for whose orders no agent may be served: supervisors are, and are told. By one statement."""
     with connection.cursor() as cursor:
-        cursor.execute(_NOBODYS, {"group": AGENTS, "counted_to": COUNTED_TO, "most": MOST_UNSERVED})
+        cursor.execute(_NOBODYS, {"group": AGENTS, "counted_to": Nobodys.COUNTED_TO, "most": MOST_UNSERVED})
         return [Nobodys(*row) for row in cursor.fetchall()]
 
 

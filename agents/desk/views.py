@@ -59,7 +59,7 @@ def _desk(agent: User) -> dict[str, Any]:
     held, promises = list(overview.who_calls_whom(agent)), overview.promises(agent)
     return {
         "counters": counters,
-        "most": overview.COUNTED_TO - 1,
+        "counted_to": overview.COUNTED_TO,
         "today": overview.today(agent),
         "mine": [claim for claim in held if claim.agent_id == agent.pk],
         "others": [claim for claim in held if claim.agent_id != agent.pk],

@@ -81,6 +81,12 @@ def counted(number: int) -> str:
 
 
 @register.filter
+def up_to(count: int, most: int) -> str:
+    """`12`, or `999+` of what was counted to `most`, 1000, and no further."""
+    return f"{most - 1}+" if count >= most else str(count)
+
+
+@register.filter
 def near(at: datetime) -> str:
     """`14:05` of today, `21 Nov, 14:05` of another day, by the page's clock."""
     here = timezone.localtime(at)

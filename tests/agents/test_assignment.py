@@ -446,3 +446,15 @@ def test_orders_that_no_agent_may_be_served_are_said(
     assert [each.name for each in assignment.nobodys()] == ["Charlie's shop"]
     Order.objects.filter(account=charlie).update(call_state=CallState.REVIEW)
     assert assignment.nobodys() == []
+
+
+def test_of_more_orders_than_are_counted_it_is_said_that_there_are_more(
+    alice: Account, charlie: Account, agent: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule(agent, charlie)
+    for number in range(2):
+        make_order(alice, phone=f"055000010{number}")
+    monkeypatch.setattr(assignment.Nobodys, "COUNTED_TO", 3)
+    assert "2 orders wait" in browser.get(REVIEW).content.decode()
+    make_order(alice, phone="0550000102")
+    assert "2+ orders wait" in browser.get(REVIEW).content.decode()
