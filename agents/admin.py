@@ -68,13 +68,17 @@ class StatusFilter(admin.SimpleListFilter):
 
 
 class OrderList(ChangeList):
+    @property
+    def filters(self) -> dict[type, Any]:
+        """Those that show something; the others are none of the list's."""
+        return {type(each): each for each in self.filter_specs}
+
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Order]) -> list[Any]:
         """By id, along the indexes over all merchants; by time where the form asks for what is found so at once."""
-        filters = {type(each): each for each in self.filter_specs}
-        sort, asked = SortFilter.chosen(request), filters[FormFilter]
-        if not (sort in SortFilter.BY_TIME and asked.is_used and asked.form.is_valid()):
+        sort, asked = SortFilter.chosen(request), self.filters[FormFilter]
+        if not (sort in SortFilter.BY_TIME and asked.used and asked.form.is_valid()):
             return super().get_ordering(request, queryset)
-        by_time = asked.form.is_by_time(sort, filters[StatusFilter].value())
+        by_time = asked.form.is_by_time(sort, self.filters[StatusFilter].value())
         return list((SortFilter.BY_TIME if by_time else SortFilter.ORDERINGS)[sort])
 
 
@@ -157,11 +161,10 @@ class OrderAdmin(admin.ModelAdmin):
             response.context_data |= self._beside(request, response.context_data["cl"])
         return response
 
-    def _beside(self, request: HttpRequest, changelist: ChangeList) -> dict[str, Any]:
+    def _beside(self, request: HttpRequest, changelist: OrderList) -> dict[str, Any]:
         """What the list's page shows beside Django's own."""
-        orders, status = changelist.result_list, changelist.filter_specs[0].value()
-        happened = [each for each in changelist.filter_specs if isinstance(each, HappenedFilter)]
-        sort = SortFilter.chosen(request)
+        orders, filters, sort = changelist.result_list, changelist.filters, SortFilter.chosen(request)
+        status, happened = filters[StatusFilter].value(), filters.get(HappenedFilter)
         by_status, found = self._counts(changelist), changelist.result_count
         if found == BoundedPaginator.MOST:
             found = by_status.get(status, 0)
@@ -171,7 +174,7 @@ class OrderAdmin(admin.ModelAdmin):
             "found": counted(found) if found else f"{counted(BoundedPaginator.MOST)}+",
             "sorts": SortFilter.offered(request),
             "sort": sort,
-            "kept": kept | {name: value for each in happened for name, value in each.values.items()},
+            "kept": kept | (happened.values if happened else {}),
             "callers": claims.callers(order.phone_e164 for order in orders),
             "last_calls": {order.id: order_rows.call_in_words(order.last_call) for order in orders},
             "may_wait": status in (Status.PENDING, ALL),
@@ -187,15 +190,14 @@ class OrderAdmin(admin.ModelAdmin):
         call, holder = (request.GET.get(name, "") for name in ("call", "holder"))
         return bulk.offered(status, call if call in CallState.values else "", is_held=bool(holder.strip()))
 
-    def _counts(self, changelist: ChangeList) -> dict[str, int]:
+    def _counts(self, changelist: OrderList) -> dict[str, int]:
         """How many orders stand under each tab; where more is asked for than a merchant, none is told."""
-        filters = {type(each): each for each in changelist.filter_specs}
-        form = filters[FormFilter]
-        if changelist.query or HappenedFilter in filters or form.used - {"merchant"}:
+        asked = changelist.filters[FormFilter]
+        if changelist.query or HappenedFilter in changelist.filters or asked.used - {"merchant"}:
             return {}
-        if form.used and not form.form.is_valid():
+        if asked.used and not asked.form.is_valid():
             return {}
-        merchants = form.form.merchants() if form.used else Account.objects.filter(live=None)
+        merchants = asked.form.merchants() if asked.used else Account.objects.filter(live=None)
         found = {status.value: 0 for status in Status} | counts.by_status(account__in=merchants.values("pk"))
         return {**found, ALL: sum(found.values())}
 

@@ -144,15 +144,11 @@ class FormFilter(_Filter):
         self.form = FilterForm(self.values)
         self.used = {name for name, value in self.values.items() if value.strip()}
 
-    @property
-    def is_used(self) -> bool:
-        return bool(self.used)
-
     def has_output(self) -> bool:
         return True
 
     def queryset(self, request: HttpRequest, orders: QuerySet[Order]) -> QuerySet[Order]:
-        return self.form.narrow(orders, seen_at(request)) if self.is_used else orders
+        return self.form.narrow(orders, seen_at(request)) if self.used else orders
 
 
 class SortFilter(_Filter):

@@ -27,17 +27,15 @@ class MoveForm(Form):
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, order: Order, auto_id: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(*args, initial={"version": order.version}, auto_id=auto_id, **kwargs)
+    ids: bool | str = False  # of its fields
+    reason = ""
 
-    @property
-    def reason(self) -> str:
-        return ""
+    def __init__(self, data: Any = None, *, order: Order) -> None:
+        super().__init__(data, initial={"version": order.version}, auto_id=self.ids)
 
 
 class CancelForm(ReasonForm, MoveForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, auto_id="cancel-%s", **kwargs)
+    ids = "cancel-%s"
 
     @property
     def reason(self) -> str:
@@ -70,9 +68,8 @@ class CallNoteForm(Form):
         widget=NOTE_WIDGET,
     )
 
-    def __init__(self, *args: Any, order: Order, **kwargs: Any) -> None:
-        initial = {"version": order.version, "note_id": uuid7()}
-        super().__init__(*args, initial=initial, auto_id="note-%s", **kwargs)
+    def __init__(self, data: Any = None, *, order: Order) -> None:
+        super().__init__(data, initial={"version": order.version, "note_id": uuid7()}, auto_id="note-%s")
 
     def clean(self) -> dict[str, Any]:
         if self.cleaned_data.get("outcome") == Outcome.NOTE and not self.cleaned_data.get("note"):

@@ -146,10 +146,9 @@ class OutcomeForm(Form):
     skip_reason = FreeText(label=_("In your own words"), required=False, max_length=200, widget=forms.TextInput)
     pause = forms.BooleanField(required=False)
 
-    def __init__(self, *args: Any, claim_id: UUID, agent: User, pause: bool = False, **kwargs: Any) -> None:
+    def __init__(self, data: Any = None, *, claim_id: UUID, agent: User, pause: bool = False) -> None:
         self.claim_id, self.agent = claim_id, agent
-        kwargs = {"auto_id": "call-%s", **kwargs}
-        super().__init__(*args, initial={"note_id": uuid7(), "pause": pause}, **kwargs)
+        super().__init__(data, initial={"note_id": uuid7(), "pause": pause}, auto_id="call-%s")
         self.fields["to"].but = agent.pk
         self.fields["note"].widget.attrs["data-key"] = "n"
         for name in ("note", "details", "handover_reason", "skip_reason"):

@@ -185,8 +185,7 @@ def _able(orders: QuerySet[Order], deed: str) -> list[QuerySet[Order]]:
 
 def _rows(orders: QuerySet[Order]) -> list[Row]:
     """One more than MOST when there are more."""
-    fields = orders.annotate(at=Now()).values_list(*Row._fields[:-1], "at")
-    return [Row(*row) for row in fields[: MOST + 1]]
+    return [Row(*row) for row in orders.annotate(now=Now()).values_list(*Row._fields)[: MOST + 1]]
 
 
 def _show(
