@@ -110,17 +110,16 @@ def of_account(account_id: UUID, days: int) -> Windows:
 
 def of_customer(order_ids: Collection[UUID], days: int) -> Windows:
     """When one call may be about all these orders, as `in_common` has it."""
-    return in_common(by_account(order_ids, days).values())
+    return in_common(by_account(order_ids, days).values(), timezone.now())
 
 
-def in_common(of_merchants: Iterable[Windows]) -> Windows:
+def in_common(of_merchants: Iterable[Windows], now: datetime) -> Windows:
     """When all these merchants may be called for; where they have no hour in common within AHEAD, when some of them."""
     every = list(of_merchants)
     common = every[0] if every else []
     for windows in every[1:]:
         common = list(_common(common, windows))
-    far = timezone.now() + timedelta(days=AHEAD)
-    is_near = any(window.opens_at < far for window in common)
+    is_near = any(window.opens_at < now + timedelta(days=AHEAD) for window in common)
     return common if is_near else sorted(window for windows in every for window in windows)
 
 

@@ -83,7 +83,7 @@ def assigned(
     for due_at in sorted(promised):
         _take(count(max(0, _turn(due_at, now))), taken)
     for orders in customers:
-        theirs = in_common([*windows.get(account_id, ())] for account_id in {order.account_id for order in orders})
+        theirs = in_common(([*windows.get(id_, ())] for id_ in {order.account_id for order in orders}), now)
         open_turns = (range(max(0, _turn(opens, now)), _turn(closes, now)) for opens, closes in theirs)
         turn = _take(chain(*open_turns, count()), taken)
         for order in orders:

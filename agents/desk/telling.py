@@ -48,22 +48,15 @@ def what_happened(order_id: UUID) -> str:
     }
 
 
-def changes(seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> list[tuple[UUID, str]]:
+def changes(seen: Mapping[UUID, int], now: Mapping[UUID, int]) -> dict[UUID, str]:
     """The orders that are no longer as they were `seen`, each with what happened to it. `now` are the pending ones."""
-    changed = [
-        (number, order_id) for number, order_id in enumerate(seen, start=1) if now.get(order_id) != seen[order_id]
-    ]
-    known = Order.live.in_bulk([order_id for _number, order_id in changed]) if changed else {}
-    return [
-        (
-            order_id,
-            what_happened(order_id)
-            if len(seen) == 1
-            else _("Order %(number)d: %(what)s") % {"number": number, "what": what_happened(order_id)},
-        )
-        for number, order_id in changed
-        if order_id in known
-    ]
+    changed = {id_: number for number, id_ in enumerate(seen, start=1) if now.get(id_) != seen[id_]}
+    known = Order.live.in_bulk(list(changed)) if changed else {}
+    told = {id_: what_happened(id_) for id_ in changed if id_ in known}
+    if len(seen) == 1:
+        return told
+    numbered = _("Order %(number)d: %(what)s")
+    return {id_: numbered % {"number": changed[id_], "what": what} for id_, what in told.items()}
 
 
 def why_gone(claim_id: UUID, agent: User, seen: Mapping[UUID, int]) -> str:

@@ -65,7 +65,7 @@ def _desk(agent: User) -> dict[str, Any]:
         "others": [claim for claim in held if claim.agent_id != agent.pk],
         "promises": promises,
         "overdue": sum(promise.order.call_due_at <= now for promise in promises),
-        "next_call": None if counters["due"] else overview.next_call(agent),
+        "next_call": None if counters["due"] else _next_call(agent),
         "now": now,
     }
 
@@ -87,10 +87,14 @@ def next_customer(request: HttpRequest, decided_in: UUID | None = None, order_id
     if claim_id == decided_in and order_id:
         return _to_order(claim_id, order_id)
     if claim_id is None:
-        said = overview.next_call(request.user) or _("Nobody is due, and no call is planned.")
-        messages.info(request, str(said), extra_tags="nobody")
+        messages.info(request, str(_next_call(request.user)), extra_tags="nobody")
         return redirect("admin:desk")
     return redirect("admin:call", claim_id)
+
+
+def _next_call(agent: User) -> overview.NextCall | str:
+    """What an agent is told whom nobody is due for."""
+    return overview.next_call(agent) or _("Nobody is due, and no call is planned.")
 
 
 def _to_order(claim_id: UUID, order_id: UUID, *, pause: bool = False) -> HttpResponse:
@@ -154,7 +158,7 @@ def _screen(
         draft=shown.draft_of(first.phone_e164, request.user),
         settled=shown.SETTLED_MS,
         reasons={name: reasons.choices for name, reasons in OutcomeForm.REASONS.items()},
-        presets=planning.presets(found.shown_at, hours.in_common(windows)),
+        presets=planning.presets(found.shown_at, hours.in_common(windows, found.shown_at)),
         tomorrow=days.today() + timedelta(days=1),
         is_closed=not any(planning.may_call(found.shown_at, of_merchant) for of_merchant in windows),
         refused=refused,
@@ -215,12 +219,11 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
         says = [telling.why_gone(claim_id, request.user, seen)]
         return JsonResponse({"held": False, "lease": 0, "changed": [], "says": says, "token": get_token(request)})
     changes = telling.changes(seen, now.versions)
-    says = [sentence for _order_id, sentence in changes]
+    says = [*changes.values()]
     if now.versions.keys() - seen.keys():
         says.append(_("This customer has another order that is not on this page yet."))
-    changed = [order_id for order_id, _sentence in changes]
-    lease = int(now.left.total_seconds())
-    return JsonResponse({"held": True, "lease": lease, "changed": changed, "says": says, "token": get_token(request)})
+    lease, token = int(now.left.total_seconds()), get_token(request)
+    return JsonResponse({"held": True, "lease": lease, "changed": [*changes], "says": says, "token": token})
 
 
 def keep(request: HttpRequest, claim_id: UUID) -> HttpResponse:
@@ -289,20 +292,17 @@ def places(request: HttpRequest) -> HttpResponse:
 
 
 def _write(claim_id: UUID, form: OutcomeForm, agent: User) -> None:
-    match form.cleaned_data["outcome"]:
+    data, seen, shown_at = form.cleaned_data, form.seen_versions, form.cleaned_data["shown_at"]
+    match data["outcome"]:
         case form.CONFIRM:
             decisions.confirm(claim_id, form.decision(), agent=agent)
         case form.CONFIRM_ALL:
-            shown_at = form.cleaned_data["shown_at"]
-            decisions.confirm_all(claim_id, form.call(), seen=form.seen_versions, shown_at=shown_at)
+            decisions.confirm_all(claim_id, form.call(), seen=seen, shown_at=shown_at)
         case form.CANCEL:
-            why, details = CancelReason(form.cleaned_data["why"]), form.cleaned_data["details"]
-            decisions.cancel(claim_id, form.decision(), why, details=details, agent=agent)
+            why = CancelReason(data["why"])
+            decisions.cancel(claim_id, form.decision(), why, details=data["details"], agent=agent)
         case _:
-            data = form.cleaned_data
-            decisions.note_call(
-                claim_id, form.call(), seen=form.seen_versions, to=data["to"], shown_at=data["shown_at"]
-            )
+            decisions.note_call(claim_id, form.call(), seen=seen, to=data["to"], shown_at=shown_at)
 
 
 def _gone(
@@ -345,8 +345,8 @@ def _chosen(request: HttpRequest, form: OutcomeForm | None, found: customer.Cust
 
 def _why_refused(claim_id: UUID, form: OutcomeForm, refused: Refused, agent: User) -> list[str]:
     now = customer.glance(claim_id, agent=agent)
-    changed = [] if now is None else [sentence for _id, sentence in telling.changes(form.seen_versions, now.versions)]
-    return [*(changed or [refused.message]), _("Nothing was saved this time.")]
+    changes = {} if now is None else telling.changes(form.seen_versions, now.versions)
+    return [*(changes.values() or [refused.message]), _("Nothing was saved this time.")]
 
 
 def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:
@@ -365,15 +365,11 @@ def _written(form: OutcomeForm, name: str) -> str:
     if data["outcome"] == form.CONFIRM:
         return _("The order of %(name)s is confirmed.") % {"name": name}
     if data["outcome"] == form.CONFIRM_ALL:
-        said = {"name": name, "count": len(data["seen"])}
-        return (
-            ngettext(
-                "%(count)d order of %(name)s is confirmed.",
-                "%(count)d orders of %(name)s are confirmed.",
-                said["count"],
-            )
-            % said
+        count = len(data["seen"])
+        text = ngettext(
+            "%(count)d order of %(name)s is confirmed.", "%(count)d orders of %(name)s are confirmed.", count
         )
+        return text % {"count": count, "name": name}
     if data["outcome"] == form.CANCEL:
         return _("The order of %(name)s is canceled.") % {"name": name}
     if data["outcome"] in form.CALLBACKS:

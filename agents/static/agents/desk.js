@@ -12,7 +12,7 @@
       // Who is about to press something in it shall find it there.
       if (!next || next === now || now.contains(document.activeElement)) continue;
       now.replaceChildren(...next.childNodes);
-      now.dataset.overdue = next.dataset.overdue;
+      Object.assign(now.dataset, next.dataset);
     }
     const overdue = Number(document.getElementById("now-counters").dataset.overdue);
     document.title = overdue ? `(${overdue}) ${title}` : title;
