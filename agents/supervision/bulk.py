@@ -290,15 +290,14 @@ def _done(deed: str, count: int, data: dict[str, Any]) -> str:
 
 
 def _download(request: HttpRequest, rows: list[Row]) -> HttpResponseBase:
-    """The orders with their merchants, as the account's pages write them."""
+    """The orders with their merchants, as the account's pages write them: the oldest first."""
     header = [_("Merchant"), *map(str, export.COLUMNS.values())]
     return table_answer(request, "orders.csv", header, _lines([row.id for row in rows], get_language() or "en"))
 
 
 def _lines(ids: list[UUID], language: str) -> Iterator[list[Any]]:
-    for start in range(0, len(ids), STEP):
-        orders = Order.live.filter(pk__in=ids[start : start + STEP])
-        merchants = {str(id_): name for id_, name in orders.values_list("pk", "account__name")}
-        for batch in export.batches(orders, shown=True):
-            for row in export.in_words(batch, language):
-                yield [merchants.get(row[0], ""), *row]
+    for batch in export.batches(Order.live.filter(pk__in=ids), shown=True):
+        theirs = Order.live.filter(pk__in=[row[0] for row in batch]).values_list("pk", "account__name")
+        merchants = {str(id_): name for id_, name in theirs}
+        for row in export.in_words(batch, language):
+            yield [merchants.get(row[0], ""), *row]

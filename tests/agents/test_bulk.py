@@ -17,7 +17,7 @@ from agents.desk import claims, decisions, planning
 from agents.supervision import bulk
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
-from orders import lifecycle
+from orders import export, lifecycle
 from orders.models import CallNote, CallState, Order, StatusChange
 from tests.agents.states import statuses
 from tests.factories import make_order
@@ -397,7 +397,7 @@ def test_what_waits_for_review_goes_back(orders: list[Order], browser: Client) -
 def test_the_chosen_ones_are_downloaded_with_their_merchants(
     orders: list[Order], charlie: Account, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "STEP", 2)
+    monkeypatch.setattr(export, "BATCH", 2)
     make_order(charlie, customer_name="=1+1", phone="0661000000")
     response = browser.get(BULK, {"deed": "export", "every": "1"})
     assert "attachment" in response.headers["Content-Disposition"]
@@ -410,6 +410,15 @@ def test_the_chosen_ones_are_downloaded_with_their_merchants(
     assert "=1+1" not in rows[-1]
     chosen = browser.get(BULK, {"deed": "export", "chosen": str(orders[2].id)})
     assert len(b"".join(chosen).decode().strip().splitlines()) == 2
+
+
+def test_a_file_is_the_oldest_first_however_the_list_is_sorted(
+    orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in ((bulk, "STEP"), (export, "BATCH")):
+        monkeypatch.setattr(module, name, 2)
+    lines = b"".join(browser.get(BULK, {"deed": "export", "every": "1", "sort": "newest"})).decode("utf-8-sig")
+    assert [row["Order number"] for row in csv.DictReader(io.StringIO(lines))] == [f"CMD-{n}" for n in range(4)]
 
 
 def test_a_file_is_whole_or_none(orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
