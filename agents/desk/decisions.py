@@ -1,7 +1,8 @@
-"""What comes of a call: every change that agents make to pending orders, called by the console alone.
+"""What comes of a call, and what supervisors do with many orders without one.
 
-Only the holder of a claim can decide the customer's orders, note calls or edit them. Each function is one transaction.
-Locks are taken orders first, by primary key, then the claim.
+Only the holder of a claim can decide the customer's orders, note calls or edit them; a supervisor leaves those alone
+that were called since they looked. Each function is one transaction. Locks are taken orders first, by primary key, then
+the claim.
 """
 
 from collections import defaultdict
@@ -94,13 +95,12 @@ def confirm_all(claim_id: UUID, call: Call, *, seen: Mapping[UUID, int], shown_a
     assert agent is not None  # noqa: S101  (at the desk somebody calls)
     with _once(call.note_id):
         phone = _check_held(claims.held(claim_id, agent=agent), shown_at)
-        pending = Order.live.filter(phone_e164=phone, status=Status.PENDING)
-        orders = lifecycle.lock(pending.filter(id__in=seen))
+        orders = lifecycle.lock(_pending(phone).filter(id__in=seen))
         _renew_or_refuse(claim_id, agent)
         if dict(seen) != {order.id: order.version for order in orders}:
             raise lifecycle.Changed
         lifecycle.confirm_all(orders, actor=Actor.of_staff(agent), call=call)
-        if not pending.exists():
+        if not _pending(phone).exists():
             claims.let_go(claim_id, agent=agent)
 
 
@@ -138,8 +138,7 @@ def note_call(
     assert agent is not None  # noqa: S101  (at the desk somebody calls)
     with _once(call.note_id):
         phone = _check_held(claims.held(claim_id, agent=agent), shown_at)
-        pending = Order.live.filter(phone_e164=phone, status=Status.PENDING)
-        orders = lifecycle.lock(pending, claims.MOST_ORDERS)
+        orders = lifecycle.lock(_pending(phone), claims.MOST_ORDERS)
         _renew_or_refuse(claim_id, agent)
         if dict(seen) != {order.id: order.version for order in orders if order.id in seen}:
             raise lifecycle.Changed
@@ -184,21 +183,14 @@ def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor
     with transaction.atomic():
         orders = lifecycle.lock(Order.live.filter(id__in=ids, status=Status.PENDING))
         User.objects.select_for_update(no_key=True).get(pk=to.pk)
-        since = _noted_since(seen_at, orders)
-        called = claims.callers(order.phone_e164 for order in orders)
+        refused: dict[UUID, Refused] = {id_: lifecycle.Changed() for id_ in ids - {order.id for order in orders}}
+        refused |= _left_alone(orders, seen_at)
+        free = [order for order in orders if order.id not in refused]
         customers = defaultdict[str, list[Order]](list)
-        refused: dict[UUID, Refused] = {id_: lifecycle.Changed() for id_ in ids}
-        for order in orders:
-            if order.id in since:
-                continue
-            if order.phone_e164 in called:
-                refused[order.id] = _being_called()
-            else:
-                customers[order.phone_e164].append(order)
-                del refused[order.id]
+        for order in free:
+            customers[order.phone_e164].append(order)
         theirs = Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=to)
         others = theirs.exclude(phone_e164__in=list(customers)).values_list("phone_e164", "call_due_at").distinct()
-        free = [order for order in orders if order.id not in refused]
         windows = hours.by_account([order.id for order in free])
         promised = [due_at for _phone, due_at in others]
         plans = planning.assigned(list(customers.values()), to, windows, promised=promised)
@@ -214,23 +206,26 @@ def cancel_many(
     call that was noted since too, HeldByAnother while somebody is calling the customer, and what lifecycle.cancel_many
     says.
     """
-    refused: dict[UUID, Refused] = {}
     with transaction.atomic():
         orders = lifecycle.lock(Order.live.filter(id__in=list(seen)))
-        called = claims.callers(order.phone_e164 for order in orders if order.status == Status.PENDING)
-        since = _noted_since(seen_at, orders)
-        for order in orders:
-            if order.version != seen[order.id] or order.id in since:
-                refused[order.id] = lifecycle.Changed()
-            elif order.status == Status.PENDING and order.phone_e164 in called:
-                refused[order.id] = _being_called()
+        refused = _left_alone(orders, seen_at)
+        refused |= {order.id: lifecycle.Changed() for order in orders if order.version != seen[order.id]}
         free = [order for order in orders if order.id not in refused]
         reason = why.kept_as(details)
         return refused | lifecycle.cancel_many(free, actor=Actor.of_staff(supervisor), reason=reason)
 
 
-def _being_called() -> Refused:
-    return claims.HeldByAnother(_("Somebody is calling this customer."))
+def _left_alone(orders: Sequence[Order], seen_at: datetime) -> dict[UUID, Refused]:
+    """Which of the locked orders stay as they are: called since, or pending while somebody is calling the customer."""
+    since = _noted_since(seen_at, orders)
+    called = claims.callers(order.phone_e164 for order in orders if order.status == Status.PENDING)
+    refused: dict[UUID, Refused] = {}
+    for order in orders:
+        if order.id in since:
+            refused[order.id] = lifecycle.Changed()
+        elif order.status == Status.PENDING and order.phone_e164 in called:
+            refused[order.id] = claims.HeldByAnother(_("Somebody is calling this customer."))
+    return refused
 
 
 def _noted_since(seen_at: datetime, orders: Iterable[Order]) -> set[UUID]:
@@ -248,7 +243,7 @@ def _decide(
         call = Call(agent, outcome, decision.note, decision.note_id)
         move(decision.order_id, actor=Actor.of_staff(agent), seen_version=decision.seen_version, call=call)
         phone = _renew_or_refuse(claim_id, agent)
-        if not Order.live.filter(phone_e164=phone, status=Status.PENDING).exists():
+        if not _pending(phone).exists():
             claims.let_go(claim_id, agent=agent)
 
 
@@ -264,6 +259,10 @@ def _once(note_id: UUID | None) -> Iterator[None]:
     except Refused:
         if note_id is None or not CallNote.objects.filter(id=note_id).exists():
             raise
+
+
+def _pending(phone: str) -> models.QuerySet[Order]:
+    return Order.live.filter(phone_e164=phone, status=Status.PENDING)
 
 
 def _check_theirs(claim_id: UUID, order_id: UUID, agent: User, shown_at: datetime | None = None) -> None:
