@@ -75,6 +75,10 @@ class Words(forms.CharField):
 
     is_free = False  # free text may have line breaks
 
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        """It runs as it is written, and browsers propose nothing, unless the widget says otherwise itself."""
+        return super().widget_attrs(widget) | {"dir": "auto", "autocomplete": "off"} | widget.attrs
+
     def to_python(self, value: str | None) -> str:
         text = super().to_python(value and value.replace("\r\n", "\n"))
         try:
@@ -153,6 +157,9 @@ class PeriodForm(Form):
 
 class AmountField(forms.CharField):
     """A comma is as good as a point, and spaces may part thousands. None: not given, where it may be left out."""
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return super().widget_attrs(widget) | {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
 
     def clean(self, value: str | None) -> Decimal | None:
         text = values.plain_amount(super().clean(value))

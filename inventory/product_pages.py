@@ -109,7 +109,6 @@ class ProductForm(Form):
         for name, field in self.fields.items():
             if name not in ("is_active", "seen"):
                 field.widget.attrs |= {"dir": "ltr" if name in LEFT_TO_RIGHT else "auto", "autocomplete": "off"}
-        self.fields["price"].widget.attrs["inputmode"] = "decimal"
 
     def draft(self, sku: str) -> catalog.Draft:
         record = {name: self.cleaned_data[name] for name in catalog.Record._fields}

@@ -38,7 +38,6 @@ class FeesForm(SinceShown):
         for code, name in self.wilayas:
             for kind, label in DeliveryType.choices:
                 field = AmountField(label=f"{code} {name}{colon} {label}", max_length=20, required=False)
-                field.widget.attrs = {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
                 field.widget.attrs["aria-label"] = field.label
                 self.fields[_name(code, kind)] = field
 

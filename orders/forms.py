@@ -49,8 +49,6 @@ class LineForm(Form):
         prefix = f"line-{number}"
         initial = {name: written[f"{prefix}-{name}"] for name in self.base_fields if f"{prefix}-{name}" in written}
         super().__init__(data, prefix=prefix, initial=initial, use_required_attribute=False)
-        self.fields["product"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
-        self.fields["unit_price"].widget.attrs |= {"inputmode": "decimal", "dir": "ltr", "autocomplete": "off"}
         self.is_written = self._said("product") or (self._said("unit_price") and not self._said("item"))
         if not self.is_written:
             self.is_bound = False

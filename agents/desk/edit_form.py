@@ -141,11 +141,6 @@ class EditForm(Form):
         }
         self.before = initial
         super().__init__(data, initial={**initial, **(written or {})}, auto_id="edit-%s")
-        for name in ("customer_name", "customer_address", "wilaya", "commune", "q"):
-            self.fields[name].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
-        self.fields["customer_phone_2"].widget.attrs["autocomplete"] = "off"
-        for name in ("shipping_fee", "discount"):
-            self.fields[name].widget.attrs |= {"autocomplete": "off", "inputmode": "decimal", "dir": "ltr"}
         self.lines = self._lines(items)
 
     # --- Lines -------------------------------------------------------------------------------------------------------
@@ -192,8 +187,6 @@ class EditForm(Form):
             )
             fields[f"value{number}"] = Words(label=_("What it is"), max_length=MAX_ATTRIBUTE_VALUE, required=False)
         for kind, field in fields.items():
-            if isinstance(field, Words):
-                field.widget.attrs |= {"dir": "auto", "autocomplete": "off"}
             if kind.startswith("name"):
                 field.widget.attrs["placeholder"] = _("Size")
             self.fields[f"{kind}-{key}"] = field

@@ -28,7 +28,7 @@ MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for
 MAX_NOTE = CallNote._meta.get_field("note").max_length - 301  # room for reasons before it
 OLD_PAGE = _("This page is out of date. Load it again, then repeat what you did.")
 AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
-NOTE_WIDGET = forms.Textarea(attrs={"rows": 2, "dir": "auto"})
+NOTE_WIDGET = forms.Textarea(attrs={"rows": 2})
 
 
 class SeenField(forms.Field):
@@ -151,8 +151,6 @@ class OutcomeForm(Form):
         super().__init__(data, initial={"note_id": uuid7(), "pause": pause}, auto_id="call-%s")
         self.fields["to"].but = agent.pk
         self.fields["note"].widget.attrs["data-key"] = "n"
-        for name in ("note", "details", "handover_reason", "skip_reason"):
-            self.fields[name].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
 
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data

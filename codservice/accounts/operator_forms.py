@@ -27,10 +27,6 @@ class MerchantForm(Form):
         max_value=merchants.MOST_REQUESTS,
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["name"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
-
 
 class MerchantChangeForm(SinceShown, MerchantForm):
     """As `MerchantForm`, of a merchant that is there already."""

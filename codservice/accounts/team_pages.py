@@ -219,7 +219,7 @@ class AcceptForm(Form, auth_forms.SetPasswordForm):
     name = Words(
         label=gettext_lazy("Your name"),
         max_length=User._meta.get_field("first_name").max_length,
-        widget=forms.TextInput(attrs={"autocomplete": "name", "dir": "auto"}),
+        widget=forms.TextInput(attrs={"autocomplete": "name"}),
     )
     field_order = ("name", "new_password1", "new_password2")
 
