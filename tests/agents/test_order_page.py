@@ -96,6 +96,14 @@ def test_times_are_algerias_and_written_as_in_the_language(
     assert said in browser_of(agent, headers={"Accept-Language": language}).get(order_page(order)).content.decode()
 
 
+def test_why_an_order_is_canceled_runs_as_it_is_written(order: Order, supervisor: User, browser_of: Any) -> None:
+    lifecycle.confirm(order.id, actor=Actor.of_staff(supervisor))
+    browser = browser_of(supervisor)
+    for page in (order_page(order), reverse("admin:bulk") + f"?deed=cancel&chosen={order.id}"):
+        (field,) = re.findall(r'<input type="text" name="details"[^>]*>', browser.get(page).content.decode())
+        assert 'dir="auto"' in field
+
+
 def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(order: Order, agent: User, browser_of: Any) -> None:
     for path in (order_page(order), "/console/orders/order/", "/console/login/"):
         headers = browser_of(agent).get(path, follow=True).headers
