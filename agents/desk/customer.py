@@ -83,11 +83,9 @@ class Customer:
     @cached_property
     def has_one_address(self) -> bool:
         """All that waits goes to one place, which need be said only once."""
-        places = {
-            (order.customer_address.casefold(), order.wilaya_code, order.commune_code)
-            for order in (entry.order for entry in self.pending)
-        }
-        return len(self.pending) > 1 and len(places) == 1
+        orders = [entry.order for entry in self.pending]
+        places = {(order.customer_address.casefold(), order.wilaya_code, order.commune_code) for order in orders}
+        return len(orders) > 1 and len(places) == 1
 
     @property
     def has_duplicates(self) -> bool:

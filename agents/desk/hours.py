@@ -85,7 +85,7 @@ Windows = list[Window]
 
 @cache
 def defaults() -> dict[str, Any]:
-    """The parameters of WINDOWS; to be read alone."""
+    """The parameters of WINDOWS, kept: nobody is to change them."""
     rules = CallingRules()
     return {"opens_at": rules.opens_at, "closes_at": rules.closes_at, "days_off": rules.days_off}
 
