@@ -5,7 +5,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 from cryptography.fernet import Fernet
@@ -21,12 +24,53 @@ PRODUCTION = {
 }
 
 
+# Loads what others wrote and every command loads first, which is most of a start, and forks for each command. None of
+# it looks at the environment, and nothing of ours is loaded. What is frozen is no garbage at the end of each either.
+STARTER = """
+import gc, json, os, runpy, sys
+import cryptography.fernet, django.core.mail, django.core.management, django.db.models, django.urls, django.utils.log
+import environs, platformdirs, psycopg, redis
+
+gc.freeze()
+for line in sys.stdin:
+    job = json.loads(line)
+    if not (pid := os.fork()):
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+else:
+    sys.exit()
+for number, path in enumerate([os.devnull, job["out"], job["err"]]):
+    os.dup2(os.open(path, os.O_RDWR), number)
+os.environ.clear()
+os.environ.update(job["environ"])
+sys.argv = ["manage.py", *job["arguments"]]
+runpy.run_path("manage.py", run_name="__main__")
+"""
+
+
 def manage(*args, env=None, unset=()):
     """`manage.py …` in an environment that holds nothing of ours but `env`."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    environ = {name: value for name, value in (kept | PRODUCTION | (env or {})).items() if name not in unset}
-    command = [sys.executable, "manage.py", *args]
-    return subprocess.run(command, env=environ, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
+    environ = {name: value for name, value in (_kept() | PRODUCTION | (env or {})).items() if name not in unset}
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        for path in (out, err):
+            path.touch()
+        starter = _starter(settings.BASE_DIR)
+        job = {"arguments": args, "environ": environ, "out": str(out), "err": str(err)}
+        print(json.dumps(job), file=starter.stdin, flush=True)
+        status = int(starter.stdout.readline())
+        return subprocess.CompletedProcess(args, status, out.read_text(), err.read_text())
+
+
+def _kept():
+    return {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+
+
+@cache
+def _starter(folder):
+    """Ends when this process does, and what it reads from with it."""
+    command = [sys.executable, "-c", STARTER]
+    return subprocess.Popen(command, env=_kept(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def printed(command: str, *arguments: Any) -> tuple[dict[str, Any], int]:
