@@ -29,7 +29,7 @@ def test_every_page_of_operators_is_for_everybody(
     shown = [path for path in paths if (answer := client.get(path)).status_code == 200 and not answer.streaming]
     assert len(shown) > 12
     person = visit(viewport={"width": width, "height": 800}, color_scheme=scheme, locale=language)
-    page = person.sign_in(world.operator.username)
+    page = person.log_in(world.operator.username)
     for path in shown:
         page.goto(path)
         assert page.evaluate("document.documentElement.dir") == ("rtl" if language == "ar" else "ltr")

@@ -494,7 +494,7 @@ def test_a_supervisor_sets_a_customer_free(visit: Visits, alice: Account, agent:
 
 def test_it_works_without_javascript(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 2)
-    page = visit(java_script_enabled=False).sign_in("samira")
+    page = visit(java_script_enabled=False).log_in("samira")
     page.get_by_role("button", name="Next order").click()
     page.wait_for_url(SCREEN)
     page.wait_for_timeout(SECOND)
@@ -516,7 +516,7 @@ def test_the_hour_in_arabic_and_french(
     language: str, direction: str, visit: Visits, alice: Account, agent: User, colleague: User
 ) -> None:
     orders = customers(alice, 4)
-    page = visit(locale=language).sign_in("samira")
+    page = visit(locale=language).log_in("samira")
     assert page.evaluate("document.documentElement.dir") == direction
     call_next(page)
     for order, outcome in zip(orders, ("confirm", "cancel", "callback_hour", "no_answer"), strict=True):

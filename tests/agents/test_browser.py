@@ -27,7 +27,7 @@ def test_an_agent_finds_an_order_and_calls_its_customer(
     late = visit().sign_in("nadia")
     late.goto(f"/console/orders/order/{order.id}/")
 
-    page = visit().sign_in("samira")
+    page = visit().log_in("samira")
     page.goto("/console/orders/order/")
     expect(page.get_by_label("Find an order")).to_be_focused()
     page.keyboard.type("0550 12 34 56")
@@ -149,7 +149,7 @@ def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Acc
     Account.objects.update(name="".join(PAYLOADS))
     User.objects.filter(id__in=[operator.id, alice.holder_id]).update(first_name=PAYLOADS[0], last_name=PAYLOADS[1])
 
-    page = visit().sign_in("operator")
+    page = visit().log_in("operator")
     pages = ["/console/", "/console/orders/order/?status=all", "/console/accounts/user/", "/console/accounts/account/"]
     pages += ["/console/accounts/apikey/", f"/console/accounts/account/{alice.id}/change/"]
     pages += [f"/console/accounts/apikey/{ApiKey.objects.latest('created_at').id}/change/"]
@@ -230,7 +230,7 @@ def test_pages_fit_a_phone_and_a_finger(
         (alice.holder.email, "/account/login", ["/account/keys"]),
     ):
         person = visit(viewport={"width": 360, "height": 740})
-        person.sign_in(username, door)
+        person.log_in(username, door)
         person.page.set_extra_http_headers({"Accept-Language": language})
         for path in paths:
             person.page.goto(path)

@@ -132,7 +132,7 @@ def test_no_page_breaks_a_rule(
         person.page.goto(path)
         assert person.page.evaluate("document.documentElement.dir") == direction
         axe(person.page, *SCHEMES)
-    page = person.sign_in(alice.holder.email, "/account/login")
+    page = person.log_in(alice.holder.email, "/account/login")
     for path in paths:
         answer = page.goto(path)
         assert answer is not None

@@ -73,7 +73,7 @@ def copy(button: Locator) -> None:
 def test_the_first_ten_minutes(
     locale: str, language: str, direction: str, visit: Callable[..., Visit], alice: Account, receiver: Receiver
 ) -> None:
-    page = visit(locale=locale, permissions=["clipboard-read", "clipboard-write"]).sign_in(
+    page = visit(locale=locale, permissions=["clipboard-read", "clipboard-write"]).log_in(
         alice.holder.email, "/account/login"
     )
     expect(page).to_have_url(re.compile("/account/quick-start$"))
