@@ -8,6 +8,7 @@ left alone, and so is every check. CODSERVICE_ORDERS are ids and CODSERVICE_PROD
 comma separated; CODSERVICE_PENDING are ids of orders that nothing else decides.
 """
 
+import gc
 import os
 from collections import deque
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,10 @@ from uuid import uuid4
 
 import requests
 import schemathesis
+
+# What is loaded stays, and there is little garbage of what is made: looking for it took a tenth of the time.
+gc.freeze()
+gc.set_threshold(20_000)
 
 ORDERS = cycle([*os.environ.get("CODSERVICE_ORDERS", "").split(","), str(uuid4())])
 PENDING = cycle([*filter(None, os.environ.get("CODSERVICE_PENDING", "").split(",")), str(uuid4())])
