@@ -3,12 +3,12 @@
 import random
 
 import pytest
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.utils import timezone
 
 from agents.models import PublicHoliday
 from codservice.accounts.models import Account
-from tests.factories import AccountFactory
+from tests.factories import AccountFactory, make_groups
 from tests.harness.database import one
 from tests.harness.emptying import LARGE
 from webhooks.models import Event
@@ -20,9 +20,11 @@ def assert_as_migrated() -> None:
     assert not Account.objects.exists()
     assert Permission.objects.filter(codename="view_order").exists()
     assert PublicHoliday.objects.exists()
+    assert Group.objects.count() == 2
 
 
 def test_something_is_written() -> None:
+    make_groups()
     AccountFactory()
 
 
