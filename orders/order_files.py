@@ -425,10 +425,10 @@ def _is_total(cells: Mapping[str, str]) -> bool:
 
 def _doubts(entry: Entry) -> Errors:
     """Why these rows may not be one order."""
-    first = entry[0].cells
+    first, below = entry[0].cells, entry[1:]
     if _is_total(first):
         return {"": [_TOTAL]}
-    if any(_is_total(row.cells) for row in entry[1:]):
+    if any(_is_total(row.cells) for row in below):
         return {"external_id": [_TOTAL_OR_LINE]}
     if failed := [
         f"items.{index}.{name}"
@@ -439,17 +439,17 @@ def _doubts(entry: Entry) -> Errors:
         return {path: [FAILED] for path in failed}
     if _SHORTENED.fullmatch(first.get("external_id", "")):
         return {"external_id": [_NO_NUMBER]}
-    if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in entry[1:]):
+    if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in below):
         return {"external_id": [_EACH]}
     if left_behind := {
         f"items.{index}.external_id": _behind(row.cells)
-        for index, row in enumerate(entry)
+        for index, row in enumerate(below, start=1)
         if _number(row) not in ("", _number(entry[0]))
     }:
         return left_behind
     return {
         f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
-        for index, row in enumerate(entry)
+        for index, row in enumerate(below, start=1)
         for name in _OF_ORDER
         if row.cells.get(name) and not _is_same(name, row.cells, first)
     }
