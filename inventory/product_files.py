@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import product
 from typing import Any
 
 from django.utils.translation import gettext, pgettext_lazy
@@ -22,20 +23,24 @@ COLUMNS = (
     Column(
         "sku",
         _("SKU"),
-        ("ref", "reference", "reference produit", "ref produit", "code", "code article", "code produit", "product code",
-         "stock code", "variant sku", "ugs", "رمز المنتج", "المرجع", "مرجع المنتج"),
+        ("reference produit", "ref produit", "code article", "code produit", "product code", "stock code",
+         "variant sku", "ugs", "رمز المنتج", "مرجع المنتج"),
+        vague=("reference", "ref", "المرجع", "code"),
     ),
     Column(
         "name",
         _("Name"),
-        ("product", "product name", "item", "title", "produit", "nom produit", "article", "nom article", "designation",
-         "libelle", "المنتج", "اسم المنتج", "المنتوج", "اسم المنتوج", "السلعة", "اسم السلعة"),
+        ("product", "product name", "title", "produit", "nom produit", "nom article", "designation", "libelle",
+         "المنتج", "اسم المنتج", "المنتوج", "اسم المنتوج", "السلعة", "اسم السلعة"),
+        vague=("article", "item"),
     ),
     Column(
         "price",
         _("Price"),
         ("unit price", "regular price", "variant price", "prix unitaire", "prix unit", "prix vente", "prix ttc",
-         "pu", "p u", "pu ttc", "tarif", "tarif regulier", "سعر الوحدة", "سعر البيع", "الثمن"),
+         "pu", "p u", "pu ttc", "tarif regulier", "سعر الوحدة", "سعر البيع", "الثمن"),
+        beside=(("prix vente", "prix unitaire"), ("prix vente", "pu"), ("prix vente", "p u"), ("سعر بيع", "ثمن")),
+        vague=("tarif",),
     ),
     Column(
         "stock_quantity",
@@ -44,8 +49,12 @@ COLUMNS = (
          "quantite", "qte", "quantite stock", "quantite en stock", "qte stock", "qte en stock", "stock actuel",
          "stock disponible", "stock dispo", "disponible", "nb", "nbr", "nbre", "pieces",
          "المخزون", "الكمية", "العدد", "كمية المخزون", "الكمية المتوفرة"),
+        # What is bought or sold may be counted beside it.
+        beside=tuple(product(("stock actuel", "stock disponible", "stock dispo", "stock", "quantite stock",
+                              "quantite en stock", "qte stock", "qte en stock", "مخزون"),
+                             ("quantite", "qte", "quantity", "qty", "nb", "nbr", "nbre", "pieces", "كميه", "عدد"))),
     ),
-    Column("is_active", _("For sale"), ("on sale", "active", "actif", "active product", "vendu", "نشط", "للبيع")),
+    Column("is_active", _("For sale"), ("on sale", "active", "actif", "active product", "نشط", "للبيع")),
     Column(
         "image_url",
         _("Link to a picture"),

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -21,13 +22,15 @@ _ARTICLES = {"de", "du", "des", "d", "la", "le", "les", "l", "a", "of", "the"}
 class Column(NamedTuple):
     """A column of ours: what people call it (`label`, translated), and which headings mean it besides.
 
-    A heading of `beside` means it where the file has the other one too.
+    A heading of `beside` means it where the file has the other one too, and one of `vague` where no other of the file's
+    does: an earlier one before a later one.
     """
 
     name: str
     label: Any
     headings: tuple[str, ...] = ()
     beside: tuple[tuple[str, str], ...] = ()
+    vague: tuple[str, ...] = ()
 
 
 def key(heading: str) -> str:
@@ -39,18 +42,27 @@ def key(heading: str) -> str:
 
 
 @cache
-def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str]]:
-    """The name of the column that a heading means, by the heading's key: of what is listed, and of labels."""
+def _known(columns: tuple[Column, ...]) -> tuple[dict[str, str], dict[str, str], list[dict[str, str]]]:
+    """The name of the column that a heading means, by the heading's key: of what is listed, of labels, and of both with
+    the first vague heading of each column, then with the second too, and so on."""
     listed = [(heading, column.name) for column in columns for heading in (column.name, *column.headings)]
     labels = [(label, column.name) for column in columns for label in _in_all_languages(column.label)]
     listed_names, label_names = ({key(heading): name for heading, name in reversed(each)} for each in (listed, labels))
-    return listed_names, label_names
+    vague = [label_names | listed_names]
+    for headings in zip_longest(*(column.vague for column in columns)):
+        more = {key(heading): column.name for heading, column in zip(headings, columns, strict=True) if heading}
+        vague.append(more | vague[-1])
+    return listed_names, label_names, vague
 
 
-def _in_parts(heading: str, known: dict[str, str]) -> str:
-    """The column that each part of a heading means, currencies aside; empty where they do not all mean the same."""
-    keys = {key(part) for part in _PARTS.split(heading[:_MOST_READ])} - {""} - _CURRENCY
-    names = {known.get(each, "") for each in keys}
+def _parts(heading: str) -> set[str]:
+    """The keys of the parts of a heading, currencies aside."""
+    return {key(part) for part in _PARTS.split(heading[:_MOST_READ])} - {""} - _CURRENCY
+
+
+def _in_parts(parts: set[str], known: dict[str, str]) -> str:
+    """The column that each part of a heading means; empty where they do not all mean the same."""
+    names = {known.get(part, "") for part in parts}
     return names.pop() if len(names) == 1 else ""
 
 
@@ -67,16 +79,20 @@ def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
 
     A column's own name comes before what usually means it, what is listed before a label (`Stock` before `In stock?`),
     and then a heading on the left before one on the right. What has a `#` is a number, and so no name: `Item #`.
-    Last come headings of several parts, such as `Prix (DA)` or `الولاية (Wilaya)`, each of which means the same.
+    Then come headings of several parts, such as `Prix (DA)` or `الولاية (Wilaya)`, each of which means the same, and
+    last what is vague, such as `Montant`, beside which `Total` or `À encaisser` is meant.
     """
     names = {column.name for column in columns}
     found = [heading.strip().lower().replace(" ", "_") for heading in headings]
     found = [name if name in names and name not in found[:place] else "" for place, name in enumerate(found)]
     keys = [key(heading) for heading in headings]
     beside = {heading: column.name for column in columns for heading, other in column.beside if other in keys}
-    listed, labels = _known(columns)
-    parts = [_in_parts(heading, labels | listed) for heading in headings]
-    for known in (*([each.get(key, "") for key in keys] for each in (beside, listed, labels)), parts):
+    listed, labels, vague = _known(columns)
+    parts = [_parts(heading) for heading in headings]
+    ways = [[each.get(key, "") for key in keys] for each in (beside, listed, labels)]
+    for each in vague:
+        ways += [[each.get(key, "") for key in keys], [_in_parts(part, each) for part in parts]]
+    for known in ways:
         for place, heading in enumerate(headings):
             name = known[place]
             is_no_name = "#" in heading and name.endswith("name")

@@ -256,6 +256,27 @@ def test_the_list_is_downloaded_as_its_filters_leave_it(browser: Client, alice: 
 
 
 @pytest.mark.parametrize(
+    ("header", "chosen"),
+    [
+        ("Quantité,Stock", {"stock_quantity": "Stock"}),
+        ("Qté,Stock actuel", {"stock_quantity": "Stock actuel"}),
+        ("الكمية,المخزون", {"stock_quantity": "المخزون"}),
+        ("Vendu,Stock", {"stock_quantity": "Stock", "is_active": None}),  # how many were sold
+        ("P.U.,Prix de vente", {"price": "Prix de vente"}),
+        ("Tarif,Prix", {"price": "Prix"}),
+        ("Article,Désignation", {"name": "Désignation"}),
+        ("Code,Référence produit", {"sku": "Référence produit"}),
+    ],
+)
+def test_of_two_columns_the_one_that_says_more_clearly_what_it_has_is_meant(
+    header: str, chosen: dict[str, str | None]
+) -> None:
+    for headings in (header.split(","), header.split(",")[::-1]):
+        found = dict(zip(meant(headings, COLUMNS), headings, strict=True))
+        assert {name: found.get(name) for name in chosen} == chosen
+
+
+@pytest.mark.parametrize(
     ("header", "titles"),
     [
         ("ID,Type,SKU,Name,Published,Description,Tax status,Tax class,In stock?,Stock,Sale price,Regular price,Images",

@@ -215,6 +215,43 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
     assert [heading for heading in headings if meant([heading], COLUMNS) != [name]] == []
 
 
+@pytest.mark.parametrize(
+    ("header", "chosen"),
+    [
+        # What is to be paid is said by the clearest word, wherever it stands.
+        ("Montant,Livraison,Total", {"total_amount": "Total"}),
+        ("Total,Livraison,Net à payer", {"total_amount": "Net à payer"}),
+        ("Montant (DA),Frais de livraison,Total à payer (DA)", {"total_amount": "Total à payer (DA)"}),
+        ("Montant,À payer à la livraison", {"total_amount": "À payer à la livraison"}),
+        ("المبلغ,التوصيل,المجموع", {"total_amount": "المجموع"}),
+        ("PU HT,PU TTC", {"unit_price": "PU TTC"}),
+        ("Livraison,Prix livraison", {"shipping_fee": "Prix livraison"}),
+        ("Livraison,Frais de livraison", {"shipping_fee": "Frais de livraison"}),
+        ("التوصيل,رسوم التوصيل", {"shipping_fee": "رسوم التوصيل"}),
+        ("Ville,Commune", {"customer_commune": "Commune"}),
+        ("المدينة,البلدية", {"customer_commune": "البلدية"}),
+        ("State,Wilaya", {"customer_wilaya": "Wilaya"}),
+        ("Description,Produit", {"product_name": "Produit"}),
+        ("Article,Désignation", {"product_name": "Désignation"}),
+        ("Commande,Numéro de commande", {"external_id": "Numéro de commande"}),
+        ("Facture,N° commande", {"external_id": "N° commande"}),
+        ("Code,Référence produit", {"sku": "Référence produit"}),
+        ("Nombre,Quantité", {"quantity": "Quantité"}),
+        ("Prénom,Nom complet", {"customer_name": "Nom complet"}),
+        ("Client,Nom,Prénom", {"customer_name": "Nom", "customer_name_2": "Prénom"}),
+        ("Full name,First name,Last name", {"customer_name": "First name", "customer_name_2": "Last name"}),
+    ],
+)
+def test_of_two_columns_the_one_that_says_more_clearly_what_it_has_is_meant(
+    header: str, chosen: dict[str, str]
+) -> None:
+    for headings in (header.split(","), header.split(",")[::-1]):
+        found = dict(zip(meant(headings, COLUMNS), headings, strict=True))
+        assert {name: found.get(name) for name in chosen} == chosen
+    alone = [heading for heading in header.split(",") if meant([heading], COLUMNS) == [""]]
+    assert alone in ([], ["Last name"])
+
+
 def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
     def unread(page: str) -> tuple[list[str], bool]:
         found = re.findall(r'<li data-place="\d+"( hidden)?><bdi>([^<]*)', page)
