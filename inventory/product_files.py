@@ -25,7 +25,7 @@ COLUMNS = (
         _("SKU"),
         ("reference produit", "ref produit", "code article", "code produit", "product code", "stock code",
          "variant sku", "ugs", "رمز المنتج", "مرجع المنتج"),
-        vague=("reference", "ref", "المرجع", "code"),
+        vague=("reference", "ref", "المرجع", "code", "الرمز"),
     ),
     Column(
         "name",

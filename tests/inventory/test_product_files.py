@@ -266,6 +266,8 @@ def test_the_list_is_downloaded_as_its_filters_leave_it(browser: Client, alice: 
         ("Tarif,Prix", {"price": "Prix"}),
         ("Article,Désignation", {"name": "Désignation"}),
         ("Code,Référence produit", {"sku": "Référence produit"}),
+        ("الرمز,رمز المنتج", {"sku": "رمز المنتج"}),
+        ("الرمز,الاسم", {"sku": "الرمز", "name": "الاسم"}),
     ],
 )
 def test_of_two_columns_the_one_that_says_more_clearly_what_it_has_is_meant(

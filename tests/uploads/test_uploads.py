@@ -304,6 +304,42 @@ def test_the_columns_of_shops_are_known(header: str, expected: list[str]) -> Non
     assert {name: title for name, title in found.items() if name} == wanted
 
 
+YALIDINE = (
+    "order_id,from_wilaya_name,firstname,familyname,contact_phone,address,to_commune_name,to_wilaya_name,product_list,"
+    "price,do_insurance,declared_value,length,width,height,weight,freeshipping,is_stopdesk,stopdesk_id,has_exchange"
+)
+ECOTRACK = (
+    "reference commande,nom et prenom du destinataire*,telephone*,telephone 2,code wilaya*,wilaya de livraison,"
+    "commune de livraison*,adresse de livraison*,produit*,poids (kg),montant du colis*,remarque,FRAGILE,ECHANGE,"
+    "PICK UP,RECOUVREMENT,STOP DESK,Lien map"
+)
+ZR = "Tracking,Nom client,Téléphone A,Téléphone B,Adresse,Wilaya,Commune,Total,Note"
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (YALIDINE,
+         {"external_id": "order_id", "customer_name": "firstname", "customer_name_2": "familyname",
+          "customer_phone": "contact_phone", "customer_address": "address", "customer_commune": "to_commune_name",
+          "customer_wilaya": "to_wilaya_name", "product_name": "product_list", "unit_price": "price"}),
+        (ECOTRACK,
+         {"external_id": "reference commande", "customer_name": "nom et prenom du destinataire*",
+          "customer_phone": "telephone*", "customer_phone_2": "telephone 2", "customer_wilaya": "wilaya de livraison",
+          "customer_commune": "commune de livraison*", "customer_address": "adresse de livraison*",
+          "product_name": "produit*", "total_amount": "montant du colis*", "notes": "remarque"}),
+        (ZR,
+         {"customer_name": "Nom client", "customer_phone": "Téléphone A", "customer_phone_2": "Téléphone B",
+          "customer_address": "Adresse", "customer_wilaya": "Wilaya", "customer_commune": "Commune",
+          "total_amount": "Total", "notes": "Note"}),
+    ],
+    ids=["Yalidine", "EcoTrack", "ZR"],
+)  # fmt: skip
+def test_the_columns_of_lists_for_couriers_are_known(header: str, expected: dict[str, str]) -> None:
+    found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
+    assert {name: title for name, title in found.items() if name} == expected
+
+
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
