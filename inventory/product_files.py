@@ -47,12 +47,13 @@ COLUMNS = (
         _("In stock"),
         ("stock", "quantity", "qty", "quantity in stock", "stock quantity", "variant inventory qty", "inventory",
          "quantite", "qte", "quantite stock", "quantite en stock", "qte stock", "qte en stock", "stock actuel",
-         "stock disponible", "stock dispo", "disponible", "nb", "nbr", "nbre", "pieces",
+         "stock disponible", "stock dispo", "disponible",
          "المخزون", "الكمية", "العدد", "كمية المخزون", "الكمية المتوفرة"),
         # What is bought or sold may be counted beside it.
         beside=tuple(product(("stock actuel", "stock disponible", "stock dispo", "stock", "quantite stock",
                               "quantite en stock", "qte stock", "qte en stock", "مخزون"),
-                             ("quantite", "qte", "quantity", "qty", "nb", "nbr", "nbre", "pieces", "كميه", "عدد"))),
+                             ("quantite", "qte", "quantity", "qty", "كميه", "عدد"))),
+        vague=("pieces", "nb", "nbr", "nbre"),
     ),
     Column("is_active", _("For sale"), ("on sale", "active", "actif", "active product", "نشط", "للبيع")),
     Column(

@@ -264,6 +264,9 @@ def test_the_list_is_downloaded_as_its_filters_leave_it(browser: Client, alice: 
         ("Vendu,Stock", {"stock_quantity": "Stock", "is_active": None}),  # how many were sold
         ("P.U.,Prix de vente", {"price": "Prix de vente"}),
         ("Tarif,Prix", {"price": "Prix"}),
+        ("Nb,Quantité", {"stock_quantity": "Quantité"}),
+        ("Pièces,Stock", {"stock_quantity": "Stock"}),
+        ("Nbre,Prix", {"stock_quantity": "Nbre", "price": "Prix"}),
         ("Article,Désignation", {"name": "Désignation"}),
         ("Code,Référence produit", {"sku": "Référence produit"}),
         ("الرمز,رمز المنتج", {"sku": "رمز المنتج"}),
