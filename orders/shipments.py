@@ -1,7 +1,5 @@
-"""What couriers' files say: rows read as shipments, and orders moved to where couriers say that they are."""
+"""Orders moved to where couriers say that they are."""
 
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,23 +10,13 @@ from django.db.models import BooleanField, Q
 from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext as _
 
-from codservice import values
 from codservice.accounts.actor import Actor, Role
-from codservice.errors import Invalid, Refused
+from codservice.errors import Refused
 from orders import importing, lifecycle, movement
 from orders.models import IS_LIVE, Move, Order, Status
 
-COLUMNS = ("order_id", "external_id", "status", "reason")
-# What couriers in Algeria write, in any case and accents. A failed try, or a parcel on its way back, is none of these.
-WORDS = {
-    Status.SHIPPED: ("shipped", "expédié", "expédiée", "envoyé", "envoyée", "en livraison", "sorti en livraison",
-                     "en transit", "in transit", "تم الشحن", "مشحون", "تم الإرسال", "في الطريق"),
-    Status.DELIVERED: ("delivered", "livré", "livrée", "تم التوصيل", "تم التسليم", "مسلم"),
-    Status.RETURNED: ("returned", "retour", "retourné", "retournée", "retourné au vendeur", "retourné à l'expéditeur",
-                      "تم الإرجاع", "مرجع", "مرتجع"),
-}  # fmt: skip
-
-_BETWEEN_WORDS = re.compile(r"[\s_’'.-]+")
+# What couriers move orders to.
+STATUSES = (Status.SHIPPED, Status.DELIVERED, Status.RETURNED)
 
 
 class UnknownOrder(Refused):
@@ -46,53 +34,6 @@ class Shipment:
     external_id: str | None = None
     reason: str = ""
     seen_version: int | None = None  # where a person decides: the order as they saw it
-
-
-# --- Reading -----------------------------------------------------------------------------------------------------
-
-
-def read_shipment(cells: dict[str, str], *, in_account: bool) -> Shipment:
-    """The row as a shipment; an `external_id` names an order only within an account. Raises Invalid."""
-    errors: dict[str, list[str]] = {}
-    shipment = Shipment(Status.SHIPPED)
-    if cells.get("order_id"):
-        try:
-            shipment.order_id = values.uuid(cells["order_id"])
-        except ValueError:
-            errors["order_id"] = ["Must be an order's id, a UUID."]
-    elif not cells.get("external_id"):
-        errors["order_id"] = ["Write the order's id here, or the shop's own number under external_id."]
-    elif not in_account:
-        errors["external_id"] = ["It names an order only within an account: say which with --account."]
-    else:
-        try:
-            shipment.external_id = values.text(cells["external_id"], max_length=64)
-        except ValueError:
-            errors["external_id"] = ["No order can have it."]
-    status = _STATUSES.get(_plain(cells.get("status", "")))
-    if status is None:
-        known = ", ".join(f"{status} ({', '.join(words[1:])})" for status, words in WORDS.items())
-        errors["status"] = [f"Must be one of {known}."]
-    else:
-        shipment.status = status
-    try:
-        shipment.reason = values.text(cells.get("reason", ""), max_length=500, free=True, may_be_blank=True)
-    except ValueError as error:
-        errors["reason"] = [str(error)]
-    if errors:
-        raise Invalid(errors)
-    return shipment
-
-
-def _plain(word: str) -> str:
-    letters = (letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
-    return _BETWEEN_WORDS.sub(" ", "".join(letters).casefold()).strip()
-
-
-_STATUSES = {_plain(word): status for status, words in WORDS.items() for word in words}
-
-
-# --- Moving ------------------------------------------------------------------------------------------------------
 
 
 def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | None = None) -> list[bool | Refused]:
@@ -143,7 +84,7 @@ def _route(start: Status, end: Status, role: Role) -> tuple[Move, ...] | None:
     reached = [start]
     for status in reached:
         for (from_status, _name), move in Order.MOVES.items():
-            if from_status == status and role in move.by and move.to in WORDS and move.to not in routes:
+            if from_status == status and role in move.by and move.to in STATUSES and move.to not in routes:
                 routes[move.to] = (*routes[status], move)
                 reached.append(move.to)
     return routes.get(end)

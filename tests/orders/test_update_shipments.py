@@ -12,8 +12,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from codservice.accounts.models import Account
-from orders.models import Order, StatusChange
-from orders.shipments import WORDS
+from orders.courier_files import WORDS
+from orders.models import Order, Status, StatusChange
 from tests.factories import make_order
 from tests.harness.background import held_up
 from tests.harness.database import end_sessions, environment
@@ -71,13 +71,77 @@ def test_orders_move_to_where_the_courier_says_they_are(alice: Account, write: A
     assert (change.actor, change.reason) == ("update_shipments", "Client absent")
 
 
-@pytest.mark.parametrize(("status", "word"), [(status, word) for status, words in WORDS.items() for word in words])
-def test_a_couriers_word_in_any_case_and_accents(alice: Account, write: Any, status: str, word: str) -> None:
-    order = order_in("confirmed" if status == "shipped" else "shipped", alice)
+def test_a_couriers_word_in_any_case_and_accents(alice: Account, write: Any) -> None:
+    said = [(status, word) for status, words in WORDS.items() for word in words]
+    orders = [order_in("shipped" if status in ("delivered", "returned") else "confirmed", alice) for status, _ in said]
+    written = [f" {word.upper().replace(' ', '_')} " for _, word in said]
 
-    result, _ = run(write((order.id, "", f" {word.upper().replace(' ', '_')} ", "")))
+    result, _ = run(write(*((order.id, "", word, "") for order, word in zip(orders, written, strict=True))))
 
-    assert (counts(result), statuses(order)) == ((1, 0, 0), [status])
+    already = len(WORDS[Status.CONFIRMED])
+    assert counts(result) == (len(said) - already, already, 0)
+    assert statuses(*orders) == [status for status, _ in said]
+
+
+def test_the_operators_manual_has_all_words() -> None:
+    manual = (ROOT / "docs/operators.md").read_text()
+    for words in WORDS.values():
+        assert f"| {', '.join(words)} |" in manual
+
+
+# As Yalidine's documentation of its API has them.
+YALIDINE = (
+    "Pas encore expédié", "A vérifier", "En préparation", "Pas encore ramassé", "Prêt à expédier", "En passation",
+    "Ramassé", "Transfert", "Expédié", "Centre", "En localisation", "Vers Wilaya", "En transit", "Reçu à Wilaya",
+    "En attente du client", "Prêt pour livreur", "Sorti en livraison", "En attente", "En alerte", "Tentative échouée",
+    "Livré", "Echèc livraison", "Retour vers centre", "Retourné au centre", "Retour transfert", "Retour groupé",
+    "Retour à retirer", "Retour non retiré", "Retour vers vendeur", "Retourné au vendeur",
+)  # fmt: skip
+
+
+def test_a_couriers_own_file_is_taken_as_it_is(alice: Account, write: Any) -> None:
+    orders = [order_in("confirmed", alice) for _ in YALIDINE]
+    for number, order in enumerate(orders):
+        Order.objects.filter(id=order.id).update(external_id=f"CMD-{number}")
+    header = ("tracking", "order_id", "firstname", "contact_phone", "to_wilaya_name", "last_status", "date_last_status")
+    path = write(
+        *((f"yal-{n}", f"CMD-{n}", "Amine", "0550123456", "Alger", word, "") for n, word in enumerate(YALIDINE)),
+        header=header,
+    )
+
+    result, status = run(path, "--account", alice.holder.email)
+
+    assert (counts(result), status) == ((len(YALIDINE) - 7, 7, 0), 0)
+    assert statuses(*orders[:6], orders[17]) == ["confirmed"] * 7
+    assert statuses(orders[20], orders[29]) == ["delivered", "returned"]
+    assert Order.objects.filter(status="shipped").count() == len(YALIDINE) - 7 - 2
+    assert counts(run(path, "--account", alice.holder.email)[0]) == (0, len(YALIDINE), 0)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [("Référence", "Statut colis", "Motif"), ("id_Externe", "Situation", "x"), ("رقم الطلب", "حالة الطرد", "السبب")],
+)
+def test_couriers_headings_are_understood(alice: Account, write: Any, header: tuple[str, ...]) -> None:
+    order = order_in("confirmed", alice)
+    Order.objects.filter(id=order.id).update(external_id="A-1")
+
+    result, _ = run(write(("A-1", "Livrée [ Encaisser ]", ""), header=header), "--account", alice.holder.email)
+
+    assert (counts(result), statuses(order)) == ((1, 0, 0), ["delivered"])
+
+
+def test_a_parcel_that_the_courier_does_not_have_yet_moves_nothing(alice: Account, write: Any) -> None:
+    orders = [order_in(status, alice) for status in ("confirmed", "shipped", "delivered", "returned")]
+    pending, canceled = order_in("pending_confirmation", alice), order_in("canceled", alice)
+
+    result, _ = run(write(*((order.id, "", "En préparation", "") for order in (*orders, pending, canceled))))
+
+    assert counts(result) == (0, 4, 2)
+    assert statuses(*orders, pending, canceled) == [
+        "confirmed", "shipped", "delivered", "returned", "pending_confirmation", "canceled"
+    ]  # fmt: skip
+    assert [error["order_id"] for error in result["errors"]] == [str(pending.id), str(canceled.id)]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +152,8 @@ def test_a_couriers_word_in_any_case_and_accents(alice: Account, write: Any, sta
         ((uuid4(), "", "livré", ""), "order_id"),
         (("", "A-1", "livré", ""), "external_id"),
         (("ORDER", "", "", ""), "status"),
-        (("ORDER", "", "échec livraison", ""), "status"),
-        (("ORDER", "", "retour vers centre", ""), "status"),
+        (("ORDER", "", "annulé", ""), "status"),
+        (("ORDER", "", "bloqué", ""), "status"),
         (("ORDER", "", "confirmed", ""), "status"),
         (("ORDER", "", "livré", "x" * 501), "reason"),
     ],
@@ -144,6 +208,22 @@ def test_another_accounts_orders_do_not_exist(alice: Account, charlie: Account, 
 
     assert result["errors"][0]["errors"] == {"order_id": ["There is no such order."]}
     assert statuses(theirs) == ["confirmed"]
+
+
+def test_in_an_account_an_order_id_that_is_none_of_ours_is_the_shops_own_number(
+    alice: Account, charlie: Account, write: Any
+) -> None:
+    mine, theirs = order_in("confirmed", alice), order_in("confirmed", charlie)
+    Order.objects.filter(id__in=[mine.id, theirs.id]).update(external_id="7")
+    path = write(("7", "", "livré", ""), ("8", "", "livré", ""), ("x" * 65, "", "livré", ""))
+
+    result, _ = run(path, "--account", alice.holder.email)
+
+    assert (counts(result), statuses(mine, theirs)) == ((1, 0, 2), ["delivered", "confirmed"])
+    assert [error["errors"] for error in result["errors"]] == [
+        {"order_id": ["There is no such order."]},
+        {"order_id": ["No order can have it."]},
+    ]
 
 
 def test_a_dry_run_says_what_would_happen_and_writes_nothing(alice: Account, write: Any) -> None:

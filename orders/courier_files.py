@@ -1,0 +1,157 @@
+"""Couriers' files: what their columns and statuses are called, and how their rows say where orders are."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext_lazy as _
+
+from codservice import values
+from codservice.errors import Invalid
+from codservice.files.headings import Column
+from codservice.files.intake import Entry, Errors, Intake, Taken
+from orders import order_files, shipments
+from orders.models import Status
+
+_NUMBER = next(column for column in order_files.COLUMNS if column.name == "external_id")
+COLUMNS = (
+    Column("order_id", _("Order")),
+    _NUMBER._replace(vague=("reference", "ref", "reference client", "id externe", "المرجع", *_NUMBER.vague)),
+    Column(
+        "status",
+        _("Status"),
+        ("last status", "dernier statut", "statut colis", "statut livraison", "etat colis", "etat livraison",
+         "حالة الطرد", "حالة الطلب", "حالة التوصيل"),
+        vague=("etat", "situation"),
+    ),
+    Column(
+        "reason",
+        _("Reason"),
+        ("motif retour", "raison retour", "motif echec", "سبب الإرجاع"),
+        vague=("motif", "raison", "cause"),
+    ),
+)  # fmt: skip
+# What couriers in Algeria write, in any case and accents, by the status that an order then has at least: what it is
+# called by Yalidine, EcoTrack and Procolis, whose systems most of them use, and by people. A parcel after a failed try,
+# or on its way back, is shipped. One that the courier may not have yet leaves the order as it is, if it is confirmed.
+# None of these is what somebody must look into: a parcel that is cancelled, blocked or given up.
+WORDS = {
+    Status.CONFIRMED: (
+        "pas encore expédié", "à vérifier", "prêt à expédier", "prête à expédier", "en traitement - prêt à expédié",
+        "en préparation", "en préparation stock", "prête à préparer", "pas encore ramassé", "en ramassage",
+        "en passation", "en attente",
+    ),
+    Status.SHIPPED: (
+        "shipped", "in transit", "expédié", "expédiée", "envoyé", "envoyée", "en transit", "ramassé", "ramassée",
+        "transfert", "dispatcher", "vers hub", "en hub", "centre", "en localisation", "vers wilaya", "reçu à wilaya",
+        "au bureau", "prêt pour livreur", "en livraison", "sorti en livraison", "sortir en livraison",
+        "en cours de livraison", "en attente du client", "SD - en attente du client",
+        "tentative échouée", "échec livraison", "en alerte", "suspendu", "reporté", "SD - reporté", "a relancé",
+        "appel sans réponse 1", "appel sans réponse 2", "appel sans réponse 3",
+        "SD - appel sans réponse 1", "SD - appel sans réponse 2", "SD - appel sans réponse 3",
+        "annuler par le client", "SD - annuler par le client", "SD - annuler 3x",
+        "retour vers centre", "retourné au centre", "retour transfert", "retour groupé", "retour à retirer",
+        "retour non retiré", "retour vers vendeur", "retour chez livreur", "retour transit entrepôt",
+        "retour en traitement", "retour livreur", "retour de dispatche", "retour navette",
+        "تم الشحن", "مشحون", "تم الإرسال", "في الطريق",
+    ),
+    Status.DELIVERED: (
+        "delivered", "livré", "livrée", "colis livré", "colis livrée", "livrée [ encaisser ]", "livrée [ recouvert ]",
+        "livré non encaissé", "encaissé non payé", "paiements prêts", "payé et archivé",
+        "تم التوصيل", "تم التسليم", "مسلم",
+    ),
+    Status.RETURNED: (
+        "returned", "retour", "retourné", "retournée", "retourné au vendeur", "retourné à l'expéditeur",
+        "retour reçu", "retour archivé", "retour stock", "retour client",
+        "تم الإرجاع", "مرجع", "مرتجع",
+    ),
+}  # fmt: skip
+_NO_STATUS = (
+    "Must be shipped, delivered or returned, or what couriers write for it, such as expédié, livré or retourné."
+)
+
+_BETWEEN_WORDS = re.compile(r"[\s_’'.()\[\]-]+")
+
+
+class ShipmentRows(Intake):
+    """A row is an order, and where a courier says that it is; without an account one of any.
+
+    The order is named by its id, and within an account by the shop's number, which couriers' files call `order_id` too.
+    """
+
+    columns = COLUMNS
+    account_id: UUID | None
+    counted: Mapping[str, Any] = {"moved": "Moved", "already": "Were there already"}
+
+    def take(self, entries: Sequence[Entry]) -> Taken:
+        read: list[tuple[Entry, shipments.Shipment]] = []
+        refused: list[tuple[Entry, Errors]] = []
+        for entry in entries:
+            (row,) = entry
+            try:
+                read.append((entry, read_shipment(row.cells, in_account=self.account_id is not None)))
+            except Invalid as error:
+                refused.append((entry, error.errors))
+        outcomes = shipments.record(
+            [shipment for _, shipment in read],
+            actor=self.actor,
+            account_id=self.account_id,
+        )
+        counts: Counter[str] = Counter()
+        for (entry, _shipment), outcome in zip(read, outcomes, strict=True):
+            if isinstance(outcome, bool):
+                counts["moved" if outcome else "already"] += 1
+            elif isinstance(outcome, shipments.UnknownOrder):
+                refused.append((entry, {_named_by(entry[0].cells): [outcome.message]}))
+            else:
+                refused.append((entry, {"status": [outcome.message]}))
+        return Taken(counts, refused)
+
+
+def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
+    """The row as a shipment; a shop's number names an order only within an account. Raises Invalid."""
+    errors: dict[str, list[str]] = {}
+    shipment = shipments.Shipment(Status.SHIPPED)
+    named_by = _named_by(cells)
+    number = cells.get(named_by, "")
+    if named_by == "order_id":
+        shipment.order_id = values.uuid_or_none(number)
+    if not number:
+        errors["order_id"] = ["Write the order's id here, or the shop's own number under external_id."]
+    elif shipment.order_id is None and in_account:
+        try:
+            shipment.external_id = values.text(number, max_length=64)
+        except ValueError:
+            errors[named_by] = ["No order can have it."]
+    elif shipment.order_id is None and named_by == "order_id":
+        errors["order_id"] = ["Must be an order's id, a UUID, or with --account the shop's own number."]
+    elif shipment.order_id is None:
+        errors["external_id"] = ["It names an order only within an account: say which with --account."]
+    status = _STATUSES.get(_plain(cells.get("status", "")))
+    if status is None:
+        errors["status"] = [_NO_STATUS]
+    else:
+        shipment.status = status
+    try:
+        shipment.reason = values.text(cells.get("reason", ""), max_length=500, free=True, may_be_blank=True)
+    except ValueError as error:
+        errors["reason"] = [str(error)]
+    if errors:
+        raise Invalid(errors)
+    return shipment
+
+
+def _named_by(cells: Mapping[str, str]) -> str:
+    """The column that says which order it is."""
+    return "order_id" if cells.get("order_id") or not cells.get("external_id") else "external_id"
+
+
+def _plain(word: str) -> str:
+    letters = (letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
+    return _BETWEEN_WORDS.sub(" ", "".join(letters).casefold()).strip()
+
+
+_STATUSES = {_plain(word): status for status, words in WORDS.items() for word in words}
