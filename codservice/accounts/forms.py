@@ -149,8 +149,15 @@ def _find(typed: str) -> tuple[str, datetime | None]:
     return username, found.get(username)
 
 
-class NewPasswordForm(Form, auth_forms.SetPasswordForm):
-    """A password that a person chooses for themselves: they do not have to change it at the next login."""
+class ChosenPassword(Form, auth_forms.SetPasswordForm):
+    """A password that a person chooses for themselves. What is wrong with it stands where they chose it."""
+
+    def validate_password_for_user(self, user: User, *_confirmation: str) -> None:
+        super().validate_password_for_user(user, "new_password1")
+
+
+class NewPasswordForm(ChosenPassword):
+    """They do not have to change it at the next login."""
 
     def save(self, commit: bool = True) -> User:
         """Write nothing but the password: Django's would write all it has read of the person. Raises AccountChanged."""

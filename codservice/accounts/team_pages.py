@@ -9,7 +9,6 @@ from uuid import UUID
 from celery.exceptions import OperationalError
 from django import forms
 from django.contrib import messages
-from django.contrib.auth import forms as auth_forms
 from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -27,7 +26,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from codservice import ratelimit
 from codservice.accounts import known_browsers, merchants, one_time_codes, team
 from codservice.accounts.account_page import Gone, account_page, confirmation
-from codservice.accounts.forms import TooManyTries
+from codservice.accounts.forms import ChosenPassword, TooManyTries
 from codservice.accounts.models import Account, Invitation, Membership, User
 from codservice.accounts.tasks import have_mailed, send_invitation
 from codservice.accounts.team import Right
@@ -213,7 +212,7 @@ def forget_codes(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
 # --- Coming in -------------------------------------------------------------------------------------------------------
 
 
-class AcceptForm(Form, auth_forms.SetPasswordForm):
+class AcceptForm(ChosenPassword):
     """A name, and the password that they sign in with from now on."""
 
     name = Words(

@@ -211,6 +211,17 @@ def test_a_weak_password_and_no_name_are_refused(alice: Account, holder: Client)
     assert not Membership.objects.exists()
 
 
+def test_what_is_wrong_with_a_password_stands_where_it_was_chosen(alice: Account, holder: Client) -> None:
+    invite(holder)
+    for page, data in (
+        (link(), {"name": "Nadia Cherif"}),
+        ("/account/password", {"old_password": PASSWORD}),
+    ):
+        errors = holder.post(page, {**data, "new_password1": "12345678", "new_password2": "1"}).context["form"].errors
+        assert "too common" in str(errors["new_password1"])
+        assert "match" in str(errors["new_password2"])
+
+
 @pytest.mark.parametrize("who", ["a merchant", "staff", "a colleague elsewhere", "somebody deactivated"])
 def test_whoever_invites_learns_of_nobody_who_exists(
     who: str, alice: Account, charlie: Account, holder: Client
