@@ -145,6 +145,20 @@ def amount(value: Any) -> Decimal:
     return abs(value).quantize(CENTIME)
 
 
+_YES_OR_NO = {
+    **dict.fromkeys(("true", "1", "yes", "oui", "vrai", "نعم"), True),
+    **dict.fromkeys(("false", "0", "no", "non", "faux", "لا"), False),
+}
+
+
+def yes_or_no(text: str) -> bool:
+    """What a cell of a file says in English, French or Arabic."""
+    try:
+        return _YES_OR_NO[text.lower()]
+    except KeyError:
+        raise ValueError("Must be true or false, yes or no, oui or non, 1 or 0.") from None
+
+
 # The digits of Arabic and of Persian keyboards; the signs before a fraction and between thousands; the comma.
 _KEYBOARDS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹٫٬،", "01234567890123456789.\u202f,")
 _MARKS = re.compile("[\u200e\u200f]+")

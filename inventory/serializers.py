@@ -154,11 +154,6 @@ def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
 
 # --- In, from files ----------------------------------------------------------------------------------------------
 
-_BOOLEANS = {
-    **dict.fromkeys(("true", "1", "yes", "oui", "vrai", "نعم"), True),
-    **dict.fromkeys(("false", "0", "no", "non", "faux", "لا"), False),
-}
-
 
 def read_product(row: Mapping[str, str], *, is_known: bool) -> Draft:
     """A row of a file of products, by the API's rules; raises Invalid with all that is wrong. Empty is not given, which
@@ -189,19 +184,12 @@ def _read_quantity(text: str) -> int:
     return values.digits(values.plain_integer(text), 0, MAX_QUANTITY)
 
 
-def _read_is_active(text: str) -> bool:
-    try:
-        return _BOOLEANS[text.lower()]
-    except KeyError:
-        raise ValueError("Must be true or false, yes or no, oui or non, 1 or 0.") from None
-
-
 _READ_COLUMN: dict[str, Callable[[str], Any]] = {
     "sku": partial(values.text, max_length=64),
     "name": partial(values.text, max_length=255),
     "price": _read_amount,
     "stock_quantity": _read_quantity,
-    "is_active": _read_is_active,
+    "is_active": values.yes_or_no,
     "image_url": partial(values.link, max_length=MAX_LINK),
     "script": partial(values.text, max_length=MAX_SCRIPT, free=True),
 }

@@ -34,7 +34,8 @@ _REST_AND_NAME = (
     ("prenom", "nom"), ("prenom", "nom client"), ("prenom client", "nom client"),
     ("prenom destinataire", "nom destinataire"), ("nom famille", "prenom"), ("last name", "first name"),
     ("family name", "first name"), ("lastname", "firstname"), ("familyname", "firstname"),
-    ("last name billing", "first name billing"), ("لقب", "اسم"),
+    ("last name billing", "first name billing"), ("nom facturation", "prenom facturation"),
+    ("nom famille facturation", "prenom facturation"), ("لقب", "اسم"),
 )  # fmt: skip
 
 COLUMNS = (
@@ -53,6 +54,7 @@ COLUMNS = (
         ("customer", "customer name", "full name", "client", "nom client", "nom complet", "nom prenom",
          "nom et prenom", "nom et prenoms", "prenom nom", "prenom et nom", "destinataire", "nom destinataire",
          "nom et prenom destinataire", "shipping name", "first name billing", "last name billing",
+         "prenom facturation", "nom facturation", "nom famille facturation",
          "الاسم الكامل", "الاسم واللقب", "الاسم و اللقب", "اسم الزبون", "اسم العميل", "الزبون",
          "اسم ولقب الزبون", "اسم و لقب الزبون", "اسم المستلم"),
         beside=tuple((name, rest) for rest, name in _REST_AND_NAME),
@@ -69,7 +71,7 @@ COLUMNS = (
         ("phone number", "phone 1", "phone1", "mobile", "mobile 1", "tel", "tel 1", "tel1", "telephone 1", "telephone1",
          "telephone client", "tel client", "n tel", "n telephone", "num tel", "num telephone", "numero tel",
          "numero telephone", "portable", "telephone portable", "tel portable", "telephone mobile", "tel mobile", "gsm",
-         "shipping phone", "phone billing", "contact phone",
+         "shipping phone", "phone billing", "telephone facturation", "contact phone",
          "رقم الهاتف", "هاتف الزبون", "رقم هاتف الزبون", "الهاتف 1"),
     ),
     Column(
@@ -83,14 +85,14 @@ COLUMNS = (
         "customer_wilaya",
         _("Wilaya"),
         ("wilaya livraison", "wilaya client", "nom wilaya", "willaya", "shipping province name", "state code billing",
-         "to wilaya name", "ولاية التوصيل"),
+         "code etat facturation", "etat facturation", "to wilaya name", "ولاية التوصيل"),
         vague=("code wilaya", "n wilaya", "province", "state"),
     ),
     Column(
         "customer_commune",
         _("Commune"),
         ("commune livraison", "nom commune", "municipality", "baladia", "baladiya", "shipping city", "city billing",
-         "to commune name"),
+         "ville facturation", "to commune name"),
         vague=("ville", "city", "المدينة"),
     ),
     Column(
@@ -98,29 +100,31 @@ COLUMNS = (
         _("Address"),
         ("shipping address", "delivery address", "street address", "adresse client", "adresse livraison",
          "adresse complete", "adresse exacte", "adr", "shipping street", "address 1 2 billing",
+         "adresse 1 2 facturation", "adresse 1 facturation", "adresse facturation",
          "عنوان التوصيل", "العنوان الكامل"),
     ),
     Column("delivery_type", _("Delivery type"), ("mode livraison", "type livraison", "طريقة التوصيل")),
+    Column("stop_desk", _("Stop desk (yes or no)"), ("stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")),
     Column(
         "product_name",
         _("Product"),
         ("item name", "lineitem name", "nom article", "nom produit", "produits", "produit commande",
          "produits commandes", "products", "designation", "designation produit", "designation article",
-         "product list", "اسم المنتج", "المنتوج", "اسم المنتوج", "المنتجات", "السلعة", "اسم السلعة"),
+         "nom element", "product list", "اسم المنتج", "المنتوج", "اسم المنتوج", "المنتجات", "السلعة", "اسم السلعة"),
         vague=("article", "item", "libelle", "description"),
     ),
     Column(
         "sku",
         _("SKU"),
         ("stock code", "product code", "reference produit", "code article", "code produit", "lineitem sku",
-         "رمز المنتج"),
+         "ugs", "رمز المنتج"),
         vague=("reference", "ref", "المرجع", "code"),
     ),
     Column(
         "quantity",
         _("Quantity"),
         ("qty", "qte", "qt", "qtt", "qnt", "quantites", "quantite commandee", "qte commandee", "lineitem quantity",
-         "quantity refund"),
+         "quantity refund", "quantite remboursement"),
         vague=("nombre", "العدد", "nombre pieces", "nb pieces", "nbr pieces", "nbre pieces", "عدد القطع", "nb",
                "nbr", "nbre", "pieces", "pcs"),
     ),
@@ -128,7 +132,8 @@ COLUMNS = (
         "unit_price",
         _("Price"),
         ("prix unitaire", "prix unit", "prix u", "pu", "p u", "pu ttc", "prix vente", "prix produit",
-         "prix article", "lineitem price", "item cost", "سعر الوحدة", "سعر المنتج", "سعر المنتوج", "الثمن"),
+         "prix article", "cout article", "lineitem price", "item cost",
+         "سعر الوحدة", "سعر المنتج", "سعر المنتوج", "الثمن"),
         vague=("pu ht",),
     ),
     Column("attributes", _("Attributes")),
@@ -136,15 +141,16 @@ COLUMNS = (
     Column(
         "shipping_fee",
         _("Shipping fee"),
-        ("order shipping amount", "delivery fee", "frais port", "frais expedition", "frais transport",
-         "prix livraison", "tarif livraison", "cout livraison", "سعر التوصيل", "ثمن التوصيل", "مصاريف التوصيل"),
+        ("order shipping amount", "montant livraison", "delivery fee", "frais port", "frais expedition",
+         "frais transport", "prix livraison", "tarif livraison", "cout livraison",
+         "سعر التوصيل", "ثمن التوصيل", "مصاريف التوصيل"),
         vague=("livraison", "shipping", "delivery", "التوصيل"),
     ),
     Column(
         "total_amount",
         _("To pay on delivery"),
-        ("to pay at the door", "order total amount", "cod", "montant a payer", "a payer", "total a payer",
-         "net a payer", "a encaisser", "montant a encaisser", "total a encaisser"),
+        ("to pay at the door", "order total amount", "montant total commande", "cod", "montant a payer", "a payer",
+         "total a payer", "net a payer", "a encaisser", "montant a encaisser", "total a encaisser"),
         vague=("total ttc", "total", "montant total", "المبلغ الإجمالي", "المجموع", "الإجمالي", "total commande",
                "montant commande", "prix total", "total price", "السعر الإجمالي", "montant", "amount", "المبلغ",
                "montant colis"),
@@ -185,7 +191,7 @@ _BEFORE_PHONE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
 _PRODUCT = ("product_name", "sku", "product_id")
 _NAME = ("customer_name", "customer_name_2")  # two columns of a file; an order has one
-_OF_ORDER = (*SENT, "customer_name_2")
+_OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
 WHOSE = ("external_id", *_NAME, "customer_phone")  # of these a row below the first of an order says none
 _NO_NUMBER = (
     "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
@@ -510,8 +516,8 @@ def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     if name := " ".join(filter(None, map(first.get, _NAME))):
         body["customer_name"] = name
-    if "delivery_type" in body:
-        body["delivery_type"] = _DELIVERIES.get(key(body["delivery_type"]), body["delivery_type"])
+    if kind := _delivery_type(first):
+        body["delivery_type"] = kind
     for name in _PHONES:
         if marked := _BEFORE_PHONE.match(body.get(name, "")):
             body[name] = body[name][marked.end() :]
@@ -520,6 +526,15 @@ def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
     if "total_amount" not in body and (total := _total(body, catalog)) is not None:
         body["total_amount"] = total
     return body
+
+
+def _delivery_type(cells: Mapping[str, str]) -> str:
+    """As the API calls it; what it does not know as it is, and nothing where the row says nothing."""
+    said = cells.get("delivery_type", "")
+    if not said and (said := cells.get("stop_desk", "")):
+        with contextlib.suppress(ValueError):
+            return DeliveryType.DESK.value if values.yes_or_no(said) else DeliveryType.HOME.value
+    return _DELIVERIES.get(key(said), said) if said else ""
 
 
 def _item(cells: dict[str, str], catalog: Catalog) -> dict[str, Any]:

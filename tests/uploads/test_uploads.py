@@ -285,6 +285,14 @@ WOOCOMMERCE = (
     "Shipping Method Title,Order Shipping Amount,Order Refund Amount,Order Total Amount,Order Total Tax Amount,SKU,"
     "Item #,Item Name,Quantity (- Refund),Item Cost,Coupon Code,Discount Amount,Discount Amount Tax"
 )
+WOOCOMMERCE_IN_FRENCH = (
+    "Facture,Numéro de commande,État de la commande,Date de commande,Type de paiement,Note du client,"
+    "Prénom (Facturation),Nom de famille (Facturation),Société (Facturation),Adresse 1 & 2 (Facturation),"
+    "Ville (Facturation),Code de l’état (Facturation),Code postal (Facturation),Code du pays (Facturation),"
+    "E-mail (Facturation),Téléphone (Facturation),Titre de la méthode de paiement,Montant de la remise panier,"
+    "Sous-total de la commande,Montant de la livraison,Montant du remboursement de la commande,Montant total,"
+    "Montant total de la commande,UGS,Article #,Nom de l’élément,Quantité (- Remboursement),Coût de l’article"
+)
 SHOPIFY = (
     "Name,Email,Financial Status,Currency,Subtotal,Shipping,Taxes,Total,Discount Code,Shipping Method,Created at,"
     "Lineitem quantity,Lineitem name,Lineitem price,Lineitem sku,Billing Name,Billing Street,Billing City,"
@@ -300,11 +308,16 @@ SHOPIFY = (
          ["Order Number", "First Name (Billing)", "Last Name (Billing)", "Phone (Billing)", "State Code (Billing)",
           "City (Billing)", "Address 1&2 (Billing)", "Item Name", "SKU", "Quantity (- Refund)", "Item Cost",
           "Order Shipping Amount", "Order Total Amount", "Customer Note"]),
+        (WOOCOMMERCE_IN_FRENCH,
+         ["Numéro de commande", "Prénom (Facturation)", "Nom de famille (Facturation)", "Téléphone (Facturation)",
+          "Code de l’état (Facturation)", "Ville (Facturation)", "Adresse 1 & 2 (Facturation)", "Nom de l’élément",
+          "UGS", "Quantité (- Remboursement)", "Coût de l’article", "Montant de la livraison",
+          "Montant total de la commande", "Note du client"]),
         (SHOPIFY,
          ["Name", "Shipping Name", None, "Shipping Phone", "Shipping Province Name", "Shipping City", "Shipping Street",
           "Lineitem name", "Lineitem sku", "Lineitem quantity", "Lineitem price", "Shipping", "Total", "Notes"]),
     ],
-    ids=["WooCommerce", "Shopify"],
+    ids=["WooCommerce", "WooCommerce in French", "Shopify"],
 )  # fmt: skip
 def test_the_columns_of_shops_are_known(header: str, expected: list[str]) -> None:
     names = ["external_id", "customer_name", "customer_name_2", *HEADINGS[2:4], "customer_commune", "customer_address",
@@ -332,12 +345,14 @@ ZR = "Tracking,Nom client,Téléphone A,Téléphone B,Adresse,Wilaya,Commune,Tot
         (YALIDINE,
          {"external_id": "order_id", "customer_name": "firstname", "customer_name_2": "familyname",
           "customer_phone": "contact_phone", "customer_address": "address", "customer_commune": "to_commune_name",
-          "customer_wilaya": "to_wilaya_name", "product_name": "product_list", "unit_price": "price"}),
+          "customer_wilaya": "to_wilaya_name", "product_name": "product_list", "unit_price": "price",
+          "stop_desk": "is_stopdesk"}),
         (ECOTRACK,
          {"external_id": "reference commande", "customer_name": "nom et prenom du destinataire*",
           "customer_phone": "telephone*", "customer_phone_2": "telephone 2", "customer_wilaya": "wilaya de livraison",
           "customer_commune": "commune de livraison*", "customer_address": "adresse de livraison*",
-          "product_name": "produit*", "total_amount": "montant du colis*", "notes": "remarque"}),
+          "product_name": "produit*", "total_amount": "montant du colis*", "notes": "remarque",
+          "stop_desk": "STOP DESK"}),
         (ZR,
          {"customer_name": "Nom client", "customer_phone": "Téléphone A", "customer_phone_2": "Téléphone B",
           "customer_address": "Adresse", "customer_wilaya": "Wilaya", "customer_commune": "Commune",
@@ -429,6 +444,22 @@ def test_a_delivery_is_known_by_the_words_of_algerian_shops(browser: Client) -> 
     take_in(browser, send(browser, csv_of(rows, [*HEADER, "delivery_type"])))
     taken = dict(Order.objects.values_list("external_id", "delivery_type"))
     assert sorted(taken.values()) == ["desk"] * len(desks) + ["home"] * len(homes)
+
+
+def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> None:
+    said = {
+        "OUI": "desk", "نعم": "desk", "1": "desk", "stop desk": "desk", "à domicile": "home", "non": "home",
+        "0": "home", "": "home", "peut-être": None,
+    }  # fmt: skip
+    rows = [[*row(f"A{number}"), "", word] for number, word in enumerate(said)]
+    rows.append([*row("B"), "à domicile", "OUI"])  # what says it in words counts
+
+    take_in(browser, upload := send(browser, csv_of(rows, [*HEADER, "delivery_type", "STOP DESK"])))
+
+    taken = dict(Order.objects.values_list("external_id", "delivery_type"))
+    wanted = {f"A{number}": kind for number, kind in enumerate(said.values()) if kind} | {"B": "home"}
+    assert taken == wanted
+    assert b"Must be \xe2\x80\x9chome\xe2\x80\x9d" in browser.get(f"/account/uploads/{upload.id}").content
 
 
 @pytest.mark.parametrize("language", ["fr", "ar-dz"])
