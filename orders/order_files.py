@@ -127,6 +127,7 @@ COLUMNS = (
          "quantity refund", "quantite remboursement"),
         vague=("nombre", "العدد", "nombre pieces", "nb pieces", "nbr pieces", "nbre pieces", "عدد القطع", "nb",
                "nbr", "nbre", "pieces", "pcs"),
+        absent=_("(not in the file: 1 in each row)"),
     ),
     Column(
         "unit_price",
@@ -235,8 +236,9 @@ class OrderRows(Intake):
     below it. What an order's first row says of the customer holds for its other rows, and none may say otherwise.
     Orders whose number is in the account already are left as they are; rows that were never of such an order are
     refused: those of a report that say no customer, and those of a number when they are more than its order has lines
-    and nobody has changed these. A total that is left out is the sum of the lines and the shipping fee. A SKU of the
-    catalog is its product; of any other product it is the name, where that is left out.
+    and nobody has changed these. A total that is left out is the sum of the lines and the shipping fee, and the price
+    of an order's only line what the total leaves for each of its pieces. A file `without` quantities has one piece in
+    each row. A SKU of the catalog is its product; of any other product it is the name, where that is left out.
     """
 
     columns = COLUMNS
@@ -246,8 +248,7 @@ class OrderRows(Intake):
         ("customer_wilaya",),
         ("customer_address",),
         _PRODUCT,
-        ("quantity",),
-        ("unit_price", "sku", "product_id"),
+        ("unit_price", "sku", "product_id", "total_amount"),
     )
     # Of orders and not of rows, which may be several times as many.
     counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders already there")}
@@ -301,7 +302,7 @@ class OrderRows(Intake):
             elif first != entry[0].line:
                 refused.append((entry, {"external_id": [_apart(first)]}))
             else:
-                sent.append((entry, _body(entry, catalog)))
+                sent.append((entry, _body(entry, catalog, is_one_each="quantity" in self.without)))
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )
@@ -350,10 +351,14 @@ class OrderRows(Intake):
 
 
 def _errors(refusal: Invalid, body: dict[str, Any]) -> Errors:
-    """What is wrong, but for a total that is only missing because a line that it is made of is wrong."""
-    follows = "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors)
+    """What is wrong, but for a total or a price that is only missing because what it is made of is wrong."""
+    follows = ""
+    if "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors):
+        follows = "total_amount"
+    elif _lacks_price(body) and refusal.errors.keys() & {"total_amount", "shipping_fee", "items.0.quantity"}:
+        follows = "items.0.unit_price"
     shortened = {name: [_NO_PHONE] for name in _PHONES if _SHORTENED.fullmatch(body.get(name, ""))}
-    return {path: said for path, said in refusal.errors.items() if not (follows and path == "total_amount")} | shortened
+    return {path: said for path, said in refusal.errors.items() if path != follows} | shortened
 
 
 def _apart(first: int) -> str:
@@ -510,8 +515,8 @@ def _plain(name: str, text: str) -> Any:
     return " ".join(text.casefold().split())
 
 
-def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
-    """The order as the API takes it."""
+def _body(entry: Entry, catalog: Catalog, *, is_one_each: bool) -> dict[str, Any]:
+    """The order as the API takes it; `is_one_each` where no row says how many."""
     first = entry[0].cells
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     if name := " ".join(filter(None, map(first.get, _NAME))):
@@ -522,8 +527,14 @@ def _body(entry: Entry, catalog: Catalog) -> dict[str, Any]:
         if marked := _BEFORE_PHONE.match(body.get(name, "")):
             body[name] = body[name][marked.end() :]
     body["items"] = [_item(row.cells, catalog) for row in entry]
+    if is_one_each:
+        for item in body["items"]:
+            item["quantity"] = 1
     _write_amounts_plainly(body)
-    if "total_amount" not in body and (total := _total(body, catalog)) is not None:
+    if _lacks_price(body):
+        if (price := _price(body)) is not None:
+            body["items"][0]["unit_price"] = price
+    elif "total_amount" not in body and (total := _total(body, catalog)) is not None:
         body["total_amount"] = total
     return body
 
@@ -557,6 +568,21 @@ def _write_amounts_plainly(body: dict[str, Any]) -> None:
     for name in _AMOUNTS:
         if name in body:
             body[name] = values.plain_amount(body[name])
+
+
+def _lacks_price(body: dict[str, Any]) -> bool:
+    """Whether the order's only line has no price, and the order a total that may say it."""
+    first, *others = body["items"]
+    return "total_amount" in body and not (others or "unit_price" in first or "product_id" in first)
+
+
+def _price(body: dict[str, Any]) -> Decimal | None:
+    """What the total leaves for each piece; None where that is no amount, or one of them cannot be read."""
+    try:
+        paid = values.amount(body["total_amount"]) - values.amount(body.get("shipping_fee", "0"))
+        return values.amount(paid / values.integer(body["items"][0]["quantity"], 1, MAX_QUANTITY))
+    except (KeyError, ValueError):
+        return None
 
 
 def _total(body: dict[str, Any], catalog: Catalog) -> Decimal | None:

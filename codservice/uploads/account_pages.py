@@ -117,7 +117,7 @@ class MatchForm(Form):
         for column in kind.intake.columns:
             field = forms.TypedChoiceField(
                 label=column.label,
-                choices=[("", gettext("(not in the file)")), *names],
+                choices=[("", column.absent or gettext("(not in the file)")), *names],
                 coerce=int,
                 empty_value=None,
                 required=False,

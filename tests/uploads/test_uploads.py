@@ -446,6 +446,54 @@ def test_a_delivery_is_known_by_the_words_of_algerian_shops(browser: Client) -> 
     assert sorted(taken.values()) == ["desk"] * len(desks) + ["home"] * len(homes)
 
 
+def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
+    """It says neither how many there are nor what each costs: a parcel, and what is to be paid for it."""
+    cells = ["Amine Benali", "0550123456", "", "16", "Alger", "Bab Ezzouar", "12 rue Didouche", "2 robes"]
+    rows = [
+        [f"A{number}", *cells, "", paid, *[""] * 7] for number, paid in enumerate(("3 400 DA", "0", "", "beaucoup"))
+    ]
+    rows[0][16] = "OUI"
+    rows.insert(3, ["A2", *[""] * 7, "Sac", *[""] * 9])  # a second line of the order above
+
+    upload = send(browser, csv_of(rows, ECOTRACK.split(",")))
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert page.count("(not in the file: 1 in each row)") == 1
+    upload = take_in(browser, upload)
+
+    assert upload.counts == {"imported": 2, "refused": 2}
+    lines = OrderItem.objects.order_by("order__external_id").values_list("product_name", "quantity", "unit_price")
+    assert list(lines) == [("2 robes", 1, Decimal("3400.00")), ("2 robes", 1, Decimal("0.00"))]
+    first = Order.objects.get(external_id="A0")
+    assert (first.total_amount, first.delivery_type) == (Decimal("3400.00"), "desk")
+    assert [[column for column, _ in each.faults] for each in RefusedRow.objects.order_by("line")] == [
+        ["unit_price"], ["unit_price"], ["total_amount"]
+    ]  # fmt: skip
+
+
+def test_the_price_of_an_only_line_is_what_the_total_leaves_beside_the_fee(browser: Client) -> None:
+    header = [*(title for title in HEADER if title != "Prix unitaire"), "Total", "Frais de livraison"]
+
+    def priced(number: str, total: str, fee: str, **changes: str) -> list[str]:
+        cells = dict(zip(HEADER, row(number, **changes), strict=True))
+        return [*(cells[title] for title in header[:-2]), total, fee]
+
+    rows = [
+        priced("A1", "3400", "400", quantity="2"),
+        priced("A2", "1000", "", quantity="3"),
+        priced("A3", "300", "400", quantity="1"),
+        priced("A4", "3400", "400", quantity=""),
+        priced("A5", "3400", "400", quantity="1"),
+        priced("A5", "", "", quantity="1", product="Sac"),
+    ]
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"imported": 1, "refused": 4}
+    assert OrderItem.objects.get().unit_price == Decimal("1500.00")
+    assert [[column for column, _ in each.faults] for each in RefusedRow.objects.order_by("line")] == [
+        ["unit_price"], ["unit_price"], ["quantity"], ["unit_price"], ["unit_price"]
+    ]  # fmt: skip
+
+
 def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> None:
     said = {
         "OUI": "desk", "نعم": "desk", "1": "desk", "stop desk": "desk", "à domicile": "home", "non": "home",
@@ -481,8 +529,9 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     assert chosen(browser, upload) == {}
     answer = browser.post(f"/account/uploads/{upload.id}", {"customer_name": "1"})
     assert answer.status_code == 422
-    assert answer.content.decode().count("Choose the column.") == 4
+    assert answer.content.decode().count("Choose the column.") == 3
     assert "Choose one of: Product, SKU, Product id." in answer.content.decode()
+    assert "Choose one of: Price, SKU, Product id, To pay on delivery." in answer.content.decode()
     take_in(browser, upload, **{name: str(place) for place, name in enumerate(HEADINGS)})
     assert Order.objects.get().customer_name == "Amine"
 
