@@ -20,7 +20,7 @@ from codservice.files.intake import FAILED, MAX_TEXT, Entry, Errors, Intake, Tak
 from codservice.files.tables import Row, UnreadableTable, is_of_report
 from inventory.models import Product
 from inventory.product_files import sku_of
-from orders import importing, phones, serializers
+from orders import importing, phones, regions, serializers
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderEdit
 from orders.serializers import SENT, SENT_OF_LINE
 
@@ -85,7 +85,9 @@ COLUMNS = (
         "customer_wilaya",
         _("Wilaya"),
         ("wilaya livraison", "wilaya client", "nom wilaya", "willaya", "shipping province name", "state code billing",
-         "code etat facturation", "etat facturation", "to wilaya name", "ولاية التوصيل"),
+         "code etat facturation", "etat facturation", "to wilaya name", "ولاية التوصيل",
+         "wilaya commune", "wilaya et commune", "commune wilaya", "commune et wilaya",
+         "الولاية البلدية", "الولاية والبلدية", "الولاية و البلدية", "البلدية والولاية", "البلدية و الولاية"),
         vague=("code wilaya", "n wilaya", "province", "state"),
     ),
     Column(
@@ -236,9 +238,12 @@ class OrderRows(Intake):
     below it. What an order's first row says of the customer holds for its other rows, and none may say otherwise.
     Orders whose number is in the account already are left as they are; rows that were never of such an order are
     refused: those of a report that say no customer, and those of a number when they are more than its order has lines
-    and nobody has changed these. A total that is left out is the sum of the lines and the shipping fee, and the price
-    of an order's only line what the total leaves for each of its pieces. A file `without` quantities has one piece in
-    each row. A SKU of the catalog is its product; of any other product it is the name, where that is left out.
+    and nobody has changed these.
+
+    A total that is left out is the sum of the lines and the shipping fee, and the price of an order's only line what
+    the total leaves for each of its pieces. A file `without` quantities has one piece in each row. A SKU of the catalog
+    is its product; of any other product it is the name, where that is left out. Wilaya and commune may stand in one
+    cell, and the name in two.
     """
 
     columns = COLUMNS
@@ -521,6 +526,8 @@ def _body(entry: Entry, catalog: Catalog, *, is_one_each: bool) -> dict[str, Any
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     if name := " ".join(filter(None, map(first.get, _NAME))):
         body["customer_name"] = name
+    if not first.get("customer_commune") and (places := regions.find_both(first.get("customer_wilaya", ""))):
+        body["customer_wilaya"], body["customer_commune"] = (place.name for place in places)
     if kind := _delivery_type(first):
         body["delivery_type"] = kind
     for name in _PHONES:

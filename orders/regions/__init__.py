@@ -29,7 +29,10 @@ code costs a dictionary look-up, another spelling 20 to 200 µs, a misspelling o
 come from: `data/README.md`.
 """
 
+import re
 from collections.abc import Set
+from contextlib import suppress
+from functools import lru_cache
 
 from orders.regions import gazetteer, resolve, typeahead
 from orders.regions.gazetteer import Commune, NotFound, Wilaya
@@ -43,6 +46,7 @@ __all__ = [
     "Wilaya",
     "commune",
     "communes_of",
+    "find_both",
     "find_commune",
     "find_wilaya",
     "typeahead",
@@ -53,6 +57,8 @@ WILAYAS: tuple[Wilaya, ...]
 """All 69, by code. Read at the first use."""
 COMMUNES: tuple[Commune, ...]
 """All 1 541, by code. Read at the first use."""
+
+_BETWEEN_PLACES = (re.compile(r"[/,،;|()\n]"), re.compile(r"\s[-–—]\s"))  # the first that parts a text in two
 
 
 def __getattr__(name: str):
@@ -135,3 +141,22 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
         return resolve.commune_index(around.code)
 
     return resolve.find(text, f"a commune of {around.name}", by_code, index, belongs, around)
+
+
+@lru_cache(4096)
+def find_both(text: str) -> tuple[Wilaya, Commune] | None:
+    """The wilaya and its commune that people have written in one text, in either order: `Alger / Bab Ezzouar`,
+    `Barika (Batna)`. None of a wilaya alone, and unless one sign parts them and there is one way to read them."""
+    ways = ([part for each in sign.split(text) if (part := each.strip())] for sign in _BETWEEN_PLACES)
+    parts = next((parts for parts in ways if len(parts) == 2), None)
+    if parts is None:
+        return None
+    with suppress(NotFound):
+        find_wilaya(text)
+        return None
+    found = set()
+    for around, inside in (parts, parts[::-1]):
+        with suppress(NotFound):
+            named = find_wilaya(around)
+            found.add((named, find_commune(inside, named.code)))
+    return found.pop() if len(found) == 1 else None

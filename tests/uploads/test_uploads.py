@@ -446,6 +446,18 @@ def test_a_delivery_is_known_by_the_words_of_algerian_shops(browser: Client) -> 
     assert sorted(taken.values()) == ["desk"] * len(desks) + ["home"] * len(homes)
 
 
+def test_wilaya_and_commune_may_stand_in_one_cell(browser: Client) -> None:
+    said = ("Alger / Bab Ezzouar", "باب الزوار، الجزائر", "16 - Alger", "Alger / Tataouine")
+    rows = [row(f"A{number}", wilaya=place) for number, place in enumerate(said)]
+    header = [{"Wilaya": "Wilaya et commune"}.get(title, title) for title in HEADER]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    places = Order.objects.order_by("external_id").values_list("wilaya_code", "commune_code", "customer_commune")
+    assert list(places) == [("16", "1621", "Bab Ezzouar"), ("16", "1621", "Bab Ezzouar"), ("16", None, "")]
+    assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_wilaya"]
+
+
 def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
     """It says neither how many there are nor what each costs: a parcel, and what is to be paid for it."""
     cells = ["Amine Benali", "0550123456", "", "16", "Alger", "Bab Ezzouar", "12 rue Didouche", "2 robes"]

@@ -241,3 +241,27 @@ def test_the_wilaya_name_finds_its_seat_too():
     for text, wilaya in (("BBA", "34"), ("Oued Souf", "39"), ("Bougie", "06"), ("وهران", "31"), ("El Goléa", "58")):
         seat = regions.find_commune(text, wilaya)
         assert regions.find_wilaya(seat.name).code == wilaya
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("Alger / Bab Ezzouar", ("16", "1621")),
+        ("Bab Ezzouar, Alger", ("16", "1621")),
+        ("16 - Alger, bab ezouar", ("16", "1621")),
+        ("باب الزوار، الجزائر", ("16", "1621")),
+        ("Barika (Batna)", ("05", "0542")),
+        ("Oran - Es senia", ("31", "3105")),
+        ("16 - Alger", None),  # the wilaya alone, as its number and its name
+        ("Alger (16)", None),
+        ("Oran/Oran", None),
+        ("Sétif / Alger", None),
+        ("Alger / Bab Ezzouar / cité 5 juillet", None),
+        ("Alger Bab Ezzouar", None),
+        ("Alger,", None),
+        ("", None),
+    ],
+)
+def test_a_wilaya_and_its_commune_in_one_text(text, codes):
+    found = regions.find_both(text)
+    assert (found and (found[0].code, found[1].code)) == codes
