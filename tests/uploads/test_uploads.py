@@ -458,6 +458,21 @@ def test_wilaya_and_commune_may_stand_in_one_cell(browser: Client) -> None:
     assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_wilaya"]
 
 
+def test_two_phones_may_stand_in_one_cell(browser: Client) -> None:
+    said = (
+        "0550 12 34 56 / 0661 11 22 33", "p:+213550123456,0661112233", "0550123456 ou 0661112233",
+        "0550/12/34/56", "0550123456 / 066", "0550123456 / 0661112233 / 0770112233",
+    )  # fmt: skip
+    rows = [[*row(f"A{number}", phone=phone), ""] for number, phone in enumerate(said)]
+    rows.append([*row("B", phone=said[0]), "0770 11 22 33"])  # which of three is the second one?
+
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Téléphone 2"])))
+
+    taken = list(Order.objects.order_by("external_id").values_list("phone_e164", "phone_2_e164"))
+    assert taken == [("+213550123456", "+213661112233")] * 3 + [("+213550123456", None)]
+    assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_phone"] * 3
+
+
 def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
     """It says neither how many there are nor what each costs: a parcel, and what is to be paid for it."""
     cells = ["Amine Benali", "0550123456", "", "16", "Alger", "Bab Ezzouar", "12 rue Didouche", "2 robes"]
