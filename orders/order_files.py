@@ -191,7 +191,7 @@ _DELIVERIES = {
 _PHONES = ("customer_phone", "customer_phone_2")
 # What stands before a number in lists of Facebook's leads, and where somebody kept its zero from a spreadsheet.
 _BEFORE_PHONE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
-_BETWEEN_PHONES = re.compile(r"\s*[/,،;|\n]\s*|\s+(?:[-–—]|ou|et|or|and|و|أو)\s+", re.IGNORECASE)
+_BETWEEN_PHONES = re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE)
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
 _PRODUCT = ("product_name", "sku", "product_id")
 _NAME = ("customer_name", "customer_name_2")  # two columns of a file; an order has one
@@ -243,8 +243,8 @@ class OrderRows(Intake):
 
     A total that is left out is the sum of the lines and the shipping fee, and the price of an order's only line what
     the total leaves for each of its pieces. A file `without` quantities has one piece in each row. A SKU of the catalog
-    is its product; of any other product it is the name, where that is left out. Wilaya and commune, and
-    two phones, may stand in one cell, and the name in two.
+    is its product; of any other product it is the name, where that is left out. Wilaya and commune, and two phones, may
+    stand in one cell, and the name in two.
     """
 
     columns = COLUMNS
@@ -534,7 +534,7 @@ def _body(entry: Entry, catalog: Catalog, *, is_one_each: bool) -> dict[str, Any
     for name in _PHONES:
         if marked := _BEFORE_PHONE.match(body.get(name, "")):
             body[name] = body[name][marked.end() :]
-    two = _BETWEEN_PHONES.split(body.get("customer_phone", ""))
+    two = [phone.strip() for phone in _BETWEEN_PHONES.split(body.get("customer_phone", ""))]
     if len(two) == 2 and "customer_phone_2" not in body and all(map(phones.e164_or_none, two)):
         body |= dict(zip(_PHONES, two, strict=True))
     body["items"] = [_item(row.cells, catalog) for row in entry]
