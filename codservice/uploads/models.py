@@ -90,7 +90,7 @@ class Piece(models.Model):
 class Block(models.Model):
     """Rows of a file that was read: `data` is a JSON list of [line, [cell, …]], up to `last_line`.
 
-    `true` follows the cells of a row above which an empty one stands.
+    `true` follows the cells of a row that `files.tables` says `is_apart`.
     """
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)

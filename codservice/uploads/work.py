@@ -90,8 +90,8 @@ def go_on() -> int:
         turns += 1
         id_, claim = claimed
         try:
-            _work_at(id_, claim)
-        except _Lost:
+            _work_at(Upload.objects.get(id=id_, claim=claim))
+        except (_Lost, Upload.DoesNotExist):
             logger.info("upload %s is somebody else's, or stopped", id_)
         Upload.objects.filter(id=id_, claim=claim).update(claim=None, claimed_until=Now())
     return turns
@@ -106,24 +106,20 @@ def _claim() -> tuple[UUID, UUID] | None:
     return (found[0], claim) if found else None
 
 
-def _work_at(id_: UUID, claim: UUID) -> None:
-    upload = Upload.objects.get(id=id_)
-    if upload.tries > MOST_TRIES or upload.kind not in KINDS:
-        _end(upload, claim, Status.FAILED, _GIVEN_UP)
-        return
-    if _is_closed(upload.account_id):
-        _end(upload, claim, Status.STOPPED)
-        return
-    if _is_sent_again(upload):
-        _end(upload, claim, Status.STOPPED, _SENT_AGAIN)
-        return
+def _work_at(upload: Upload) -> None:
     try:
-        if upload.status == Status.READING:
-            _read(upload, claim)
+        if upload.tries > MOST_TRIES or upload.kind not in KINDS:
+            _end(upload, Status.FAILED, _GIVEN_UP)
+        elif _is_closed(upload.account_id):
+            _end(upload, Status.STOPPED)
+        elif _is_sent_again(upload):
+            _end(upload, Status.STOPPED, _SENT_AGAIN)
+        elif upload.status == Status.READING:
+            _read(upload)
         else:
-            _take_in(upload, claim)
+            _take_in(upload)
     except UnreadableTable as error:
-        _end(upload, claim, Status.FAILED, str(error))
+        _end(upload, Status.FAILED, str(error))
 
 
 def _is_closed(account_id: UUID) -> bool:
@@ -152,11 +148,11 @@ def give_way(earlier: QuerySet[Upload]) -> None:
 
 
 @contextlib.contextmanager
-def _held(upload: Upload, claim: UUID) -> Iterator[None]:
-    """A transaction in which the upload is ours and as it was."""
+def _held(upload: Upload) -> Iterator[None]:
+    """A transaction in which the upload has the claim and the status that it had when it was claimed."""
+    same = {name: getattr(upload, name) for name in ("id", "claim", "status")}
     with transaction.atomic():
-        ours = Upload.objects.select_for_update(no_key=True).filter(id=upload.id, claim=claim, status=upload.status)
-        if not list(ours.values_list("id")):
+        if not list(Upload.objects.select_for_update(no_key=True).filter(**same).values_list("id")):
             raise _Lost
         yield
 
@@ -165,8 +161,8 @@ def _change(upload: Upload, **fields: object) -> None:
     Upload.objects.filter(id=upload.id).update(**fields)
 
 
-def _end(upload: Upload, claim: UUID, status: str, problem: str = "") -> None:
-    with _held(upload, claim):
+def _end(upload: Upload, status: str, problem: str = "") -> None:
+    with _held(upload):
         forget_file(upload.id)
         ended = {"status": status, "problem": problem, "finished_at": Now(), "sheet": upload.sheet}
         _change(upload, **ended, claim=None, claimed_until=None)
@@ -180,13 +176,14 @@ def forget_file(id_: UUID) -> None:
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
-def _read(upload: Upload, claim: UUID) -> None:
+def _read(upload: Upload) -> None:
     """The file as blocks of rows, in place of its pieces. What an earlier try has left of them is made anew."""
-    _prolong(upload, claim, READING_LEASE)
+    with _held(upload):
+        _change(upload, claimed_until=Now() + READING_LEASE)
     with tempfile.TemporaryFile() as file:  # without a name: nothing of it is left behind by whoever is killed
         upload.digest = _fetch(upload, file)
         if _is_sent_again(upload):
-            _end(upload, claim, Status.STOPPED, _SENT_AGAIN)
+            _end(upload, Status.STOPPED, _SENT_AGAIN)
             return
         table = Table(Path(upload.name), columns=KINDS[upload.kind].intake.columns, file=file, by_place=True)
         header, upload.sheet = table.header, table.sheet
@@ -194,12 +191,12 @@ def _read(upload: Upload, claim: UUID) -> None:
             header.pop()
         if len(header) > MAX_COLUMNS:
             raise UnreadableTable(f"The file has {len(header)} columns, at most {MAX_COLUMNS} are read.")
-        with _held(upload, claim):
+        with _held(upload):
             Block.objects.filter(upload=upload).delete()
-        row_count = _write_blocks(upload, claim, table)
+        row_count = _write_blocks(upload, table)
     if not row_count:
         raise UnreadableTable("The file has no rows below its first line.")
-    with _held(upload, claim):
+    with _held(upload):
         give_way(_tries(upload).filter(id__lt=upload.id, status=Status.MATCHING))
         Piece.objects.filter(upload=upload).delete()
         _change(
@@ -224,7 +221,7 @@ def _fetch(upload: Upload, file: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _write_blocks(upload: Upload, claim: UUID, table: Table) -> int:
+def _write_blocks(upload: Upload, table: Table) -> int:
     block: list[tuple[Any, ...]] = []
     size = count = 0
     for line, cells, is_apart in table.records():
@@ -233,23 +230,18 @@ def _write_blocks(upload: Upload, claim: UUID, table: Table) -> int:
         if count > MAX_ROWS:
             raise UnreadableTable(f"The file has more than {MAX_ROWS} rows. Send it in parts.")
         if size > _BLOCK_BYTES:
-            _write_block(upload, claim, block)
+            _write_block(upload, block)
             block, size = [], 0
             if _stopping.is_set():
                 raise _Lost
     if block:
-        _write_block(upload, claim, block)
+        _write_block(upload, block)
     return count
 
 
-def _write_block(upload: Upload, claim: UUID, rows: list[tuple[Any, ...]]) -> None:
-    with _held(upload, claim):
+def _write_block(upload: Upload, rows: list[tuple[Any, ...]]) -> None:
+    with _held(upload):
         Block.objects.create(account_id=upload.account_id, upload=upload, last_line=rows[-1][0], data=_encode(rows))
-
-
-def _prolong(upload: Upload, claim: UUID, lease: timedelta) -> None:
-    if not Upload.objects.filter(id=upload.id, claim=claim).update(claimed_until=Now() + lease):
-        raise _Lost
 
 
 def _headings(titles: list[str]) -> str:
@@ -272,7 +264,7 @@ def rows_of(upload: Upload, *, after: int = 0) -> Iterator[FileRow]:
             yield from (row for row in _rows_of(block.data) if row.line > after)
 
 
-def _take_in(upload: Upload, claim: UUID) -> None:
+def _take_in(upload: Upload) -> None:
     kind = KINDS[upload.kind].intake
     without = {column.name for column in kind.columns} - set(upload.mapping)
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
@@ -285,14 +277,14 @@ def _take_in(upload: Upload, claim: UUID) -> None:
     entries = intake.entries(rows)
     until = time.monotonic() + SECONDS
     for batch in batches(_after(upload.position, entries, intake), intake.batch):
-        _take_batch(upload, claim, intake, batch)
+        _take_batch(upload, intake, batch)
         is_over = _stopping.is_set() or time.monotonic() > until
         if is_over or _is_closed(upload.account_id) or _is_sent_again(upload):
             return
     if upload.rows_done == upload.row_count:
-        _end(upload, claim, Status.DONE)
+        _end(upload, Status.DONE)
     else:  # some of its rows are gone
-        _end(upload, claim, Status.FAILED, _GIVEN_UP)
+        _end(upload, Status.FAILED, _GIVEN_UP)
 
 
 def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[Entry]:
@@ -314,9 +306,9 @@ def _named(cells: list[str], places: dict[str, int]) -> dict[str, str]:
     return {name: cells[place] for name, place in places.items() if place < len(cells)}
 
 
-def _take_batch(upload: Upload, claim: UUID, intake: Intake, batch: list[Entry]) -> None:
+def _take_batch(upload: Upload, intake: Intake, batch: list[Entry]) -> None:
     whole, wrong = whole_ones(batch)
-    with _held(upload, claim):
+    with _held(upload):
         taken = intake.take(whole)
         refused = [*taken.refused, *wrong]
         _note_refused(upload, intake, refused)

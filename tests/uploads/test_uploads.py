@@ -1034,7 +1034,7 @@ def test_a_long_file_takes_turns_with_others(browser: Client, monkeypatch: pytes
     first, second = (send(browser, csv_of(row("", name=name) for _ in range(12))) for name in ("Amine", "Nadia"))
     seen: list[Any] = []
     whole = work._work_at
-    monkeypatch.setattr(work, "_work_at", lambda id_, claim: seen.append(id_) or whole(id_, claim))
+    monkeypatch.setattr(work, "_work_at", lambda upload: seen.append(upload.id) or whole(upload))
     Upload.objects.update(status=Status.RUNNING, mapping={name: place for place, name in enumerate(HEADINGS)})
     work.go_on()
     assert seen[:4] in ([first.id, second.id] * 2, [second.id, first.id] * 2)
