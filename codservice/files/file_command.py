@@ -18,7 +18,7 @@ from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
 
 from codservice.commands import Command, cannot_be_used
-from codservice.files.intake import Entry, Errors, Intake, batches, blame, see, whole_ones
+from codservice.files.intake import Entry, Errors, Intake, batches, blame, see
 from codservice.files.tables import ADDED, BOM, Row, SafeWriter, Table, UnreadableTable
 
 MOST_SHOWN = 1000  # refusals; a report has them all
@@ -134,21 +134,19 @@ class FileCommand(Command):
     def take_batch(
         self, batch: Sequence[Entry], add: Callable[[Row, str], None], *, dry_run: bool, patient: bool
     ) -> None:
-        whole, wrong = whole_ones(batch)
         for wait in (*(_RETRY_AFTER if patient else ()), None):
             try:
                 with _undone() if dry_run else nullcontext():
-                    taken = self.intake.take(whole)
+                    taken = self.intake.take_in(batch)
                 break
             except OperationalError as error:
                 if wait is None or getattr(error.__cause__, "sqlstate", None) not in _CONTENTION:
                     raise
                 time.sleep(wait)
         self.counts.update(taken.counts)
-        refused = sorted([*taken.refused, *wrong], key=lambda refusal: refusal[0][0].line)
+        refused = sorted(taken.refused, key=lambda refusal: refusal[0][0].line)
         self.note(batch, [entry for entry, _ in refused])
         for entry, errors in refused:
-            self.counts["refused"] += 1
             if len(self.shown) < MOST_SHOWN:
                 self.shown.append((entry, errors))
             reasons = self.reasons(entry, errors)

@@ -19,7 +19,7 @@ Blame = list[tuple[str, list[str]]]  # what is wrong in a row: columns, or none,
 
 
 class Taken(NamedTuple):
-    """What became of a batch: how many things of which kind, and what was refused."""
+    """What became of a batch: how many things of which kind, "refused" ones too, and what was refused."""
 
     counts: dict[str, int]
     refused: list[tuple[Entry, Errors]]
@@ -56,11 +56,17 @@ class Intake:
 
     def note(self, entry: Entry) -> None:
         """Remember an entry that an earlier run over the same file has tried; it never tried one that is not whole."""
-        if not any(row.surplus for row in entry):
+        if _is_whole(entry):
             self.first_line(entry)
 
-    def take(self, entries: Sequence[Entry]) -> Taken:
+    def take_in(self, batch: Sequence[Entry]) -> Taken:
         """Take a batch in, in the caller's transaction or one of its own; called again after one that was undone."""
+        counts, refused = self.take([*filter(_is_whole, batch)])
+        refused = [*refused, *((entry, {"": [_SURPLUS]}) for entry in batch if not _is_whole(entry))]
+        return Taken({**counts, "refused": len(refused)}, refused)
+
+    def take(self, entries: Sequence[Entry]) -> Taken:
+        """A subclass's part of `take_in`: take whole entries in, and count what is `counted`."""
         raise NotImplementedError
 
     def row_of(self, path: str) -> tuple[int, str]:
@@ -81,13 +87,12 @@ def has_failed(cell: str) -> bool:
     return cell.startswith(("#", "Err:")) and "".join(cell.split()) in _ERRORS
 
 
-SURPLUS = "The row has more cells than the first line has columns. Put a text with commas in quotes."
+_SURPLUS = "The row has more cells than the first line has columns. Put a text with commas in quotes."
 
 
-def whole_ones(batch: Sequence[Entry]) -> tuple[list[Entry], list[tuple[Entry, Errors]]]:
-    """The entries that can be tried, and those of which a row is not what its writer meant."""
-    whole = [entry for entry in batch if not any(row.surplus for row in entry)]
-    return whole, [(entry, {"": [SURPLUS]}) for entry in batch if any(row.surplus for row in entry)]
+def _is_whole(entry: Entry) -> bool:
+    """Whether each of its rows is what its writer meant."""
+    return not any(row.surplus for row in entry)
 
 
 def blame(entry: Entry, errors: Errors, intake: Intake) -> dict[int, Blame]:

@@ -30,7 +30,7 @@ from django.db.models.functions import Now
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.files import headings
-from codservice.files.intake import MAX_TEXT, Blame, Entry, Errors, Intake, batches, blame, see, whole_ones
+from codservice.files.intake import MAX_TEXT, Blame, Entry, Errors, Intake, batches, blame, see
 from codservice.files.tables import ADDED, Row, Table, UnreadableTable
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
@@ -307,14 +307,11 @@ def _named(cells: list[str], places: dict[str, int]) -> dict[str, str]:
 
 
 def _take_batch(upload: Upload, intake: Intake, batch: list[Entry]) -> None:
-    whole, wrong = whole_ones(batch)
     with _held(upload):
-        taken = intake.take(whole)
-        refused = [*taken.refused, *wrong]
-        _note_refused(upload, intake, refused)
+        taken = intake.take_in(batch)
+        _note_refused(upload, intake, taken.refused)
         counts = Counter(upload.counts)
         counts.update(taken.counts)
-        counts["refused"] += len(refused)
         progress = {
             "position": batch[-1][-1].line,
             "rows_done": upload.rows_done + sum(map(len, batch)),
