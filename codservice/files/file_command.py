@@ -80,7 +80,7 @@ class FileCommand(Command):
             if isinstance(error, OSError) and not any(self.counts.values()):
                 raise CommandError(_what_stopped(error, report or file)) from None
             stopped = error
-        if stopped and not self.is_kept:
+        if not self.is_kept:
             self.forget_counts()
         self.tell(dry_run=dry_run, as_json=options["json"])
         if stopped:
@@ -115,17 +115,14 @@ class FileCommand(Command):
     def take_table(self, table: Table, report: Path | None, *, dry_run: bool, atomic: bool) -> None:
         rows = self.progress(table, total=len(table), unit="rows")
         with _report(report, table) as add, _rare_collections():
-            try:
-                with transaction.atomic() if atomic else nullcontext():
-                    if atomic:
-                        self.hold()
-                    for batch in batches(self.intake.entries(rows), self.batch):
-                        self.take_batch(batch, add, dry_run=dry_run, patient=not atomic)
-                    if atomic and self.counts["refused"]:
-                        raise _Undo
-                self.is_kept = True
-            except _Undo:
-                self.forget_counts()
+            with transaction.atomic() if atomic else nullcontext():
+                if atomic:
+                    self.hold()
+                for batch in batches(self.intake.entries(rows), self.batch):
+                    self.take_batch(batch, add, dry_run=dry_run, patient=not atomic)
+                if is_undone := atomic and self.counts["refused"] > 0:
+                    transaction.set_rollback(True)
+            self.is_kept = not is_undone
 
     def forget_counts(self) -> None:
         for name in self.intake.counted:
@@ -263,10 +260,6 @@ def _kept(path: Path) -> IO[bytes] | None:
     with nullcontext(sys.stdin.buffer) if is_standard_input else path.open("rb") as source:
         shutil.copyfileobj(source, kept)
     return kept
-
-
-class _Undo(Exception):
-    pass
 
 
 @contextmanager
