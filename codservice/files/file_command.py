@@ -91,12 +91,15 @@ class FileCommand(Command):
             raise CommandError(f"{self.counts['refused']} were refused: {mend} and give it to this command.")
 
     def how_to_go_on(self, stopped: BaseException, *, dry_run: bool) -> str:
-        if not dry_run and (again := self.again()):
+        is_cut = isinstance(stopped, UnreadableTable)
+        if dry_run or not self.is_kept:
+            again = "this again with the whole file" if is_cut else "the same command again"
+            return f"Run {again}. Nothing was kept of this run."
+        if again := self.again():
             return again
-        again = "Run the same command again: it goes on where it was."
-        if isinstance(stopped, UnreadableTable):
-            again = "What comes before is done; run this again with the whole file."
-        return again if self.is_kept else f"{again} Nothing was kept of this run."
+        if is_cut:
+            return "What comes before is done; run this again with the whole file."
+        return "Run the same command again: it goes on where it was."
 
     def open_table(self, file: Path) -> Table:
         """The file as a table. Raises CommandError."""

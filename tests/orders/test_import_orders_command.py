@@ -956,6 +956,19 @@ def test_a_disk_that_is_full_hides_nothing_that_is_in(
     assert "Nothing was kept of this run." in problem
 
 
+@pytest.mark.parametrize("options", [(), ("--atomic",), ("--dry-run",)])
+def test_of_a_file_that_breaks_off_it_says_whether_what_comes_before_is_in(
+    alice: Account, write: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(Command, "batch", 1)
+    path = write([row(), row(external_id="A2"), row(external_id="A3")])
+    path.write_text(f'{path.read_text()}"')
+    _, problem = interrupted(path, alice, *options)
+    assert "with the whole file" in problem
+    assert Order.objects.exists() == ("What comes before is done" in problem) == (not options)
+    assert ("Nothing was kept of this run." in problem) == bool(options)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_batch_waits_for_locks_of_others_longer_than_a_request_would(alice: Account, write: Any) -> None:
     held, done = Event(), Event()
