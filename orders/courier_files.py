@@ -72,6 +72,10 @@ WORDS = {
 _NO_STATUS = (
     "Must be shipped, delivered or returned, or what couriers write for it, such as expédié, livré or retourné."
 )
+_WITHOUT_ACCOUNT = {
+    "order_id": "Must be an order's id, a UUID, or with --account the shop's own number.",
+    "external_id": "It names an order only within an account: say which with --account.",
+}
 
 _BETWEEN_WORDS = re.compile(r"[\s_’'.()\[\]-]+")
 
@@ -114,34 +118,28 @@ class ShipmentRows(Intake):
 def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
     """The row as a shipment; a shop's number names an order only within an account. Raises Invalid."""
     errors: dict[str, list[str]] = {}
-    shipment = shipments.Shipment(Status.SHIPPED)
-    named_by = _named_by(cells)
+    named_by, external_id, reason = _named_by(cells), None, ""
     number = cells.get(named_by, "")
-    if named_by == "order_id":
-        shipment.order_id = values.uuid_or_none(number)
+    order_id = values.uuid_or_none(number) if named_by == "order_id" else None
     if not number:
         errors["order_id"] = ["Write the order's id here, or the shop's own number under external_id."]
-    elif shipment.order_id is None and in_account:
+    elif order_id is None and not in_account:
+        errors[named_by] = [_WITHOUT_ACCOUNT[named_by]]
+    elif order_id is None:
         try:
-            shipment.external_id = values.text(number, max_length=64)
+            external_id = values.text(number, max_length=64)
         except ValueError:
             errors[named_by] = ["No order can have it."]
-    elif shipment.order_id is None and named_by == "order_id":
-        errors["order_id"] = ["Must be an order's id, a UUID, or with --account the shop's own number."]
-    elif shipment.order_id is None:
-        errors["external_id"] = ["It names an order only within an account: say which with --account."]
     status = _STATUSES.get(_plain(cells.get("status", "")))
     if status is None:
         errors["status"] = [_NO_STATUS]
-    else:
-        shipment.status = status
     try:
-        shipment.reason = values.text(cells.get("reason", ""), max_length=500, free=True, may_be_blank=True)
+        reason = values.text(cells.get("reason", ""), max_length=500, free=True, may_be_blank=True)
     except ValueError as error:
         errors["reason"] = [str(error)]
-    if errors:
+    if errors or status is None:
         raise Invalid(errors)
-    return shipment
+    return shipments.Shipment(status, order_id, external_id, reason)
 
 
 def _named_by(cells: Mapping[str, str]) -> str:

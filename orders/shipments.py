@@ -25,7 +25,7 @@ class UnknownOrder(Refused):
     code, status = "not_found", 404
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class Shipment:
     """Where a courier says that an order is; the order by its id, or within an account by its `external_id`."""
 
