@@ -110,11 +110,10 @@ class Table:
                 raise UnreadableTable(_NOT_UTF_8.format(self))
             self._encoding = encoding
         self._above = self._rows_above(columns)
-        header = next(self._records(), (1, 1, []))[2]
+        self.header = header = next(islice(self._all_records(), self._above, None), (1, 1, []))[2]
         if not any(header):
             which = f" has an empty sheet in front, {self.sheet}" if self.sheet else " is empty"
             raise UnreadableTable(f"{self}{which}; its first line must name the columns.")
-        self.header = header
         if by_place:
             return
         names = [unicodedata.normalize("NFC", name).lower().replace(" ", "_") for name in header]
@@ -136,18 +135,14 @@ class Table:
 
     def __iter__(self) -> Iterator[Row]:
         names, width = self.names, len(self.names)
-        for line, end, cells, is_apart in self._below_header():
+        for line, end, cells, is_apart in self.records():
             surplus = [cell for cell in cells[width:] if cell] if len(cells) > width else []
             yield Row(line, dict(zip(names, cells, strict=False)), surplus, end, is_apart)
 
-    def records(self) -> Iterator[tuple[int, list[str], bool]]:
-        """The line and the cells of each row, as many as there are, and whether it `is_apart`."""
-        return ((line, cells, is_apart) for line, _end, cells, is_apart in self._below_header())
-
-    def _below_header(self) -> Iterator[tuple[int, int, list[str], bool]]:
-        records, empty, fewest = self._records(), 0, sys.maxsize
-        next(records, None)
-        for line, end, cells in records:
+    def records(self) -> Iterator[tuple[int, int, list[str], bool]]:
+        """The lines in which each row begins and ends, its cells, as many as there are, and whether it `is_apart`."""
+        empty, fewest = 0, sys.maxsize
+        for line, end, cells in islice(self._all_records(), self._above + 1, None):
             if any(cells):
                 fewest = min(fewest, empty)
                 yield line, end, cells, empty > fewest
@@ -163,10 +158,6 @@ class Table:
 
     def _open(self) -> AbstractContextManager[IO[bytes]]:
         return self.path.open("rb") if self._file is None else nullcontext(self._file)
-
-    def _records(self) -> Iterator[tuple[int, int, list[str]]]:
-        """The lines in which each row begins and ends, and its cells, from the header on."""
-        return islice(self._all_records(), self._above, None)
 
     def _rows_above(self, columns: tuple[Column, ...]) -> int:
         """How many rows stand above the header."""
@@ -192,6 +183,7 @@ class Table:
         return next(iter(titles), 0) if first is None else first
 
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
+        """The lines in which each row of the file begins and ends, and its cells."""
         if self._rows is not None:
             self._rows.seek(0)
             for line, row in enumerate(self._rows, start=1):

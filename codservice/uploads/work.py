@@ -224,7 +224,7 @@ def _fetch(upload: Upload, file: IO[bytes]) -> str:
 def _write_blocks(upload: Upload, table: Table) -> int:
     block: list[tuple[Any, ...]] = []
     size = count = 0
-    for line, cells, is_apart in table.records():
+    for line, _end, cells, is_apart in table.records():
         block.append((line, [cell.replace("\0", "\ufffd") for cell in cells], *([True] if is_apart else [])))
         size, count = size + sum(map(len, cells)) + len(cells), count + 1
         if count > MAX_ROWS:
