@@ -84,15 +84,15 @@ def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
     last what is vague, such as `Montant`, beside which `Total` or `À encaisser` is meant.
     """
     names = {column.name for column in columns}
-    found = [heading.strip().lower().replace(" ", "_") for heading in headings]
-    found = [name if name in names and name not in found[:place] else "" for place, name in enumerate(found)]
+    own = [name if (name := heading.strip().lower().replace(" ", "_")) in names else "" for heading in headings]
     keys = [key(heading) for heading in headings]
     beside = {heading: column.name for column in columns for heading, other in column.beside if other in keys}
     listed, labels, vague = _known(columns)
     parts = [_parts(heading) for heading in headings]
-    ways = [[each.get(key, "") for key in keys] for each in (beside, listed, labels)]
+    ways = [own, *([each.get(key, "") for key in keys] for each in (beside, listed, labels))]
     for each in vague:
         ways += [[each.get(key, "") for key in keys], [_in_parts(part, each) for part in parts]]
+    found = [""] * len(headings)
     for known in ways:
         for place, heading in enumerate(headings):
             name = known[place]
