@@ -114,7 +114,7 @@ def page(request: HttpRequest) -> HttpResponse:
     chosen = form.cleaned_data
     summary = performance.look(chosen["first"], chosen["last"], chosen["by"])
     rows = summary.rows
-    names = _names(rows if chosen["by"] == "day" else rows[:MOST_ROWS], chosen["by"])
+    names = _names(rows[:MOST_ROWS], chosen["by"])
     column = next(column for column in COLUMNS if column.name == chosen["show"])
     length = chosen["last"] - chosen["first"]
     return show(
