@@ -62,11 +62,7 @@ class AssignForm(Form):
     to = WorkerField(label=gettext_lazy("To whom?"))
 
 
-class NoForm(forms.Form):
-    """Nothing is asked."""
-
-
-FORMS: dict[str, type[forms.Form]] = {ASSIGN: AssignForm, CANCEL: ReasonForm}
+FORMS: dict[str, type[forms.Form]] = {ASSIGN: AssignForm, CANCEL: ReasonForm}  # of what asks for something
 
 
 # --- What can be done --------------------------------------------------------------------------------------------
@@ -132,7 +128,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
         return _too_many(request, query) if is_more else _download(request, rows)
     if is_more:
         rows = list(islice(chain.from_iterable(map(_rows, _able(orders, deed))), MOST + 1))
-    form = FORMS.get(deed, NoForm)(request.POST or None)
+    form = FORMS.get(deed, Form)(request.POST or None)
     if request.method == "POST" and (seen := seen_at(request)) and form.is_valid():
         rows = [row for row in rows[:MOST] if row.created_at <= seen]
         _do(request, deed, rows, seen, form.cleaned_data)
