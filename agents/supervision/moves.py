@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from uuid import UUID
 
 from django import forms
@@ -26,7 +25,7 @@ from orders.models import Order, Status
 MOST = 200  # orders by one click; the command update_shipments knows no bound
 # What people write between the numbers of a line, blanks only where nothing is left over: a number may have one.
 _SIGNS, _BLANKS = re.compile(r"[\t,;،؛]"), re.compile(r"\s+")
-TARGETS = [(status.value, status.label) for status in (Status.SHIPPED, Status.DELIVERED, Status.RETURNED)]
+TARGETS = [(status.value, status.label) for status in shipments.STATUSES]
 
 
 class ChooseForm(Form):
@@ -39,15 +38,6 @@ class ChooseForm(Form):
         max_length=MOST * 80,
         widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "aria-describedby": "named-help"}),
     )
-
-
-@dataclass
-class Row:
-    """One order of the preview: `refusal` is why it cannot move, `is_chosen` whether it would without more clicks."""
-
-    order: Order
-    refusal: str
-    is_chosen: bool
 
 
 @for_supervisors
@@ -80,19 +70,21 @@ def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
 def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse:
     orders, missing = find(names)
     numbers = [order.external_id for order in orders]
-    outcomes = _would(orders, to, Actor.of_staff(request.user))
-    rows = [
-        Row(order, refusal, is_chosen=not refusal and (str(order.id) in names or numbers.count(order.external_id) == 1))
-        for order, refusal in zip(orders, outcomes, strict=True)
-    ]
+    movable: list[tuple[Order, bool]] = []  # and whether it is chosen: not by a number that several shops have
+    refused: list[tuple[Order, str]] = []  # and why
+    for order, why in zip(orders, _would(orders, to, Actor.of_staff(request.user)), strict=True):
+        if why:
+            refused.append((order, why))
+        else:
+            movable.append((order, str(order.id) in names or numbers.count(order.external_id) == 1))
     return show(
         request,
         "agents/supervision/moves_preview.html",
         title=_("Change orders to “%(status)s”") % {"status": to.label},
         to=to,
         named="\n".join(names),
-        movable=[row for row in rows if not row.refusal],
-        refused=[row for row in rows if row.refusal],
+        movable=movable,
+        refused=refused,
         missing=missing,
     )
 

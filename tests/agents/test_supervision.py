@@ -207,8 +207,8 @@ def test_a_preview_says_what_will_move_and_changes_nothing(
     lifecycle.cancel(order.id, actor=Actor.of_staff(agent), reason="x")
     named = f"CMD-0\r\n{confirmed[1].id}\r\nCMD-77\r\n\r\nCMD-0\r\n{order.id}"
     response = preview(browser, "shipped", named=named)
-    assert [row.order.id for row in response.context["movable"]] == [confirmed[0].id, confirmed[1].id]
-    assert [row.refusal for row in response.context["refused"]] == ["The order is canceled; it cannot become shipped."]
+    assert [order.id for order, _ in response.context["movable"]] == [confirmed[0].id, confirmed[1].id]
+    assert [why for _, why in response.context["refused"]] == ["The order is canceled; it cannot become shipped."]
     assert response.context["missing"] == ["CMD-77"]
     assert set(Order.objects.values_list("status", flat=True)) == {"confirmed", "canceled"}
     assert not StatusChange.objects.filter(to_status="shipped").exists()
@@ -251,7 +251,7 @@ def test_a_number_that_two_shops_have_is_not_chosen_by_itself(
     twin = make_order(charlie, external_id="CMD-0")
     lifecycle.confirm(twin.id, actor=Actor.of_staff(agent))
     rows = preview(browser, "shipped", named="CMD-0\nCMD-1").context["movable"]
-    assert {(row.order.account.name, row.order.external_id, row.is_chosen) for row in rows} == {
+    assert {(order.account.name, order.external_id, is_chosen) for order, is_chosen in rows} == {
         ("Alice's shop", "CMD-0", False),
         ("Charlie's shop", "CMD-0", False),
         ("Alice's shop", "CMD-1", True),
@@ -263,7 +263,7 @@ def test_a_number_that_reads_as_an_id_is_found(number: str, alice: Account, agen
     order = make_order(alice, external_id=number)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
     context = preview(browser, "shipped", named=f"{number}\n{MOVES}").context
-    assert [(row.order.id, row.is_chosen) for row in context["movable"]] == [(order.id, True)]
+    assert [(found.id, is_chosen) for found, is_chosen in context["movable"]] == [(order.id, True)]
     assert context["missing"] == [MOVES]
 
 
@@ -310,7 +310,7 @@ def test_odd_moves_are_no_crash(seen: list[str], browser: Any) -> None:
 )
 def test_several_numbers_may_stand_in_a_line(named: str, confirmed: list[Order], browser: Any) -> None:
     context = preview(browser, "shipped", named=named).context
-    assert {row.order.external_id for row in context["movable"]} == {"CMD-0", "CMD-1", "CMD-2"}
+    assert {order.external_id for order, _ in context["movable"]} == {"CMD-0", "CMD-1", "CMD-2"}
     assert context["missing"] == []
 
 
@@ -318,7 +318,7 @@ def test_a_number_with_blanks_or_commas_is_taken_whole(alice: Account, agent: Us
     for number in ("A 17", "17", "B,1", "1"):
         lifecycle.confirm(make_order(alice, external_id=number).id, actor=Actor.of_staff(agent))
     context = preview(browser, "shipped", named="A 17\nB,1\nC 17\nx, 1").context
-    assert [row.order.external_id for row in context["movable"]] == ["A 17", "B,1", "1"]
+    assert [order.external_id for order, _ in context["movable"]] == ["A 17", "B,1", "1"]
     assert context["missing"] == ["C 17", "x"], "17 is no part of a number that nobody has"
 
 
