@@ -69,14 +69,14 @@ def _ask(request: HttpRequest, form: ChooseForm) -> HttpResponse:
 
 def _preview(request: HttpRequest, to: Status, names: list[str]) -> HttpResponse:
     orders, missing = find(names)
-    numbers = [order.external_id for order in orders]
+    ids, numbers = set(map(values.uuid_or_none, names)), [order.external_id for order in orders]
     movable: list[tuple[Order, bool]] = []  # and whether it is chosen: not by a number that several shops have
     refused: list[tuple[Order, str]] = []  # and why
     for order, why in zip(orders, _would(orders, to, Actor.of_staff(request.user)), strict=True):
         if why:
             refused.append((order, why))
         else:
-            movable.append((order, str(order.id) in names or numbers.count(order.external_id) == 1))
+            movable.append((order, order.id in ids or numbers.count(order.external_id) == 1))
     return show(
         request,
         "agents/supervision/moves_preview.html",

@@ -258,6 +258,15 @@ def test_a_number_that_two_shops_have_is_not_chosen_by_itself(
     }
 
 
+@pytest.mark.parametrize("write", [str, str.upper])
+def test_who_is_named_by_id_is_chosen(write: Any, alice: Account, agent: User, browser: Any) -> None:
+    orders = [make_order(alice), make_order(alice)]  # neither has a number
+    for order in orders:
+        lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
+    movable = preview(browser, "shipped", named="\n".join(write(str(order.id)) for order in orders)).context["movable"]
+    assert [is_chosen for _, is_chosen in movable] == [True, True]
+
+
 @pytest.mark.parametrize("number", ["7d444840-9dc0-11d1-b245-5ffdce74fad2", "20261123000000000000000000000017"])
 def test_a_number_that_reads_as_an_id_is_found(number: str, alice: Account, agent: User, browser: Any) -> None:
     order = make_order(alice, external_id=number)
