@@ -32,7 +32,7 @@ from codservice.files.headings import key, meant
 from codservice.files.tables import ADDED
 from codservice.form_fields import Form
 from codservice.uploads import arrival, wording, work
-from codservice.uploads.kinds import KINDS, Kind
+from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import RefusedRow, Upload
 
 Status = Upload.Status
@@ -108,13 +108,15 @@ def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 class MatchForm(Form):
     """Asks for each of our columns which one of the file holds it."""
 
-    def __init__(self, data: Any, *, kind: Kind, titles: list[str], initial: dict[str, int]) -> None:
-        super().__init__(data, initial=initial, use_required_attribute=False)
-        self.required = kind.intake.required
+    def __init__(self, upload: Upload, data: Any = None) -> None:
+        super().__init__(data, initial=_guess(upload), use_required_attribute=False)
+        intake = KINDS[upload.kind].intake
+        self.required = intake.required
         names = [
-            (place, title or gettext("Column %(number)d") % {"number": place + 1}) for place, title in enumerate(titles)
+            (place, title or gettext("Column %(number)d") % {"number": place + 1})
+            for place, title in enumerate(upload.titles)
         ]
-        for column in kind.intake.columns:
+        for column in intake.columns:
             field = forms.TypedChoiceField(
                 label=column.label,
                 choices=[("", column.absent or gettext("(not in the file)")), *names],
@@ -138,14 +140,10 @@ class MatchForm(Form):
         return {name: place for name, place in self.cleaned_data.items() if place is not None}
 
 
-def _form(upload: Upload, data: Any = None) -> MatchForm:
-    kind = KINDS[upload.kind]
-    return MatchForm(data, kind=kind, titles=upload.titles, initial=_guess(upload, kind))
-
-
-def _guess(upload: Upload, kind: Kind) -> dict[str, int]:
+def _guess(upload: Upload) -> dict[str, int]:
     """How a file with the same headings was matched before, or else what its headings mean."""
-    found = {name: place for place, name in enumerate(meant(upload.titles, kind.intake.columns)) if name}
+    columns = KINDS[upload.kind].intake.columns
+    found = {name: place for place, name in enumerate(meant(upload.titles, columns)) if name}
     before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, headings=upload.headings)
     known = before.exclude(mapping={}).order_by("-created_at", "-id").first()
     if known is None:
@@ -186,7 +184,7 @@ def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown = _find(account, id)
     if request.method != "POST" or shown.status != Status.MATCHING:
         return render(request, "uploads/upload.html", _context(shown))
-    form = _form(shown, request.POST)
+    form = MatchForm(shown, request.POST)
     if not form.is_valid():
         return render(request, "uploads/upload.html", _context(shown, form), status=422)
     if (same := _same(shown)) and request.POST.get("seen") != str(same.id):
@@ -247,7 +245,7 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
     }
     if upload.status == Status.MATCHING:
         rows = work.rows_of(upload)
-        context["form"] = form = form or _form(upload)
+        context["form"] = form = form or MatchForm(upload)
         read = {str(field.value()) for field in form}
         context["columns"] = [(place, title, str(place) in read) for place, title in enumerate(upload.titles) if title]
         context["has_unread"] = not all(is_read for *_, is_read in context["columns"])
@@ -276,8 +274,6 @@ def _titled(cells: list[str], upload: Upload) -> list[tuple[str, str]]:
 
 
 def _counts(upload: Upload) -> list[tuple[Any, int]]:
-    if upload.kind not in KINDS:
-        return []
     intake = KINDS[upload.kind].intake
     names = {**intake.counted, "refused": intake.refused}
     return [(label, upload.counts[name]) for name, label in names.items() if type(upload.counts.get(name)) is int]
