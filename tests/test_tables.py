@@ -473,7 +473,8 @@ def test_who_reads_a_spreadsheet_is_told_no_secret(tmp_path: Path, monkeypatch: 
     (tmp_path / "python").chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     write_xlsx(tmp_path / "t.xlsx", [])
-    rows, _sheet = sheets.read(tmp_path / "t.xlsx")
+    with (tmp_path / "t.xlsx").open("rb") as file:
+        rows, _sheet = sheets.read(file)
     rows.seek(0)
     said = rows.read()
     assert b"PATH=" in said

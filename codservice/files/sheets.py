@@ -14,9 +14,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import nullcontext
 from decimal import Decimal
-from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -52,21 +50,20 @@ def shown(text: str) -> str:
     return _CONTROLS.sub("\ufffd", text[:MAX_NAME])
 
 
-def read(sheet: Path | IO[bytes]) -> tuple[IO[bytes], str]:
+def read(file: IO[bytes]) -> tuple[IO[bytes], str]:
     """A file of the rows (a JSON list of texts a line), and the sheet's name if others are shown.
 
     Raises UnreadableSheet, OSError.
     """
     rows = tempfile.TemporaryFile()  # noqa: SIM115 - for whoever reads it
-    with nullcontext(sheet) if not isinstance(sheet, Path) else sheet.open("rb") as file:
-        file.seek(0)
-        done = subprocess.run(  # noqa: S603  (our own program)
-            [sys.executable, "-P", "-W", "ignore", __file__],
-            stdin=file,
-            stdout=rows,
-            stderr=subprocess.PIPE,
-            env={name: os.environ[name] for name in _KNOWN_TO_IT if name in os.environ},
-        )
+    file.seek(0)
+    done = subprocess.run(  # noqa: S603  (our own program)
+        [sys.executable, "-P", "-W", "ignore", __file__],
+        stdin=file,
+        stdout=rows,
+        stderr=subprocess.PIPE,
+        env={name: os.environ[name] for name in _KNOWN_TO_IT if name in os.environ},
+    )
     said = _CONTROLS.sub("\ufffd", done.stderr.decode(errors="replace").strip())  # a sheet's name among it
     if done.returncode == _REFUSED:
         raise UnreadableSheet(said)

@@ -98,17 +98,16 @@ class Table:
         self.path, self.delimiter, self._file = path, ",", file
         self.sheet = ""
         self._rows: IO[bytes] | None = None
-        if path.suffix.lower() in sheets.SUFFIXES:
-            try:
-                self._rows, self.sheet = sheets.read(file or path)
-            except sheets.UnreadableSheet as error:
-                raise UnreadableTable(f"{self} {error}") from None
-        else:
-            with self._open() as data:
-                encoding = encoding_of(data)
-            if encoding is None:
+        with self._open() as data:
+            if path.suffix.lower() in sheets.SUFFIXES:
+                try:
+                    self._rows, self.sheet = sheets.read(data)
+                except sheets.UnreadableSheet as error:
+                    raise UnreadableTable(f"{self} {error}") from None
+            elif encoding := encoding_of(data):
+                self._encoding = encoding
+            else:
                 raise UnreadableTable(_NOT_UTF_8.format(self))
-            self._encoding = encoding
         self._above = self._rows_above(columns)
         self.header = header = next(islice(self._all_records(), self._above, None), (1, 1, []))[2]
         if not any(header):
