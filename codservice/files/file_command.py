@@ -61,38 +61,38 @@ class FileCommand(Command):
         """How to go on after an interruption, when it is not by running the same command again."""
         return ""
 
-    def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
+    def summary(self) -> str:
         raise NotImplementedError
 
-    def handle(self, *, file: Path, dry_run: bool, report: Path | None, **options: Any) -> None:
-        self.intake = self.begin(options)
+    def handle(self, *, file: Path, report: Path | None, **options: Any) -> None:
+        self.intake, self.dry_run = self.begin(options), options["dry_run"]
+        self.atomic = options.get("atomic", False) and not self.dry_run
         self.counts: Counter[str] = Counter(dict.fromkeys((*self.intake.counted, "refused"), 0))
         self.shown: list[tuple[Entry, Errors]] = []
         if report is not None:
             _refuse_report(report, file)
         table = self.open_table(file)
-        atomic = options.get("atomic", False) and not dry_run
-        self.is_kept = not atomic
+        self.is_kept = not self.atomic
         stopped: BaseException | None = None
         try:
-            self.take_table(table, report, dry_run=dry_run, atomic=atomic)
+            self.take_table(table, report)
         except (UnreadableTable, KeyboardInterrupt, SystemExit, OperationalError, OSError) as error:
             if isinstance(error, OSError) and not any(self.counts.values()):
                 raise CommandError(_what_stopped(error, report or file)) from None
             stopped = error
         if not self.is_kept:
             self.forget_counts()
-        self.tell(dry_run=dry_run, as_json=options["json"])
+        self.tell(as_json=options["json"])
         if stopped:
-            said = f"{_what_stopped(stopped, report or file)} {self.how_to_go_on(stopped, dry_run=dry_run)}"
+            said = f"{_what_stopped(stopped, report or file)} {self.how_to_go_on(stopped)}"
             raise CommandError(said, returncode=_status_of(stopped))
         if self.counts["refused"]:
             mend = f"mend {report}" if report else "--report FILE writes their rows to a file; mend it"
             raise CommandError(f"{self.counts['refused']} were refused: {mend} and give it to this command.")
 
-    def how_to_go_on(self, stopped: BaseException, *, dry_run: bool) -> str:
+    def how_to_go_on(self, stopped: BaseException) -> str:
         is_cut = isinstance(stopped, UnreadableTable)
-        if dry_run or not self.is_kept:
+        if self.dry_run or not self.is_kept:
             again = "this again with the whole file" if is_cut else "the same command again"
             return f"Run {again}. Nothing was kept of this run."
         if again := self.again():
@@ -115,15 +115,15 @@ class FileCommand(Command):
             self.say(f"Of the file's sheets the first that is shown is read: {table.sheet}.")
         return table
 
-    def take_table(self, table: Table, report: Path | None, *, dry_run: bool, atomic: bool) -> None:
+    def take_table(self, table: Table, report: Path | None) -> None:
         rows = self.progress(table, total=len(table), unit="rows")
         with _report(report, table) as add, _rare_collections():
-            with transaction.atomic() if atomic else nullcontext():
-                if atomic:
+            with transaction.atomic() if self.atomic else nullcontext():
+                if self.atomic:
                     self.hold()
                 for batch in batches(self.intake.entries(rows), self.batch):
-                    self.take_batch(batch, add, dry_run=dry_run, patient=not atomic)
-                if is_undone := atomic and self.counts["refused"] > 0:
+                    self.take_batch(batch, add)
+                if is_undone := self.atomic and self.counts["refused"] > 0:
                     transaction.set_rollback(True)
             self.is_kept = not is_undone
 
@@ -131,12 +131,10 @@ class FileCommand(Command):
         for name in self.intake.counted:
             self.counts[name] = 0
 
-    def take_batch(
-        self, batch: Sequence[Entry], add: Callable[[Row, str], None], *, dry_run: bool, patient: bool
-    ) -> None:
-        for wait in (*(_RETRY_AFTER if patient else ()), None):
+    def take_batch(self, batch: Sequence[Entry], add: Callable[[Row, str], None]) -> None:
+        for wait in (*(() if self.atomic else _RETRY_AFTER), None):
             try:
-                with _undone() if dry_run else nullcontext():
+                with _undone() if self.dry_run else nullcontext():
                     taken = self.intake.take_in(batch)
                 break
             except OperationalError as error:
@@ -160,14 +158,14 @@ class FileCommand(Command):
             for line, wrong in blame(entry, errors, self.intake).items()
         }
 
-    def tell(self, *, dry_run: bool, as_json: bool) -> None:
+    def tell(self, *, as_json: bool) -> None:
         left_out = self.counts["refused"] - len(self.shown)
         if as_json:
             errors = [
                 {"line": entry[0].line, **{name: entry[0].cells.get(name) for name in self.named_by}, "errors": errors}
                 for entry, errors in self.shown
             ]
-            self.print_json({**self.counts, "dry_run": dry_run, "errors": errors, "errors_left_out": left_out})
+            self.print_json({**self.counts, "dry_run": self.dry_run, "errors": errors, "errors_left_out": left_out})
             return
         for entry, errors in self.shown:
             for line, reasons in self.reasons(entry, errors).items():
@@ -175,7 +173,7 @@ class FileCommand(Command):
                     self.stdout.write(f"line {line}: {reason}")
         if left_out:
             self.stdout.write(f"… and {left_out} more.")
-        self.say(self.summary(self.counts, dry_run=dry_run))
+        self.say(self.summary())
 
 
 def _what_stopped(stopped: BaseException, file: Path) -> str:

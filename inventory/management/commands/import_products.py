@@ -44,6 +44,6 @@ rows are kept, with --atomic only when there is no bad one. Exit status 1 when a
     def hold(self) -> None:
         catalog.lock_all(self.intake.account_id)
 
-    def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
-        done = "{created} made, {updated} changed, {unchanged} as they were, {refused} bad".format(**counts)
-        return f"Products{' (dry run)' if dry_run else ''}: {done}."
+    def summary(self) -> str:
+        done = "{created} made, {updated} changed, {unchanged} as they were, {refused} bad".format(**self.counts)
+        return f"Products{' (dry run)' if self.dry_run else ''}: {done}."

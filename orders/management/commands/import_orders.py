@@ -66,21 +66,22 @@ status 1 when one was refused."""
             f"they come twice."
         )
 
-    def tell(self, *, dry_run: bool, as_json: bool) -> None:
+    def tell(self, *, as_json: bool) -> None:
         """Also what an erasure cannot know, which refuses while a file that a merchant uploads is under way."""
-        super().tell(dry_run=dry_run, as_json=as_json)
+        super().tell(as_json=as_json)
         with suppress(DatabaseError):  # which is why it ends
-            if not dry_run and self.erasures.count() > self.erased:
+            if not self.dry_run and self.erasures.count() > self.erased:
                 self.say(
                     "A customer of this account was erased while this ran: if they stand in the file, they may be back."
                     " Cancel their order, and erase them again."
                 )
 
-    def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
+    def summary(self) -> str:
+        would = "would be imported" if self.dry_run else "imported"
         again = f" {self.unnamed} have no external_id: another run imports them again." if self.unnamed else ""
         return (
-            f"{counts['imported']} orders {'would be imported' if dry_run else 'imported'}, "
-            f"{counts['already_there']} were there already, {counts['refused']} refused.{again}"
+            f"{self.counts['imported']} orders {would}, {self.counts['already_there']} were there already, "
+            f"{self.counts['refused']} refused.{again}"
         )
 
 

@@ -35,6 +35,6 @@ a file. Exit status 1 when one was refused."""
         account_id = find_account(options["account"]).id if options["account"] else None
         return ShipmentRows(account_id, actor=Actor.of_command("update_shipments"))
 
-    def summary(self, counts: dict[str, int], *, dry_run: bool) -> str:
-        done = "{moved} orders moved, {already} were there already, {refused} refused".format(**counts)
-        return f"Shipments{' (dry run)' if dry_run else ''}: {done}."
+    def summary(self) -> str:
+        done = "{moved} orders moved, {already} were there already, {refused} refused".format(**self.counts)
+        return f"Shipments{' (dry run)' if self.dry_run else ''}: {done}."
