@@ -1,5 +1,7 @@
 """Django's `{% load i18n %}`, in which what is the same for everybody is written once for each language."""
 
+from datetime import datetime
+
 from django import template
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags import i18n
@@ -12,6 +14,12 @@ register = template.Library()
 register.tags |= i18n.register.tags
 register.filters |= i18n.register.filters
 register.filter(unturned)  # of a name that others chose, in a sentence of ours
+
+
+@register.filter(expects_localtime=True)
+def instant(at: datetime) -> str:
+    """`2026-11-27T14:05:11+01:00`: for `<time>`, in which Python's microseconds would be no time."""
+    return at.isoformat(timespec="seconds")
 
 
 class Once(template.Node):

@@ -24,6 +24,8 @@ LEFT_TO_RIGHT = {"customer_phone", "customer_phone_2", "shipping_fee", "total_am
 class PhoneField(Words):
     """Keeps the number as it is written, which is how agents see it."""
 
+    widget = forms.TelInput
+
     def to_python(self, value: str | None) -> str:
         text = super().to_python(value)
         try:
@@ -34,7 +36,7 @@ class PhoneField(Words):
         return text
 
     def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
-        return super().widget_attrs(widget) | {"type": "tel", "dir": "ltr", "placeholder": "0550 12 34 56"}
+        return super().widget_attrs(widget) | {"dir": "ltr", "placeholder": "0550 12 34 56"}
 
 
 class LineForm(Form):
