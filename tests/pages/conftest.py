@@ -1,13 +1,33 @@
 """The world that the tests of all pages walk through."""
 
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
+from django.db import transaction
+from django.utils import timezone
 
+from agents.desk import claims
+from agents.models import Claim
 from tests.harness.world import World, make_world
 
 
+@pytest.fixture(scope="module")
+def world_of_file(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
+    """Made once: what a test changes of it is taken back, as a test's transaction lies in this one.
+
+    A file with tests that commit needs a `world` of its own.
+    """
+    with django_db_blocker.unblock(), transaction.atomic():
+        world = make_world()
+        with django_db_blocker.block():
+            yield world
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
-def world(db: None, settings: Any) -> World:
+def world(world_of_file: World, db: None, settings: Any) -> World:
     settings.PAGE_RATE_LIMIT = 1_000_000
-    return make_world()
+    Claim.objects.update(expires_at=timezone.now() + claims.LEASE)  # however long the tests before took
+    return deepcopy(world_of_file)

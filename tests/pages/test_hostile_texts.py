@@ -22,6 +22,14 @@ from tests.pages.doors import PAGES, pages_of, undone
 
 PEOPLE = ("stranger", "holder", "operator", "agent")  # who together see every page
 
+
+@pytest.fixture
+def world(db: None, settings: Any) -> World:
+    """Not the file's, as some tests here commit."""
+    settings.PAGE_RATE_LIMIT = 1_000_000
+    return make_world()
+
+
 # --- Names that others chose -----------------------------------------------------------------------------------------
 
 METHODS_OF_DICTS = {name for name in dir(dict) if not name.startswith("_")}
