@@ -4,7 +4,7 @@ The addresses come from the URL configuration. A new one is open to operators al
 nobody otherwise, until it has its place in the table.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -67,6 +67,7 @@ SUPERVISORS = AGENTS | {
 ALL = addresses()
 API = {address.name for address in ALL if address.is_api and "/test/" not in address.route}  # of a live key
 PAGES = [address for address in ALL if not address.is_api]
+HISTORIES = {address.name for address in PAGES if address.name.endswith("_history")}  # Django's own
 OPERATORS = {address.name for address in ALL if address.route.startswith("/console")}
 OPEN = {
     "stranger": set(), "key": API, "holder": HOLDERS, "manager": MANAGERS, "reader": READERS, "roleless": STAFF,
@@ -115,11 +116,13 @@ def undone(client: Client) -> Iterator[None]:
     client.cookies = cookies
 
 
-def pages_of(client: Client, person: str) -> Iterator[tuple[str, str, HttpResponse]]:
-    """(name, path, answer) of each page that somebody can look at."""
+def pages_of(client: Client, person: str, but: Container[str] = ()) -> Iterator[tuple[str, str, HttpResponse]]:
+    """(name, path, answer) of each page that somebody can look at; of none whose name is in `but` by then."""
     for address in PAGES:
         if is_open(address, person):
             for path in address.some_paths() + ASKED.get(address.name, []):
+                if address.name in but:
+                    break
                 answer = client.get(path)
                 if answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/html"):
                     yield address.name, path, answer
