@@ -107,6 +107,16 @@ class Visit:
         if urlsplit(request.url).netloc not in (urlsplit(self.address).netloc, ""):
             self.wrongs.append(f"request {request.url}")
 
+    def look_at(self, path: str) -> Page:
+        """The page there: neither one that refuses nor another to which it leads, such as a login. It may say what is
+        wrong with what was asked.
+        """
+        answer = self.page.goto(path)
+        assert answer
+        assert answer.status in (200, 422), path
+        assert answer.url == f"{self.address}{path}"
+        return self.page
+
     def log_in(self, username: str, door: str = "/console/login/") -> Page:
         """As people do it."""
         self.page.goto(door)

@@ -146,12 +146,12 @@ def test_no_page_asks_who_has_not_touched_it(visit: Visits, db: None, settings: 
     seen, asking = set(), []
     for person in ("holder", "supervisor", "operator"):
         client = world.client(person)
-        page = visit().signed_in_as(client)
+        visitor = visit()
+        visitor.signed_in_as(client)
         for name, path, answer in pages_of(client, person, seen):
             if "unsent" in answer.content.decode():
                 seen.add(name)
-                page.goto(path)
-                if not page.evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))"):
+                if not visitor.look_at(path).evaluate("dispatchEvent(new Event('beforeunload', { cancelable: true }))"):
                     asking.append(path)
     assert len(seen) > 40
     assert asking == []
