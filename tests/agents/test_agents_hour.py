@@ -618,6 +618,7 @@ def test_no_word_on_the_buttons_of_a_panel_is_broken(language: str, visit: Visit
     settled(page)
     for key in "2789":
         page.locator(f"#outcome summary[data-key='{key}']").click()
+        assert page.locator("#outcome details[open] .button").count()
         assert page.evaluate(_BROKEN) == []
         page.keyboard.press("Escape")
 

@@ -381,6 +381,7 @@ def test_each_count_leads_to_as_many_orders(by: str, week: None, supervisor: Use
             assert bool(links[column]) == bool(count)
             if count:
                 assert browser.get(links[column]).context["cl"].result_count == count, (by, row.key, column)
+    assert [tile for tile in context["tiles"] if tile.link]
     for tile in context["tiles"]:
         if tile.link:
             assert str(browser.get(tile.link).context["cl"].result_count) == tile.count

@@ -23,6 +23,7 @@ def test_a_triangle_says_that_there_is_more(visit: Callable[..., Visit], alice: 
     call = f"/console/desk/{claims.take(order.id, agent=supervisor)}/"
     visitor = visit()
     visitor.page.goto("/account/login")
+    assert visitor.page.locator("details:not(.menu) > summary:not(.button)").count()
     assert visitor.page.evaluate(UNMARKED) == []
     page = visitor.sign_in(supervisor.username, "/console/login/")
     for path in (call, f"{call}edit/{order.id}/", "/console/figures/", "/console/day/", "/console/periods/"):

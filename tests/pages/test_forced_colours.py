@@ -29,7 +29,9 @@ def test_where_one_is_can_be_seen(
     page.goto(path)
     for selector in choices:
         (here,) = page.evaluate(BORDERS, f"{selector}[aria-current]")
-        assert here not in page.evaluate(BORDERS, f"{selector}:not([aria-current], .primary)"), selector
+        others = page.evaluate(BORDERS, f"{selector}:not([aria-current], .primary)")
+        assert others
+        assert here not in others, selector
 
 
 def test_the_colours_of_a_picture_are_those_that_are_explained(visit: Callable[..., Visit], alice: Account) -> None:

@@ -50,8 +50,9 @@ class Markup(HTMLParser):
 def test_nothing_is_lost_of_a_page(person: str, world: World) -> None:
     """Every id that is referred to is there once: labels, hints, errors and titles that are read out; no attribute is
     there twice, of which the second is passed over; paragraphs hold what they should; times can be read."""
-    pages = {path: Markup(answer.content.decode()).wrong for _, path, answer in pages_of(world.client(person), person)}
-    assert {path: wrong for path, wrong in pages.items() if wrong} == {}
+    pages = {path: Markup(answer.content.decode()) for _, path, answer in pages_of(world.client(person), person)}
+    assert {path: page.wrong for path, page in pages.items() if page.wrong} == {}
+    assert sum(bool(page.named) for page in pages.values()) > 3
 
 
 @pytest.mark.parametrize(
