@@ -275,7 +275,7 @@ def test_a_closed_accounts_twin_can_be_read_and_not_changed(alice: Account, twin
     browser.post("/account/mode", {"to": "test"})
     Account.objects.filter(id=alice.id).update(is_active=False)
     assert browser.post("/account/keys", {"name": "x", "scopes": ["orders:read"]}).status_code == 302
-    assert "closed" in browser.get("/account/keys").content.decode()
+    assert "This account is closed" in browser.get("/account/keys").content.decode()
     assert twin.api_keys.count() == 1
 
 

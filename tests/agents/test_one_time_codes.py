@@ -1,7 +1,7 @@
 """One-time codes beside the password: turning them on and off, signing in with them, and what does not work."""
 
 import re
-from base64 import b32decode
+from base64 import b32decode, b32encode
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -141,8 +141,14 @@ def test_a_supervisor_helps_who_lost_the_phone(with_codes: User, supervisor: Use
 
 
 def test_the_console_shows_no_secret_to_operators(with_codes: User, operator: User, browser_of: Any) -> None:
-    assert browser_of(operator).get("/console/otp_totp/totpdevice/").status_code == 404
-    assert b"totp" not in browser_of(operator).get("/console/").content.lower()
+    browser, device = browser_of(operator), TOTPDevice.objects.get()
+    assert browser.get("/console/otp_totp/totpdevice/").status_code == 404
+    assert b"totp" not in browser.get("/console/").content.lower()
+    for page in ("", f"{with_codes.id}/change/", f"{with_codes.id}/history/"):
+        text = browser.get(f"/console/accounts/user/{page}").content.decode()
+        assert with_codes.username in text
+        for secret in (device.key, b32encode(device.bin_key).decode().rstrip("="), "totp"):
+            assert secret.lower() not in text.lower(), page
 
 
 def test_old_codes_do_not_work(with_codes: User) -> None:
