@@ -52,7 +52,6 @@ WORDS = {
         "tentative échouée", "échec livraison", "en alerte", "suspendu", "reporté", "SD - reporté", "a relancé",
         "appel sans réponse 1", "appel sans réponse 2", "appel sans réponse 3",
         "SD - appel sans réponse 1", "SD - appel sans réponse 2", "SD - appel sans réponse 3",
-        "annuler par le client", "SD - annuler par le client", "SD - annuler 3x",
         "retour vers centre", "retourné au centre", "retour transfert", "retour groupé", "retour à retirer",
         "retour non retiré", "retour vers vendeur", "retour chez livreur", "retour transit entrepôt",
         "retour en traitement", "retour livreur", "retour de dispatche", "retour navette",

@@ -153,6 +153,7 @@ def test_a_parcel_that_the_courier_does_not_have_yet_moves_nothing(alice: Accoun
         (("", "A-1", "livré", ""), "external_id"),
         (("ORDER", "", "", ""), "status"),
         (("ORDER", "", "annulé", ""), "status"),
+        (("ORDER", "", "Annuler par le client", ""), "status"),
         (("ORDER", "", "bloqué", ""), "status"),
         (("ORDER", "", "confirmed", ""), "status"),
         (("ORDER", "", "livré", "x" * 501), "reason"),
