@@ -73,6 +73,7 @@ COLUMNS = (
          "numero telephone", "portable", "telephone portable", "tel portable", "telephone mobile", "tel mobile", "gsm",
          "shipping phone", "phone billing", "telephone facturation", "contact phone",
          "رقم الهاتف", "هاتف الزبون", "رقم هاتف الزبون", "الهاتف 1"),
+        vague=("numero", "num", "الرقم"),
     ),
     Column(
         "customer_phone_2",
@@ -140,6 +141,8 @@ COLUMNS = (
         vague=("pu ht",),
     ),
     Column("attributes", _("Attributes")),
+    Column("size", _("Size"), ("taille", "tailles", "pointure", "المقاس", "القياس")),
+    Column("colour", _("Colour"), ("color", "couleur", "couleurs", "اللون")),
     Column("product_id", _("Product id")),
     Column(
         "shipping_fee",
@@ -193,6 +196,7 @@ _PHONES = ("customer_phone", "customer_phone_2")
 _BEFORE_PHONE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
 _BETWEEN_PHONES = re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE)
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
+_DETAILS = {"size": "taille", "colour": "couleur"}  # columns of their own, by what shops call these attributes
 _PRODUCT = ("product_name", "sku", "product_id")
 _NAME = ("customer_name", "customer_name_2")  # two columns of a file; an order has one
 _OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
@@ -244,7 +248,7 @@ class OrderRows(Intake):
     A total that is left out is the sum of the lines and the shipping fee, and the price of an order's only line what
     the total leaves for each of its pieces. A file `without` quantities has one piece in each row. A SKU of the catalog
     is its product; of any other product it is the name, where that is left out. Wilaya and commune, and two phones, may
-    stand in one cell, and the name in two.
+    stand in one cell, and the name in two. Size and colour are attributes.
     """
 
     columns = COLUMNS
@@ -567,6 +571,9 @@ def _item(cells: dict[str, str], catalog: Catalog) -> dict[str, Any]:
     if "attributes" in item:
         with contextlib.suppress(ValueError, RecursionError):  # a text is refused with the field's own sentence
             item["attributes"] = json.loads(item["attributes"])
+    details = {word: cell for name, word in _DETAILS.items() if (cell := cells.get(name))}
+    if details and isinstance(attributes := item.get("attributes", {}), dict):
+        item["attributes"] = details | attributes
     if (sku := cells.get("sku")) and "product_id" not in item:
         if product := catalog.get(sku_of(cells)):
             item["product_id"] = str(product.id)

@@ -221,6 +221,7 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
         # What is to be paid is said by the clearest word, wherever it stands.
         ("Montant,Livraison,Total", {"total_amount": "Total"}),
         ("Total,Livraison,Net à payer", {"total_amount": "Net à payer"}),
+        ("Numéro,Tél", {"customer_phone": "Tél"}),
         ("Montant (DA),Frais de livraison,Total à payer (DA)", {"total_amount": "Total à payer (DA)"}),
         ("Montant,À payer à la livraison", {"total_amount": "À payer à la livraison"}),
         ("المبلغ,التوصيل,المجموع", {"total_amount": "المجموع"}),
@@ -471,6 +472,25 @@ def test_two_phones_may_stand_in_one_cell(browser: Client) -> None:
     taken = list(Order.objects.order_by("external_id").values_list("phone_e164", "phone_2_e164"))
     assert taken == [("+213550123456", "+213661112233")] * 3 + [("+213550123456", None)]
     assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_phone"] * 3
+
+
+def test_size_and_colour_are_attributes(browser: Client) -> None:
+    said = [
+        ("42", "noir", "", {"taille": "42", "couleur": "noir"}),
+        ("M", "", '{"tissu": "lin"}', {"taille": "M", "tissu": "lin"}),
+        ("M", "", '{"taille": "L"}', {"taille": "L"}),
+        ("", "", "", {}),
+        ("M", "", "lin", None),
+        ("x" * 300, "", "", None),
+    ]
+    rows = [[*row(f"A{number}"), *cells] for number, (*cells, _) in enumerate(said)]
+
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Pointure", "Couleur", "attributes"])))
+
+    taken = OrderItem.objects.order_by("order__external_id").values_list("attributes", flat=True)
+    assert list(taken) == [wanted for *_, wanted in said if wanted is not None]
+    blamed = [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload).order_by("line")]
+    assert blamed == ["attributes", "attributes.taille"]
 
 
 def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:

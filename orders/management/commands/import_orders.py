@@ -20,13 +20,13 @@ class Command(FileCommand):
 
 A row is one line of an order; rows that follow each other with the same external_id are one order. Columns:
 {", ".join(SENT)}, customer_name_2, the rest of the name, and stop_desk (yes or no), which may stand in place of
-delivery_type; for the line {", ".join(SENT_OF_LINE)} (a JSON object), or sku. Usual French, Arabic and English headings
-are understood too, and amounts as people write them. What an order's first row says of the customer holds for its other
-rows; a total that is left out is the sum of the lines and the shipping fee, and the price of an order's only line what
-the total leaves for each piece. Orders whose external_id is in the account already are left as they are, so that a file
-can be imported again, after an interruption too; which rows without one are in by then is said. Every order that is
-refused is reported with its line, and with --report all its rows are written to a file; mend that and import it. Exit
-status 1 when one was refused."""
+delivery_type; for the line {", ".join(SENT_OF_LINE)} (a JSON object), size and colour, which are attributes, or sku.
+Usual French, Arabic and English headings are understood too, and amounts as people write them. What an order's first
+row says of the customer holds for its other rows; a total that is left out is the sum of the lines and the shipping
+fee, and the price of an order's only line what the total leaves for each piece. Orders whose external_id is in the
+account already are left as they are, so that a file can be imported again, after an interruption too; which rows
+without one are in by then is said. Every order that is refused is reported with its line, and with --report all its
+rows are written to a file; mend that and import it. Exit status 1 when one was refused."""
     examples = (
         "import_orders orders.csv --account yasmine@example.dz --dry-run\n"
         "import_orders orders.csv --account yasmine@example.dz --report refused.csv\n"
