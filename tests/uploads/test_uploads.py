@@ -251,6 +251,22 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
         ("Prénom,Nom complet", {"customer_name": "Nom complet"}),
         ("Client,Nom,Prénom", {"customer_name": "Nom", "customer_name_2": "Prénom"}),
         ("Full name,First name,Last name", {"customer_name": "First name", "customer_name_2": "Last name"}),
+        # So are WooCommerce's in French, and two in one, beside the column's plain name.
+        ("Wilaya / Commune,Wilaya,Commune", {"customer_wilaya": "Wilaya", "customer_commune": "Commune"}),
+        ("Code wilaya,Wilaya et commune", {"customer_wilaya": "Wilaya et commune"}),
+        ("الولاية والبلدية,الولاية", {"customer_wilaya": "الولاية"}),
+        ("Nom (Facturation),Nom du client", {"customer_name": "Nom du client"}),
+        ("État (Facturation),Wilaya", {"customer_wilaya": "Wilaya"}),
+        ("Ville (Facturation),Commune", {"customer_commune": "Commune"}),
+        ("Adresse (Facturation),Adresse de livraison", {"customer_address": "Adresse de livraison"}),
+        ("Téléphone (Facturation),Téléphone", {"customer_phone": "Téléphone"}),
+        ("Nom de l’élément,Nom du produit", {"product_name": "Nom du produit"}),
+        ("Quantité (- Remboursement),Quantité", {"quantity": "Quantité"}),
+        ("Coût de l’article,Prix unitaire", {"unit_price": "Prix unitaire"}),
+        ("Montant de la livraison,Frais de livraison", {"shipping_fee": "Frais de livraison"}),
+        ("Montant de la livraison,Livraison", {"shipping_fee": "Montant de la livraison"}),
+        ("Montant total de la commande,À payer", {"total_amount": "À payer"}),
+        ("Montant total de la commande,Total", {"total_amount": "Montant total de la commande"}),
     ],
 )
 def test_of_two_columns_the_one_that_says_more_clearly_what_it_has_is_meant(
