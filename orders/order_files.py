@@ -377,7 +377,7 @@ def _apart(first: int) -> str:
 
 def _goes_on(cells: Mapping[str, str]) -> bool:
     """Whether a row says a line of the order above."""
-    return not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku")))
+    return not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku", *_DETAILS)))
 
 
 def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:

@@ -509,6 +509,18 @@ def test_size_and_colour_are_attributes(browser: Client) -> None:
     assert blamed == ["attributes", "attributes.taille"]
 
 
+def test_a_row_of_nothing_but_a_size_is_a_line_of_the_order_above(browser: Client) -> None:
+    """Where cells are merged, two sizes are two pieces: an order of one of them would be another."""
+    header = [*HEADER[:-2], "Total", "Taille"]  # without Qté, Prix unitaire
+    rows = [[*row("A1")[:-2], "9000", "S"], [*[""] * (len(header) - 1), "M"]]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"refused": 1}
+    assert Order.objects.count() == 0
+    assert [each.line for each in RefusedRow.objects.filter(upload=upload).order_by("line")] == [2, 3]
+
+
 def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
     """It says neither how many there are nor what each costs: a parcel, and what is to be paid for it."""
     cells = ["Amine Benali", "0550123456", "", "16", "Alger", "Bab Ezzouar", "12 rue Didouche", "2 robes"]
