@@ -143,10 +143,14 @@ def find_commune(text: object, wilaya_code: str) -> Commune:
     return resolve.find(text, f"a commune of {around.name}", by_code, index, belongs, around)
 
 
-@lru_cache(4096)
 def find_both(text: str) -> tuple[Wilaya, Commune] | None:
     """The wilaya and its commune that people have written in one text, in either order: `Alger / Bab Ezzouar`,
     `Barika (Batna)`. None of a wilaya alone, and unless one sign parts them and there is one way to read them."""
+    return _find_both(text) if len(text) <= resolve.LONGEST_TEXT else None
+
+
+@lru_cache(4096)  # of short texts: a cell of a file may have a megabyte
+def _find_both(text: str) -> tuple[Wilaya, Commune] | None:
     ways = ([part for each in sign.split(text) if (part := each.strip())] for sign in _BETWEEN_PLACES)
     parts = next((parts for parts in ways if len(parts) == 2), None)
     if parts is None:

@@ -1,6 +1,7 @@
 """The spellings that shops, couriers and customers use lead to the right place."""
 
 import csv
+import weakref
 from collections import Counter
 from pathlib import Path
 
@@ -265,3 +266,16 @@ def test_the_wilaya_name_finds_its_seat_too():
 def test_a_wilaya_and_its_commune_in_one_text(text, codes):
     found = regions.find_both(text)
     assert (found and (found[0].code, found[1].code)) == codes
+
+
+class Cell(str):
+    """One of which can be seen whether somebody keeps it."""
+
+
+@pytest.mark.parametrize(("width", "is_kept"), [(1, True), (100_000, False)])
+def test_a_text_that_is_too_long_for_places_is_not_kept(width, is_kept):
+    cell = Cell("Alger /" + " " * width + "Bab Ezzouar")
+    kept = weakref.ref(cell)
+    regions.find_both(cell)
+    del cell
+    assert (kept() is not None) is is_kept
