@@ -44,7 +44,7 @@ COLUMNS = (
         _("Order number"),
         ("order id", "order no", "n commande", "no commande", "num commande", "id commande", "ref commande",
          "reference commande", "commande n", "رقم الطلب", "رقم الطلبية"),
-        beside=(("name", "lineitem name"),),  # Shopify's `#1001`
+        beside=(("name", "lineitem name"), ("id", "form id")),  # Shopify's `#1001`, a lead of Facebook's
         vague=("code commande", "commande", "order", "الطلبية", "facture", "n facture", "invoice", "invoice no",
                "invoice number", "رقم الفاتورة", "n bl"),
     ),
@@ -55,7 +55,7 @@ COLUMNS = (
          "nom et prenom", "nom et prenoms", "prenom nom", "prenom et nom", "destinataire", "nom destinataire",
          "nom et prenom destinataire", "shipping name", "first name billing", "last name billing",
          "الاسم الكامل", "الاسم واللقب", "الاسم و اللقب", "اسم الزبون", "اسم العميل", "الزبون",
-         "اسم ولقب الزبون", "اسم و لقب الزبون", "اسم المستلم"),
+         "اسم ولقب الزبون", "اسم و لقب الزبون", "اسم المستلم", "الاسم بالكامل"),
         beside=tuple((name, rest) for rest, name in _REST_AND_NAME),
         vague=("prenom facturation", "nom facturation", "nom famille facturation", "acheteur", "prenom", "first name",
                "firstname"),
@@ -90,6 +90,7 @@ COLUMNS = (
         vague=("wilaya commune", "wilaya et commune", "commune wilaya", "commune et wilaya",
                "الولاية البلدية", "الولاية والبلدية", "الولاية و البلدية", "البلدية والولاية", "البلدية و الولاية",
                "code etat facturation", "etat facturation", "code wilaya", "n wilaya", "province", "state"),
+        constant="",
     ),
     Column(
         "customer_commune",
@@ -105,8 +106,14 @@ COLUMNS = (
          "adresse complete", "adresse exacte", "adr", "shipping street", "address 1 2 billing",
          "عنوان التوصيل", "العنوان الكامل"),
         vague=("adresse 1 2 facturation", "adresse 1 facturation", "adresse facturation"),
+        constant="",
     ),
-    Column("delivery_type", _("Delivery type"), ("mode livraison", "type livraison", "طريقة التوصيل")),
+    Column(
+        "delivery_type",
+        _("Delivery type"),
+        ("mode livraison", "type livraison", "طريقة التوصيل"),
+        constant="",
+    ),
     Column("stop_desk", _("Stop desk (yes or no)"), ("stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")),
     Column(
         "product_name",
@@ -115,6 +122,7 @@ COLUMNS = (
          "produits commandes", "products", "designation", "designation produit", "designation article",
          "product list", "اسم المنتج", "المنتوج", "اسم المنتوج", "المنتجات", "السلعة", "اسم السلعة"),
         vague=("nom element", "article", "item", "libelle", "description"),
+        constant="",
     ),
     Column(
         "sku",
@@ -122,6 +130,7 @@ COLUMNS = (
         ("stock code", "product code", "reference produit", "code article", "code produit", "lineitem sku",
          "ugs", "رمز المنتج"),
         vague=("reference", "ref", "المرجع", "code"),
+        constant="",
     ),
     Column(
         "quantity",
@@ -131,7 +140,7 @@ COLUMNS = (
         vague=("quantite remboursement",
                "nombre", "العدد", "nombre pieces", "nb pieces", "nbr pieces", "nbre pieces", "عدد القطع", "nb",
                "nbr", "nbre", "pieces", "pcs"),
-        absent=_("(not in the file: 1 in each row)"),
+        constant="1",
     ),
     Column(
         "unit_price",
@@ -139,6 +148,7 @@ COLUMNS = (
         ("prix unitaire", "prix unit", "prix u", "pu", "p u", "pu ttc", "prix vente", "prix produit",
          "prix article", "lineitem price", "item cost", "سعر الوحدة", "سعر المنتج", "سعر المنتوج", "الثمن"),
         vague=("cout article", "pu ht"),
+        constant="",
     ),
     Column("attributes", _("Attributes")),
     Column("size", _("Size"), ("taille", "tailles", "pointure", "المقاس", "القياس")),
@@ -150,6 +160,7 @@ COLUMNS = (
         ("order shipping amount", "delivery fee", "frais port", "frais expedition", "frais transport",
          "prix livraison", "tarif livraison", "cout livraison", "سعر التوصيل", "ثمن التوصيل", "مصاريف التوصيل"),
         vague=("montant livraison", "livraison", "shipping", "delivery", "التوصيل"),
+        constant="",
     ),
     Column(
         "total_amount",
@@ -168,9 +179,13 @@ COLUMNS = (
          "commentaire", "commentaires", "note client", "instruction", "instructions",
          "ملاحظة", "ملاحظات"),
     ),
-    Column("source", _("Source"), (
-        "where it came from", "origin", "origine", "d'ou elle vient", "canal", "channel", "المصدر", "مصدرها",
-    )),
+    Column(
+        "source",
+        _("Source"),
+        ("where it came from", "origin", "origine", "d'ou elle vient", "canal", "channel", "المصدر", "مصدرها"),
+        beside=(("platform", "form id"),),
+        constant="",
+    ),
 )  # fmt: skip
 
 _NAMES = [column.name for column in COLUMNS]
@@ -246,9 +261,9 @@ class OrderRows(Intake):
     and nobody has changed these.
 
     A total that is left out is the sum of the lines and the shipping fee, and the price of an order's only line what
-    the total leaves for each of its pieces. A file `without` quantities has one piece in each row. A SKU of the catalog
-    is its product; of any other product it is the name, where that is left out. Wilaya and commune, and two phones, may
-    stand in one cell, and the name in two. Size and colour are attributes.
+    the total leaves for each of its pieces. A SKU of the catalog is its product; of any other product it is the name,
+    where that is left out. Wilaya and commune, and two phones, may stand in one cell, and the name in two. Size and
+    colour are attributes.
     """
 
     columns = COLUMNS
@@ -258,6 +273,7 @@ class OrderRows(Intake):
         ("customer_wilaya",),
         ("customer_address",),
         _PRODUCT,
+        ("quantity",),
         ("unit_price", "sku", "product_id", "total_amount"),
     )
     # Of orders and not of rows, which may be several times as many.
@@ -312,7 +328,7 @@ class OrderRows(Intake):
             elif first != entry[0].line:
                 refused.append((entry, {"external_id": [_apart(first)]}))
             else:
-                sent.append((entry, _body(entry, catalog, is_one_each="quantity" in self.without)))
+                sent.append((entry, _body(entry, catalog, self.constants)))
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )
@@ -337,6 +353,12 @@ class OrderRows(Intake):
                 counts["imported"] += 1
         return Taken(counts, [_to_report(entry, errors) for entry, errors in refused])
 
+    @classmethod
+    def wrong_constants(cls, constants: Mapping[str, str]) -> Errors:
+        errors = serializers.read_order(_body([Row(0, {}, [])], {}, constants))[1]
+        columns = {path.rpartition(".")[2]: said for path, said in errors.items()}
+        return {name: said for name, said in columns.items() if name in constants}
+
     def row_of(self, path: str) -> tuple[int, str]:
         item = _ITEM_PATH.fullmatch(path)
         return (int(item[1]), item[2]) if item else (0, path)
@@ -351,7 +373,7 @@ class OrderRows(Intake):
 
     def _catalog(self, entries: Sequence[Entry]) -> Catalog:
         """The account's products that rows name by their SKUs, or by id without a price; no statement for none."""
-        cells = [row.cells for entry in entries for row in entry]
+        cells = [{**self.constants, **row.cells} for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells} - {""}
         ids = {values.uuid_or_none(each.get("product_id")) for each in cells if not each.get("unit_price")} - {None}
         if not (skus or ids):
@@ -525,9 +547,10 @@ def _plain(name: str, text: str) -> Any:
     return " ".join(text.casefold().split())
 
 
-def _body(entry: Entry, catalog: Catalog, *, is_one_each: bool) -> dict[str, Any]:
-    """The order as the API takes it; `is_one_each` where no row says how many."""
-    first = entry[0].cells
+def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str]) -> dict[str, Any]:
+    """The order as the API takes it."""
+    rows = [{**constants, **row.cells} for row in entry]
+    first = rows[0]
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     if name := " ".join(filter(None, map(first.get, _NAME))):
         body["customer_name"] = name
@@ -541,10 +564,7 @@ def _body(entry: Entry, catalog: Catalog, *, is_one_each: bool) -> dict[str, Any
     two = [phone.strip() for phone in _BETWEEN_PHONES.split(body.get("customer_phone", ""))]
     if len(two) == 2 and "customer_phone_2" not in body and all(map(phones.e164_or_none, two)):
         body |= dict(zip(_PHONES, two, strict=True))
-    body["items"] = [_item(row.cells, catalog) for row in entry]
-    if is_one_each:
-        for item in body["items"]:
-            item["quantity"] = 1
+    body["items"] = [_item(cells, catalog) for cells in rows]
     _write_amounts_plainly(body)
     if _lacks_price(body):
         if (price := _price(body)) is not None:

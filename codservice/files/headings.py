@@ -23,7 +23,8 @@ class Column(NamedTuple):
     """A column of ours: what people call it (`label`, translated), and which headings mean it besides.
 
     A heading of `beside` means it where the file has the other one too, and one of `vague` where no other of the file's
-    does: an earlier one before a later one. `absent` is how people read what a file is taken to say without it.
+    does: an earlier one before a later one. A file without it may have one text for all its rows, where `constant` is
+    the one that is proposed, which may be empty.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Column(NamedTuple):
     headings: tuple[str, ...] = ()
     beside: tuple[tuple[str, str], ...] = ()
     vague: tuple[str, ...] = ()
-    absent: Any = ""
+    constant: str | None = None
 
 
 def key(heading: str) -> str:

@@ -1,6 +1,6 @@
 """What the rows of a file become: all that a command and an upload share about it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -28,8 +28,8 @@ class Taken(NamedTuple):
 class Intake:
     """Takes the rows of one file into an account, in the order of the file and a batch at a time.
 
-    A subclass says what a batch does, how it is counted, and what an entry is called that may come only once. `without`
-    names the columns of which a person has said that the file does not have them.
+    A subclass says what a batch does, how it is counted, and what an entry is called that may come only once.
+    `constants` are texts by column, as if each row had them: of columns that the file does not have.
     """
 
     columns: tuple[Column, ...] = ()
@@ -38,8 +38,8 @@ class Intake:
     refused: Any = _("Refused")  # what people call those that are not taken
     batch = 1000  # rows
 
-    def __init__(self, account_id: UUID, *, actor: Actor, without: Collection[str] = ()) -> None:
-        self.account_id, self.actor, self.without = account_id, actor, without
+    def __init__(self, account_id: UUID, *, actor: Actor, constants: Mapping[str, str] = {}) -> None:
+        self.account_id, self.actor, self.constants = account_id, actor, constants
         self._lines: dict[str, int] = {}  # of each name
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
@@ -68,6 +68,11 @@ class Intake:
     def take(self, entries: Sequence[Entry]) -> Taken:
         """A subclass's part of `take_in`: take whole entries in, and count what is `counted`."""
         raise NotImplementedError
+
+    @classmethod
+    def wrong_constants(cls, constants: Mapping[str, str]) -> Errors:
+        """What is wrong with which of them, whatever the rows say."""
+        return {}
 
     def row_of(self, path: str) -> tuple[int, str]:
         """Which of an entry's rows, and which column of it, an error's path leads to."""

@@ -3,7 +3,7 @@
 Rooms mount `new` for the kinds of files that they take.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.forms import BoundField
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -30,7 +31,7 @@ from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.files.headings import key, meant
 from codservice.files.tables import ADDED
-from codservice.form_fields import Form
+from codservice.form_fields import Form, Words
 from codservice.uploads import arrival, wording, work
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import RefusedRow, Upload
@@ -106,52 +107,81 @@ def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 
 
 class MatchForm(Form):
-    """Asks for each of our columns which one of the file holds it."""
+    """Asks for each of our columns which one of the file holds it, or of some which text all rows have in its place."""
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
         super().__init__(data, initial=_guess(upload), use_required_attribute=False)
-        intake = KINDS[upload.kind].intake
-        self.required = intake.required
+        self.intake = KINDS[upload.kind].intake
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1})
             for place, title in enumerate(upload.titles)
         ]
-        for column in intake.columns:
+        for column in self.intake.columns:
             field = forms.TypedChoiceField(
                 label=column.label,
-                choices=[("", column.absent or gettext("(not in the file)")), *names],
+                choices=[("", gettext("(not in the file)")), *names],
                 coerce=int,
                 empty_value=None,
                 required=False,
             )
             field.widget.attrs["dir"] = "auto"
             self.fields[column.name] = field
+            if column.constant is not None:
+                label = gettext("%(column)s for all rows") % {"column": column.label}
+                self.fields[_constant(column.name)] = Words(label=label, required=False, max_length=500)
+
+    def pairs(self) -> list[list[BoundField]]:
+        """The fields of each of our columns."""
+        names = [(column.name, _constant(column.name)) for column in self.intake.columns]
+        return [[self[name] for name in both if name in self.fields] for both in names]
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        for names in self.required:
-            if all(data.get(name) is None for name in names) and not any(name in self.errors for name in names):
-                labels = [str(self.fields[name].label) for name in names]
-                said = gettext("Choose the column.") if len(names) == 1 else gettext("Choose one of: %(names)s.")
-                self.add_error(names[0], said % {"names": ", ".join(labels)})
+        constants = self.constants()
+        there = self.mapping().keys() | constants.keys()
+        for names in self.intake.required:
+            if there.isdisjoint(names) and self.errors.keys().isdisjoint([*names, *map(_constant, names)]):
+                self.add_error(names[0], self._asked_for(names))
+        for name, sentences in self.intake.wrong_constants(constants).items():
+            self.add_error(_constant(name), [wording.in_words(each) for each in sentences])
         return data
 
+    def _asked_for(self, names: Sequence[str]) -> str:
+        if len(names) > 1:
+            labels = [str(self.fields[name].label) for name in names]
+            return gettext("Choose one of: %(names)s.") % {"names": ", ".join(labels)}
+        if _constant(names[0]) in self.fields:
+            return gettext("Choose the column, or write it for all rows.")
+        return gettext("Choose the column.")
+
     def mapping(self) -> dict[str, int]:
-        return {name: place for name, place in self.cleaned_data.items() if place is not None}
+        places = {column.name: self.cleaned_data.get(column.name) for column in self.intake.columns}
+        return {name: place for name, place in places.items() if place is not None}
+
+    def constants(self) -> dict[str, str]:
+        texts = {column.name: self.cleaned_data.get(_constant(column.name)) for column in self.intake.columns}
+        return {name: text for name, text in texts.items() if text and self.cleaned_data.get(name) is None}
 
 
-def _guess(upload: Upload) -> dict[str, int]:
+def _constant(name: str) -> str:
+    """The field of the text that all rows have in a column's place."""
+    return f"{name}_constant"
+
+
+def _guess(upload: Upload) -> dict[str, Any]:
     """How a file with the same headings was matched before, or else what its headings mean."""
     columns = KINDS[upload.kind].intake.columns
     found = {name: place for place, name in enumerate(meant(upload.titles, columns)) if name}
     before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, headings=upload.headings)
     known = before.exclude(mapping={}).order_by("-created_at", "-id").first()
+    constants = {column.name: column.constant for column in columns} | (known.constants if known else {})
+    proposed = {_constant(name): text for name, text in constants.items() if text}
     if known is None:
-        return found
+        return found | proposed
     places = _found_again(known.titles, upload.titles)
     again = {name: places[place] for name, place in known.mapping.items() if place in places}
     missing = {name: place for name, place in found.items() if name in known.mapping and place not in again.values()}
-    return missing | again
+    return missing | again | proposed
 
 
 def _found_again(then: list[str], now: list[str]) -> dict[int, int]:
@@ -191,7 +221,7 @@ def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return render(request, "uploads/upload.html", _context(shown, form) | {"is_asked": True}, status=422)
     waiting = Upload.objects.filter(id=id, account=account, status=Status.MATCHING)
     with transaction.atomic():
-        if waiting.update(status=Status.RUNNING, mapping=form.mapping()):
+        if waiting.update(status=Status.RUNNING, mapping=form.mapping(), constants=form.constants()):
             security_log.note(Action.UPLOADED, target=shown.name, target_id=id, account_id=account.id)
     return redirect("account-upload", id=id)
 
@@ -246,7 +276,7 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
     if upload.status == Status.MATCHING:
         rows = work.rows_of(upload)
         context["form"] = form = form or MatchForm(upload)
-        read = {str(field.value()) for field in form}
+        read = {str(field.value()) for field, *_constants in form.pairs()}
         context["columns"] = [(place, title, str(place) in read) for place, title in enumerate(upload.titles) if title]
         context["has_unread"] = not all(is_read for *_, is_read in context["columns"])
         context["sample"] = [_titled(row.cells, upload) for row in islice(rows, SHOWN_ROWS)]

@@ -47,6 +47,8 @@ class Upload(models.Model):
     row_count = models.PositiveIntegerField(default=0)
     # Which column of ours stands in which of the file, by its place.
     mapping = models.JSONField(default=dict)
+    # What each row has in columns of ours that the file has not.
+    constants = models.JSONField(default=dict, db_default={})
     # How far it is: the line of the last row that is taken in or refused, and what became of the rows.
     position = models.PositiveIntegerField(default=0)
     rows_done = models.PositiveIntegerField(default=0)

@@ -266,9 +266,8 @@ def rows_of(upload: Upload, *, after: int = 0) -> Iterator[FileRow]:
 
 def _take_in(upload: Upload) -> None:
     kind = KINDS[upload.kind].intake
-    without = {column.name for column in kind.columns} - set(upload.mapping)
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
-    intake = kind(upload.account_id, actor=actor, without=without)
+    intake = kind(upload.account_id, actor=actor, constants=upload.constants)
     places, width = _places(upload), len(upload.titles)
     rows = (
         Row(row.line, _named(row.cells, places), [*filter(None, row.cells[width:])], is_apart=row.is_apart)

@@ -531,8 +531,7 @@ def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
     rows.insert(3, ["A2", *[""] * 7, "Sac", *[""] * 9])  # a second line of the order above
 
     upload = send(browser, csv_of(rows, ECOTRACK.split(",")))
-    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
-    assert page.count("(not in the file: 1 in each row)") == 1
+    assert chosen(browser, upload)["quantity_constant"] == "1"
     upload = take_in(browser, upload)
 
     assert upload.counts == {"imported": 2, "refused": 2}
@@ -543,6 +542,69 @@ def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
     assert [[column for column, _ in each.faults] for each in RefusedRow.objects.order_by("line")] == [
         ["unit_price"], ["unit_price"], ["total_amount"]
     ]  # fmt: skip
+
+
+LEADS = (
+    "id,created_time,ad_id,ad_name,adset_id,adset_name,campaign_id,campaign_name,form_id,form_name,is_organic,platform,"
+    "full_name,phone_number,province,lead_status"
+)
+
+
+def test_leads_of_an_advertisement_get_what_all_of_them_have(browser: Client, alice: Account) -> None:
+    """As Facebook gives them: UTF-16 with tabs, a number each, neither product nor price nor address."""
+    product = ProductFactory(account=alice, sku="R-1", name="Robe", price="2500")
+
+    def lead(number: int, name: str, phone: str, wilaya: str) -> list[str]:
+        ad = ["2026-11-20T10:12:01-06:00", *["x:12"] * 7, "formulaire <b>", "false", "fb"]
+        return [f"l:{number}", *ad, name, phone, wilaya, "CREATED"]
+
+    rows = [lead(1, "Amine", "p:+213550123456", "Oran"), lead(2, "نادية", "p:+213661112233", "وهران")]
+    data = csv_of(rows, LEADS.split(","), "\t").decode().encode("utf-16")
+    upload = send(browser, data, "leads.csv")
+    titles = {
+        name: upload.titles[int(place)] for name, place in chosen(browser, upload).items() if "constant" not in name
+    }
+    assert titles == {
+        "external_id": "id", "customer_name": "full_name", "customer_phone": "phone_number",
+        "customer_wilaya": "province", "source": "platform",
+    }  # fmt: skip
+    said = {"customer_address_constant": "À demander <b>", "sku_constant": "R-1", "shipping_fee_constant": "600 DA"}
+    upload = take_in(browser, upload, **said, delivery_type_constant="Stop desk", quantity_constant="2")
+
+    assert upload.counts == {"imported": 2, "refused": 0}
+    first = Order.objects.get(external_id="l:1")
+    assert (first.customer_address, first.total_amount, first.delivery_type, first.source) == (
+        "À demander <b>", Decimal("5600.00"), "desk", "fb"
+    )  # fmt: skip
+    assert [(line.product_id, line.quantity) for line in first.items.all()] == [(product.id, 2)]
+    again = send(browser, csv_of([lead(3, "Lina", "p:+213770112233", "16")], LEADS.split(",")))
+    assert said.items() <= chosen(browser, again).items()
+
+
+def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_without_a_column(browser: Client) -> None:
+    header = HEADER[:-3]  # without product, quantity and price
+    upload = send(browser, csv_of([row("A1")[:-3], ["A2", "Lina", "", "", ""]], header))
+    address = f"/account/uploads/{upload.id}"
+    said = chosen(browser, upload) | {"product_name_constant": "Sac", "customer_wilaya_constant": "Atlantis"}
+    wrong = said | {"quantity_constant": "0", "unit_price_constant": "cher <b>", "delivery_type_constant": "avion"}
+
+    page = browser.post(address, wrong)
+    assert (page.status_code, Order.objects.count()) == (422, 0)
+    assert {name: errors.get_json_data()[0]["message"] for name, errors in page.context["form"].errors.items()} == {
+        "quantity_constant": "Must be from 1 to 10000.",
+        "unit_price_constant": "Must be an amount such as 400 or 400.50.",
+        "delivery_type_constant": "Must be “home” or “desk” (a stop desk).",
+    }
+    nothing = browser.post(address, said | {"quantity_constant": " ", "unit_price_constant": "1"})
+    assert list(nothing.context["form"].errors) == ["quantity"]
+
+    upload = take_in(browser, upload, **said | {"unit_price_constant": "1 500,50"})
+    assert upload.counts == {"imported": 1, "refused": 1}
+    order = Order.objects.get()
+    assert (order.external_id, order.wilaya_code, order.total_amount) == ("A1", "16", Decimal("1500.50"))
+    refused = RefusedRow.objects.get()
+    assert {column for column, _ in refused.faults} == {"customer_phone", "customer_wilaya", "customer_address"}
+    assert refused.cells == ["A2", "Lina", "", "", ""]
 
 
 def test_the_price_of_an_only_line_is_what_the_total_leaves_beside_the_fee(browser: Client) -> None:
@@ -601,10 +663,11 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
 ) -> None:
     header = ["a", "b", "c", "d", "e", "f", "g", "h"]
     upload = send(browser, csv_of([row()], header))
-    assert chosen(browser, upload) == {}
+    assert chosen(browser, upload) == {"quantity_constant": "1"}
     answer = browser.post(f"/account/uploads/{upload.id}", {"customer_name": "1"})
     assert answer.status_code == 422
-    assert answer.content.decode().count("Choose the column.") == 3
+    assert answer.content.decode().count("Choose the column.") == 1
+    assert answer.content.decode().count("Choose the column, or write it for all rows.") == 3
     assert "Choose one of: Product, SKU, Product id." in answer.content.decode()
     assert "Choose one of: Price, SKU, Product id, To pay on delivery." in answer.content.decode()
     take_in(browser, upload, **{name: str(place) for place, name in enumerate(HEADINGS)})
@@ -617,7 +680,7 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     assert Order.objects.get(external_id="A2").customer_name == "Nadia"
 
     theirs = browser_of(charlie.holder)
-    assert chosen(theirs, send(theirs, csv_of([row()], header))) == {}
+    assert chosen(theirs, send(theirs, csv_of([row()], header))) == {"quantity_constant": "1"}
 
 
 def test_how_columns_were_matched_is_remembered_however_the_headings_are_written(browser: Client) -> None:
@@ -625,7 +688,7 @@ def test_how_columns_were_matched_is_remembered_however_the_headings_are_written
     take_in(browser, send(browser, csv_of([row("A1")], header)), customer_name="1", unit_price="7")
     header = ["N° Commande", "PRENEUR", "Telephone", "Wilaya", "Adresse", "Produit", "Qte", "montant a regler"]
     found = chosen(browser, send(browser, csv_of([row("A2")], header)))
-    assert found == {name: str(place) for place, name in enumerate(HEADINGS)}
+    assert found == {name: str(place) for place, name in enumerate(HEADINGS)} | {"quantity_constant": "1"}
 
 
 def test_a_heading_of_marks_on_a_letter_keeps_no_worker_busy(browser: Client) -> None:
