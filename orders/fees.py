@@ -14,7 +14,7 @@ from codservice.accounts.models import Account
 from codservice.api.fields import Amount, Bodies, read_body
 from orders import regions
 from orders.bodies import WilayaCode
-from orders.models import ShippingFee
+from orders.models import DeliveryType, ShippingFee
 from orders.serializers import Body, WilayaField
 
 MAX_FEES = len(regions.WILAYAS)
@@ -89,6 +89,16 @@ def of_account(account_id: UUID) -> ShippingFeeListBody:
     """The account's fees, by wilaya."""
     fees = ShippingFee.objects.filter(account_id=account_id).order_by("wilaya_code")
     return ShippingFeeListBody([ShippingFeeBody(*row) for row in fees.values_list("wilaya_code", "home", "desk")])
+
+
+def by_place(account_id: UUID) -> dict[tuple[str, str], Decimal]:
+    """What each delivery costs, by wilaya and delivery type, where the account has said it."""
+    return {
+        (own.wilaya, kind): fee
+        for own in of_account(account_id).data
+        for kind, fee in ((DeliveryType.HOME.value, own.home), (DeliveryType.DESK.value, own.desk))
+        if fee is not None
+    }
 
 
 def fee(account_id: UUID, wilaya_code: str, delivery_type: str) -> Decimal | None:

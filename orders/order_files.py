@@ -20,11 +20,12 @@ from codservice.files.intake import FAILED, MAX_TEXT, Entry, Errors, Intake, Tak
 from codservice.files.tables import Row, UnreadableTable, is_of_report
 from inventory.models import Product
 from inventory.product_files import sku_of
-from orders import importing, phones, regions, serializers
+from orders import fees, importing, phones, regions, serializers
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderEdit
 from orders.serializers import SENT, SENT_OF_LINE
 
 Catalog = dict[str | UUID, Product]  # by SKU and by id
+Fees = dict[tuple[str, str], Decimal]  # by wilaya and delivery type
 
 MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
@@ -161,6 +162,7 @@ COLUMNS = (
          "prix livraison", "tarif livraison", "cout livraison", "سعر التوصيل", "ثمن التوصيل", "مصاريف التوصيل"),
         vague=("montant livraison", "livraison", "shipping", "delivery", "التوصيل"),
         constant="",
+        help=_("Left empty: your shipping fees by wilaya, unless the file says what is to pay."),
     ),
     Column(
         "total_amount",
@@ -320,7 +322,7 @@ class OrderRows(Intake):
         counts: Counter[str] = Counter()
         refused: list[tuple[Entry, Errors]] = []
         sent: list[tuple[Entry, dict[str, Any]]] = []
-        catalog = self._catalog(entries)
+        catalog, own_fees = self._catalog(entries), self._fees()
         for entry in entries:
             first = self.first_line(entry)
             if errors := _doubts(entry):
@@ -328,7 +330,7 @@ class OrderRows(Intake):
             elif first != entry[0].line:
                 refused.append((entry, {"external_id": [_apart(first)]}))
             else:
-                sent.append((entry, _body(entry, catalog, self.constants)))
+                sent.append((entry, _body(entry, catalog, self.constants, own_fees)))
         outcomes = importing.import_orders(
             self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
         )
@@ -355,7 +357,7 @@ class OrderRows(Intake):
 
     @classmethod
     def wrong_constants(cls, constants: Mapping[str, str]) -> Errors:
-        errors = serializers.read_order(_body([Row(0, {}, [])], {}, constants))[1]
+        errors = serializers.read_order(_body([Row(0, {}, [])], {}, constants, {}))[1]
         columns = {path.rpartition(".")[2]: said for path, said in errors.items()}
         return {name: said for name, said in columns.items() if name in constants}
 
@@ -380,6 +382,18 @@ class OrderRows(Intake):
             return {}
         found = Product.objects.filter(Q(sku__in=skus) | Q(id__in=ids), account_id=self.account_id)
         return {name: each for each in found.only("id", "sku", "price") for name in (each.sku, each.id)}
+
+    def _fees(self) -> Fees:
+        """What deliveries cost where an order says neither its fee nor its total."""
+        return {}
+
+
+class UploadedOrderRows(OrderRows):
+    """Of a file that a merchant uploads: an order that says neither its fee nor its total has the account's fee for
+    where it goes, as one that is written by hand."""
+
+    def _fees(self) -> Fees:
+        return fees.by_place(self.account_id)
 
 
 def _errors(refusal: Invalid, body: dict[str, Any]) -> Errors:
@@ -547,7 +561,7 @@ def _plain(name: str, text: str) -> Any:
     return " ".join(text.casefold().split())
 
 
-def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str]) -> dict[str, Any]:
+def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees: Fees) -> dict[str, Any]:
     """The order as the API takes it."""
     rows = [{**constants, **row.cells} for row in entry]
     first = rows[0]
@@ -566,6 +580,10 @@ def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str]) -> dict[
         body |= dict(zip(_PHONES, two, strict=True))
     body["items"] = [_item(cells, catalog) for cells in rows]
     _write_amounts_plainly(body)
+    if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):
+        with contextlib.suppress(KeyError, regions.NotFound):  # where it goes is not clear, or has no fee
+            wilaya = regions.find_wilaya(body["customer_wilaya"])
+            body["shipping_fee"] = own_fees[wilaya.code, body.get("delivery_type", DeliveryType.HOME.value)]
     if _lacks_price(body):
         if (price := _price(body)) is not None:
             body["items"][0]["unit_price"] = price

@@ -24,7 +24,7 @@ class Column(NamedTuple):
 
     A heading of `beside` means it where the file has the other one too, and one of `vague` where no other of the file's
     does: an earlier one before a later one. A file without it may have one text for all its rows, where `constant` is
-    the one that is proposed, which may be empty.
+    the one that is proposed, which may be empty, and `help` what people are told of it.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Column(NamedTuple):
     beside: tuple[tuple[str, str], ...] = ()
     vague: tuple[str, ...] = ()
     constant: str | None = None
+    help: Any = ""
 
 
 def key(heading: str) -> str:

@@ -128,7 +128,9 @@ class MatchForm(Form):
             self.fields[column.name] = field
             if column.constant is not None:
                 label = gettext("%(column)s for all rows") % {"column": column.label}
-                self.fields[_constant(column.name)] = Words(label=label, required=False, max_length=500)
+                self.fields[_constant(column.name)] = Words(
+                    label=label, help_text=column.help, required=False, max_length=500
+                )
 
     def pairs(self) -> list[list[BoundField]]:
         """The fields of each of our columns."""

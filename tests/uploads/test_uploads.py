@@ -25,6 +25,7 @@ from codservice.files.sheets import MAX_ROW
 from codservice.retention import SWEEPS
 from codservice.uploads import account_pages, arrival, wording, work
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
+from orders import fees
 from orders.models import CallState, DeliveryType, Order, OrderItem, StatusChange
 from orders.order_files import COLUMNS, OrderRows
 from orders.serializers import read_order
@@ -605,6 +606,35 @@ def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_witho
     refused = RefusedRow.objects.get()
     assert {column for column, _ in refused.faults} == {"customer_phone", "customer_wilaya", "customer_address"}
     assert refused.cells == ["A2", "Lina", "", "", ""]
+
+
+def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
+    browser: Client, alice: Account, charlie: Account
+) -> None:
+    """As one that is written by hand has; a command, whose columns are the API's, keeps 0."""
+    fees.set_fees(alice.id, [{"wilaya_code": "16", "home": Decimal(400), "desk": Decimal(0)}])
+    fees.set_fees(charlie.id, [{"wilaya_code": "31", "home": Decimal(900)}])
+    header = [*HEADER, "Frais de livraison", "Total", "Mode de livraison"]
+    said = {
+        "A1": ("Alger", "", "", "", 400, 5401), "A2": ("الجزائر", "", "", "bureau", 0, 5001),
+        "A3": ("Alger", "0", "", "", 0, 5001), "A4": ("Alger", "", "6000", "", 0, 6000),
+        "A5": ("Oran", "", "", "", 0, 5001), "A6": ("Alger", "", "", "avion", None, None),
+        "A7": ("Atlantis", "", "", "", None, None),
+    }  # fmt: skip
+    rows = [[*row(number, wilaya=wilaya), fee, total, kind] for number, (wilaya, fee, total, kind, *_) in said.items()]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"imported": 5, "refused": 2}
+    taken = Order.objects.values_list("external_id", "shipping_fee", "total_amount")
+    assert {number: (int(fee), int(total)) for number, fee, total in taken} == {
+        number: (fee, total) for number, (*_, fee, total) in said.items() if fee is not None
+    }
+    without = send(browser, csv_of([row("B1"), row("B2", wilaya="Oran")]))
+    page = browser.get(f"/account/uploads/{without.id}").content.decode()
+    assert page.count("Left empty: your shipping fees by wilaya, unless the file says what is to pay.") == 1
+    take_in(browser, without, shipping_fee_constant="0")
+    assert set(Order.objects.filter(external_id__startswith="B").values_list("shipping_fee")) == {(Decimal(0),)}
 
 
 def test_the_price_of_an_only_line_is_what_the_total_leaves_beside_the_fee(browser: Client) -> None:
