@@ -1,6 +1,7 @@
 """Files to upload, and a merchant's browser that uploads them without scripts and with."""
 
 import csv
+import re
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import Any
@@ -14,7 +15,15 @@ from codservice.uploads import arrival, work
 from codservice.uploads.models import Upload
 
 PAGE = "/account/orders/upload"
+HEADINGS = ["external_id", "customer_name", "customer_phone", "customer_wilaya", "customer_address", "product_name",
+            "quantity", "unit_price"]  # fmt: skip
 HEADER = ("N° commande", "Nom du client", "Téléphone", "Wilaya", "Adresse", "Désignation", "Qté", "Prix unitaire")
+# As couriers want them.
+ECOTRACK = (
+    "reference commande,nom et prenom du destinataire*,telephone*,telephone 2,code wilaya*,wilaya de livraison,"
+    "commune de livraison*,adresse de livraison*,produit*,poids (kg),montant du colis*,remarque,FRAGILE,ECHANGE,"
+    "PICK UP,RECOUVREMENT,STOP DESK,Lien map"
+)
 
 
 def row(number: object = "A1", **changes: str) -> list[str]:
@@ -83,3 +92,10 @@ def downloaded(browser: Client, path: str) -> bytes:
 
 def read_csv(data: bytes, delimiter: str = ",") -> list[list[str]]:
     return list(csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
+
+
+def next_steps(page: str) -> dict[str, str]:
+    """The buttons below an upload's counts, and how they look."""
+    return {
+        name: kind for kind, name in re.findall(r'<a class="button (\w+)" href="/account/orders[^"]*">([^<]+)', page)
+    }

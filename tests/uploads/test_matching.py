@@ -1,0 +1,372 @@
+"""Which column of an uploaded file is which of ours, as it is proposed and as people choose it."""
+
+import re
+import time
+
+import pytest
+from django.test import Client
+
+from codservice.accounts.models import Account
+from codservice.files.headings import meant
+from codservice.uploads.models import Upload
+from orders.models import Order
+from orders.order_files import COLUMNS
+from tests.harness.client import browser_of
+from tests.uploads.files import (
+    ECOTRACK,
+    HEADER,
+    HEADINGS,
+    chosen,
+    csv_of,
+    row,
+    send,
+    take_in,
+)
+
+Status = Upload.Status
+
+
+@pytest.mark.parametrize(
+    ("header", "places"),
+    [
+        ("external_id,customer_name,customer_phone,customer_wilaya,customer_address,product_name,quantity,unit_price",
+         "01234567"),
+        ("Order number,Name,Phone,Wilaya,Address,Product,Quantity,Price", "01234567"),
+        ("Réf. commande,NOM COMPLET,Tél.,wilaya,Adresse de livraison,Produit,Quantité,P.U.", "01234567"),
+        ("Réf. commande,Nom,Tél.,wilaya,Adresse de livraison,Produit,Quantité,Valeur", "0123456-"),
+        ("رقم الطلب,الاسم واللقب,رقم الهاتف,الولاية,العنوان,المنتج,الكمية,السعر", "01234567"),
+        ("invoice_no,Customer,mobile,Province,shipping address,description,Qty,unit price", "01234567"),
+    ],
+)  # fmt: skip
+def test_headings_are_known_in_three_languages(browser: Client, header: str, places: str) -> None:
+    upload = send(browser, csv_of([row()], header.split(",")))
+    names = [HEADINGS[number] for number in range(8)]
+    found = chosen(browser, upload)
+    assert "".join(found.get(name, "-") for name in names) == places
+
+
+def test_what_is_numbered_is_no_name() -> None:
+    header = ["Order #", "Client #", "Client", "Item #", "Item", "Tel #"]
+    assert meant(header, COLUMNS) == ["external_id", "", "customer_name", "", "product_name", "customer_phone"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("To pay at the door", "total_amount"),
+        ("Where it came from", "source"),
+        ("D’où elle vient", "source"),
+        ("مصدرها", "source"),
+    ],
+)
+def test_headings_of_before_are_known(heading: str, name: str) -> None:
+    assert meant([heading], COLUMNS) == [name]
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("Prix (DA)", "unit_price"),
+        ("Total DA", "total_amount"),
+        ("Montant total [DZD]", "total_amount"),
+        ("السعر (د.ج)", "unit_price"),
+        ("المبلغ الإجمالي دج", "total_amount"),
+        ("Commune / Ville", "customer_commune"),
+        ("الولاية (Wilaya)", "customer_wilaya"),
+        ("Téléphone - الهاتف", "customer_phone"),
+        # Whose parts do not all mean the same is nobody's.
+        ("Prix (facebook)", ""),
+        ("Adresse (e-mail)", ""),
+        ("Nom (magasin)", ""),
+        ("Produit / Quantité", ""),
+        ("(DA)", ""),
+    ],
+)
+def test_what_a_heading_says_in_two_ways_or_counts_in_is_known(heading: str, name: str) -> None:
+    assert meant([heading], COLUMNS) == [name]
+    assert meant([heading, "Prix", "Total"], COLUMNS)[1:] == ["unit_price", "total_amount"], "a plain one comes first"
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("Total à encaisser", "total_amount"),
+        ("Type de livraison", "delivery_type"),
+        ("طريقة التوصيل", "delivery_type"),
+        ("Tarif livraison", "shipping_fee"),
+        ("Commentaires", "notes"),
+        ("الاسم و اللقب", "customer_name"),
+        ("Prénom et nom", "customer_name"),
+        ("ثمن التوصيل", "shipping_fee"),
+        ("Adresse complète", "customer_address"),
+        ("street_address", "customer_address"),
+        ("العنوان الكامل", "customer_address"),
+    ],
+)
+def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) -> None:
+    assert meant([heading], COLUMNS) == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "headings"),
+    [
+        ("external_id", ["Code commande", "Commande n°", "N° BL"]),
+        ("customer_name", ["Acheteur", "Nom du destinataire", "Nom et prénoms", "اسم و لقب الزبون", "اسم المستلم"]),
+        ("customer_phone", ["Num. téléphone", "N° de tél", "Tél client", "GSM", "Tél. portable", "رقم هاتف الزبون"]),
+        ("customer_phone_2", ["Tel2", "Phone2", "2ème téléphone", "Autre tél", "Tél secondaire"]),
+        ("customer_wilaya", ["N° wilaya", "Willaya", "Wilaya du client"]),
+        ("customer_commune", ["Commune de livraison", "Baladiya", "Nom commune"]),
+        ("customer_address", ["Adresse exacte", "Adr."]),
+        ("product_name", ["Produits", "Produit commandé", "Désignation de l'article", "المنتوج", "اسم السلعة"]),
+        ("quantity", ["Nb", "Nbre", "Nb de pièces", "Pièces", "Pcs", "Qt", "Qté commandée", "عدد القطع"]),
+        ("unit_price", ["P.U.", "P.U. (DA)", "Prix unit.", "Prix de vente", "Prix du produit", "سعر المنتج"]),
+        ("shipping_fee", ["Coût de livraison", "Frais d'expédition", "Frais de transport"]),
+        ("total_amount", ["Net à payer", "Total TTC", "Montant à payer (DA)", "Total commande"]),
+        ("notes", ["Note client", "Instructions"]),
+    ],
+)
+def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str]) -> None:
+    assert [heading for heading in headings if meant([heading], COLUMNS) != [name]] == []
+
+
+@pytest.mark.parametrize(
+    ("header", "chosen"),
+    [
+        # What is to be paid is said by the clearest word, wherever it stands.
+        ("Montant,Livraison,Total", {"total_amount": "Total"}),
+        ("Total,Livraison,Net à payer", {"total_amount": "Net à payer"}),
+        ("Numéro,Tél", {"customer_phone": "Tél"}),
+        ("Montant (DA),Frais de livraison,Total à payer (DA)", {"total_amount": "Total à payer (DA)"}),
+        ("Montant,À payer à la livraison", {"total_amount": "À payer à la livraison"}),
+        ("المبلغ,التوصيل,المجموع", {"total_amount": "المجموع"}),
+        ("PU HT,PU TTC", {"unit_price": "PU TTC"}),
+        ("Livraison,Prix livraison", {"shipping_fee": "Prix livraison"}),
+        ("Livraison,Frais de livraison", {"shipping_fee": "Frais de livraison"}),
+        ("التوصيل,رسوم التوصيل", {"shipping_fee": "رسوم التوصيل"}),
+        ("Ville,Commune", {"customer_commune": "Commune"}),
+        ("المدينة,البلدية", {"customer_commune": "البلدية"}),
+        ("State,Wilaya", {"customer_wilaya": "Wilaya"}),
+        ("Description,Produit", {"product_name": "Produit"}),
+        ("Article,Désignation", {"product_name": "Désignation"}),
+        ("Commande,Numéro de commande", {"external_id": "Numéro de commande"}),
+        ("Facture,N° commande", {"external_id": "N° commande"}),
+        ("Code,Référence produit", {"sku": "Référence produit"}),
+        ("Nombre,Quantité", {"quantity": "Quantité"}),
+        ("NB,Qté", {"quantity": "Qté"}),
+        ("Pièces,Qté", {"quantity": "Qté"}),
+        ("Montant commande,Total à payer", {"total_amount": "Total à payer"}),
+        ("Total commande (DA),Net à payer (DA)", {"total_amount": "Net à payer (DA)"}),
+        ("PU HT (DA),Qté", {"unit_price": "PU HT (DA)", "quantity": "Qté"}),
+        ("N° BL,N° commande", {"external_id": "N° commande"}),
+        ("Code commande,N° commande", {"external_id": "N° commande"}),
+        ("Acheteur,Destinataire", {"customer_name": "Destinataire"}),
+        ("Nom complet,Nom,Prénom", {"customer_name": "Nom", "customer_name_2": "Prénom"}),
+        ("Name,First name", {"customer_name": "Name"}),
+        ("Prénom,Nom complet", {"customer_name": "Nom complet"}),
+        ("Client,Nom,Prénom", {"customer_name": "Nom", "customer_name_2": "Prénom"}),
+        ("Full name,First name,Last name", {"customer_name": "First name", "customer_name_2": "Last name"}),
+        # So are WooCommerce's in French, and two in one, beside the column's plain name.
+        ("Wilaya / Commune,Wilaya,Commune", {"customer_wilaya": "Wilaya", "customer_commune": "Commune"}),
+        ("Code wilaya,Wilaya et commune", {"customer_wilaya": "Wilaya et commune"}),
+        ("الولاية والبلدية,الولاية", {"customer_wilaya": "الولاية"}),
+        ("Nom (Facturation),Nom du client", {"customer_name": "Nom du client"}),
+        ("État (Facturation),Wilaya", {"customer_wilaya": "Wilaya"}),
+        ("Ville (Facturation),Commune", {"customer_commune": "Commune"}),
+        ("Adresse (Facturation),Adresse de livraison", {"customer_address": "Adresse de livraison"}),
+        ("Téléphone (Facturation),Téléphone", {"customer_phone": "Téléphone"}),
+        ("Nom de l’élément,Nom du produit", {"product_name": "Nom du produit"}),
+        ("Quantité (- Remboursement),Quantité", {"quantity": "Quantité"}),
+        ("Coût de l’article,Prix unitaire", {"unit_price": "Prix unitaire"}),
+        ("Montant de la livraison,Frais de livraison", {"shipping_fee": "Frais de livraison"}),
+        ("Montant de la livraison,Livraison", {"shipping_fee": "Montant de la livraison"}),
+        ("Montant total de la commande,À payer", {"total_amount": "À payer"}),
+        ("Montant total de la commande,Total", {"total_amount": "Montant total de la commande"}),
+    ],
+)
+def test_of_two_columns_the_one_that_says_more_clearly_what_it_has_is_meant(
+    header: str, chosen: dict[str, str]
+) -> None:
+    for headings in (header.split(","), header.split(",")[::-1]):
+        found = dict(zip(meant(headings, COLUMNS), headings, strict=True))
+        assert {name: found.get(name) for name in chosen} == chosen
+    alone = [heading for heading in header.split(",") if meant([heading], COLUMNS) == [""]]
+    assert alone in ([], ["Last name"])
+
+
+def test_columns_that_nothing_is_read_from_are_named(browser: Client) -> None:
+    def unread(page: str) -> tuple[list[str], bool]:
+        found = re.findall(r'<li data-place="\d+"( hidden)?><bdi>([^<]*)', page)
+        return [title for is_read, title in found if not is_read], '<div class="field" id="unread">' in page
+
+    upload = send(browser, csv_of([[*row(), "5 %", "", "x"]], [*HEADER, "Remise <b>", "", "Qté"]))
+    page = f"/account/uploads/{upload.id}"
+    assert unread(browser.get(page).content.decode()) == (["Remise &lt;b&gt;", "Qté"], True)
+    matched = {name: str(place) for place, name in enumerate(HEADINGS)} | {"quantity": "10", "customer_name": ""}
+    refused = browser.post(page, matched)  # as chosen, and the form asks for the name
+    assert unread(refused.content.decode()) == (["Nom du client", "Qté", "Remise &lt;b&gt;"], True)
+    known = send(browser, csv_of([row("A2")]))
+    assert unread(browser.get(f"/account/uploads/{known.id}").content.decode()) == ([], False)
+
+
+WOOCOMMERCE = (
+    "Order Number,Order Status,Order Date,Customer Note,First Name (Billing),Last Name (Billing),Company (Billing),"
+    "Address 1&2 (Billing),City (Billing),State Code (Billing),Postcode (Billing),Country Code (Billing),"
+    "Email (Billing),Phone (Billing),First Name (Shipping),Last Name (Shipping),Address 1&2 (Shipping),"
+    "City (Shipping),State Code (Shipping),Payment Method Title,Cart Discount Amount,Order Subtotal Amount,"
+    "Shipping Method Title,Order Shipping Amount,Order Refund Amount,Order Total Amount,Order Total Tax Amount,SKU,"
+    "Item #,Item Name,Quantity (- Refund),Item Cost,Coupon Code,Discount Amount,Discount Amount Tax"
+)
+
+
+WOOCOMMERCE_IN_FRENCH = (
+    "Facture,Numéro de commande,État de la commande,Date de commande,Type de paiement,Note du client,"
+    "Prénom (Facturation),Nom de famille (Facturation),Société (Facturation),Adresse 1 & 2 (Facturation),"
+    "Ville (Facturation),Code de l’état (Facturation),Code postal (Facturation),Code du pays (Facturation),"
+    "E-mail (Facturation),Téléphone (Facturation),Titre de la méthode de paiement,Montant de la remise panier,"
+    "Sous-total de la commande,Montant de la livraison,Montant du remboursement de la commande,Montant total,"
+    "Montant total de la commande,UGS,Article #,Nom de l’élément,Quantité (- Remboursement),Coût de l’article"
+)
+
+
+SHOPIFY = (
+    "Name,Email,Financial Status,Currency,Subtotal,Shipping,Taxes,Total,Discount Code,Shipping Method,Created at,"
+    "Lineitem quantity,Lineitem name,Lineitem price,Lineitem sku,Billing Name,Billing Street,Billing City,"
+    "Billing Province,Billing Phone,Shipping Name,Shipping Street,Shipping Address1,Shipping City,Shipping Province,"
+    "Shipping Phone,Notes,Phone,Billing Province Name,Shipping Province Name"
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (WOOCOMMERCE,
+         ["Order Number", "First Name (Billing)", "Last Name (Billing)", "Phone (Billing)", "State Code (Billing)",
+          "City (Billing)", "Address 1&2 (Billing)", "Item Name", "SKU", "Quantity (- Refund)", "Item Cost",
+          "Order Shipping Amount", "Order Total Amount", "Customer Note"]),
+        (WOOCOMMERCE_IN_FRENCH,
+         ["Numéro de commande", "Prénom (Facturation)", "Nom de famille (Facturation)", "Téléphone (Facturation)",
+          "Code de l’état (Facturation)", "Ville (Facturation)", "Adresse 1 & 2 (Facturation)", "Nom de l’élément",
+          "UGS", "Quantité (- Remboursement)", "Coût de l’article", "Montant de la livraison",
+          "Montant total de la commande", "Note du client"]),
+        (SHOPIFY,
+         ["Name", "Shipping Name", None, "Shipping Phone", "Shipping Province Name", "Shipping City", "Shipping Street",
+          "Lineitem name", "Lineitem sku", "Lineitem quantity", "Lineitem price", "Shipping", "Total", "Notes"]),
+    ],
+    ids=["WooCommerce", "WooCommerce in French", "Shopify"],
+)  # fmt: skip
+def test_the_columns_of_shops_are_known(header: str, expected: list[str]) -> None:
+    names = ["external_id", "customer_name", "customer_name_2", *HEADINGS[2:4], "customer_commune", "customer_address",
+             "product_name", "sku", "quantity", "unit_price", "shipping_fee", "total_amount", "notes"]  # fmt: skip
+    found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
+    wanted = {name: title for name, title in zip(names, expected, strict=True) if title}
+    assert {name: title for name, title in found.items() if name} == wanted
+
+
+YALIDINE = (
+    "order_id,from_wilaya_name,firstname,familyname,contact_phone,address,to_commune_name,to_wilaya_name,product_list,"
+    "price,do_insurance,declared_value,length,width,height,weight,freeshipping,is_stopdesk,stopdesk_id,has_exchange"
+)
+
+
+ZR = "Tracking,Nom client,Téléphone A,Téléphone B,Adresse,Wilaya,Commune,Total,Note"
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (YALIDINE,
+         {"external_id": "order_id", "customer_name": "firstname", "customer_name_2": "familyname",
+          "customer_phone": "contact_phone", "customer_address": "address", "customer_commune": "to_commune_name",
+          "customer_wilaya": "to_wilaya_name", "product_name": "product_list", "unit_price": "price",
+          "stop_desk": "is_stopdesk"}),
+        (ECOTRACK,
+         {"external_id": "reference commande", "customer_name": "nom et prenom du destinataire*",
+          "customer_phone": "telephone*", "customer_phone_2": "telephone 2", "customer_wilaya": "wilaya de livraison",
+          "customer_commune": "commune de livraison*", "customer_address": "adresse de livraison*",
+          "product_name": "produit*", "total_amount": "montant du colis*", "notes": "remarque",
+          "stop_desk": "STOP DESK"}),
+        (ZR,
+         {"customer_name": "Nom client", "customer_phone": "Téléphone A", "customer_phone_2": "Téléphone B",
+          "customer_address": "Adresse", "customer_wilaya": "Wilaya", "customer_commune": "Commune",
+          "total_amount": "Total", "notes": "Note"}),
+    ],
+    ids=["Yalidine", "EcoTrack", "ZR"],
+)  # fmt: skip
+def test_the_columns_of_lists_for_couriers_are_known(header: str, expected: dict[str, str]) -> None:
+    found = dict(zip(meant(header.split(","), COLUMNS), header.split(","), strict=True))
+    assert {name: title for name, title in found.items() if name} == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("Nom,Prénom,Tél", "customer_name,customer_name_2,customer_phone"),
+        ("Prénom,Nom", "customer_name_2,customer_name"),
+        ("Nom de famille,Prénom", "customer_name_2,customer_name"),
+        ("Nom du client,Prénom du client", "customer_name,customer_name_2"),
+        ("firstname,familyname", "customer_name,customer_name_2"),
+        ("الاسم,اللقب", "customer_name,customer_name_2"),
+        ("Prénom,Tél", "customer_name,customer_phone"),
+        ("Nom complet,Prénom", "customer_name,"),
+    ],
+)
+def test_a_name_in_two_columns_is_known(header: str, expected: str) -> None:
+    assert meant(header.split(","), COLUMNS) == expected.split(",")
+
+
+def test_a_file_may_have_as_many_columns_as_shops_exports(browser: Client) -> None:
+    upload = send(browser, csv_of([[*row(), *[""] * 111]], [*HEADER, *(f"Other {number}" for number in range(111))]))
+    assert take_in(browser, upload).counts == {"imported": 1, "refused": 0}
+
+
+def test_columns_that_are_empty_to_the_right_do_not_count(browser: Client) -> None:
+    upload = send(browser, csv_of([[*row(), *[""] * 200]], [*HEADER, *[""] * 200]))
+    assert take_in(browser, upload).counts == {"imported": 1, "refused": 0}
+
+
+def test_how_columns_were_matched_is_remembered_for_the_same_headings(
+    browser: Client, alice: Account, charlie: Account
+) -> None:
+    header = ["a", "b", "c", "d", "e", "f", "g", "h"]
+    upload = send(browser, csv_of([row()], header))
+    assert chosen(browser, upload) == {"quantity_constant": "1"}
+    answer = browser.post(f"/account/uploads/{upload.id}", {"customer_name": "1"})
+    assert answer.status_code == 422
+    assert answer.content.decode().count("Choose the column.") == 1
+    assert answer.content.decode().count("Choose the column, or write it for all rows.") == 3
+    assert "Choose one of: Product, SKU, Product id." in answer.content.decode()
+    assert "Choose one of: Price, SKU, Product id, To pay on delivery." in answer.content.decode()
+    take_in(browser, upload, **{name: str(place) for place, name in enumerate(HEADINGS)})
+    assert Order.objects.get().customer_name == "Amine"
+
+    turned = [cells[::-1] for cells in [header, row("A2", name="Nadia")]]
+    upload = send(browser, csv_of([turned[1]], turned[0]))
+    assert chosen(browser, upload)["customer_name"] == "6"
+    take_in(browser, upload)
+    assert Order.objects.get(external_id="A2").customer_name == "Nadia"
+
+    theirs = browser_of(charlie.holder)
+    assert chosen(theirs, send(theirs, csv_of([row()], header))) == {"quantity_constant": "1"}
+
+
+def test_how_columns_were_matched_is_remembered_however_the_headings_are_written(browser: Client) -> None:
+    header = ["N° commande", "Preneur", "Téléphone", "Wilaya", "Adresse", "Produit", "Qté", "Montant à Régler"]
+    take_in(browser, send(browser, csv_of([row("A1")], header)), customer_name="1", unit_price="7")
+    header = ["N° Commande", "PRENEUR", "Telephone", "Wilaya", "Adresse", "Produit", "Qte", "montant a regler"]
+    found = chosen(browser, send(browser, csv_of([row("A2")], header)))
+    assert found == {name: str(place) for place, name in enumerate(HEADINGS)} | {"quantity_constant": "1"}
+
+
+def test_a_heading_of_marks_on_a_letter_keeps_no_worker_busy(browser: Client) -> None:
+    heading = "e" + "\u0301" * 60_000 + "\u0316" * 60_000
+    began = time.thread_time()
+    upload = send(browser, csv_of([[*row(), "x"]], [*HEADER, heading]))
+    assert time.thread_time() - began < 3, "seconds of a processor that no other thread of the worker gets"
+    assert (upload.status, len(upload.titles[-1])) == (Status.MATCHING, 200)
+
+
+def test_of_columns_with_one_heading_the_same_is_meant_again(browser: Client) -> None:
+    header = [*HEADER[:-1], "Prix", "Prix"]
+    upload = send(browser, csv_of([[*row("A1"), "1900"]], header))
+    take_in(browser, upload, unit_price="8")
+    assert chosen(browser, send(browser, csv_of([[*row("A2"), "1900"]], header)))["unit_price"] == "8"

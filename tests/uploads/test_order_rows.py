@@ -1,0 +1,366 @@
+"""What the cells of uploaded files of orders say, and which orders they become."""
+
+import re
+from decimal import Decimal
+
+import pytest
+from django.test import Client
+from django.utils.translation import gettext, override
+
+from codservice.accounts.models import Account
+from codservice.uploads.models import RefusedRow
+from orders import fees
+from orders.models import DeliveryType, Order, OrderItem
+from tests.factories import ProductFactory, make_order
+from tests.uploads.files import (
+    ECOTRACK,
+    HEADER,
+    chosen,
+    csv_of,
+    downloaded,
+    read_csv,
+    row,
+    send,
+    take_in,
+    xlsx_of,
+)
+
+
+def test_a_name_in_two_columns_is_one(browser: Client) -> None:
+    def split(number: str, first: str, last: str, **changes: str) -> list[str]:
+        cells = row(number, name=first, **changes)
+        return [*cells[:2], last, *cells[2:]]
+
+    header = [HEADER[0], "Nom", "Prénom", *HEADER[2:]]
+    rows = [
+        split("A1", "Benali", "Amine"),
+        split("A1", "", "", phone="", wilaya="", address="", product="Sac"),
+        split("A2", "", "Nadia"),
+        split("A3", "Saïdi", ""),
+        split("A4", "Haddad", "Lina", quantity="0"),
+        split("A5", "Benali", "Amine"),
+        split("A5", "Benali", "Karim", product="Sac"),
+        split("A6", "", ""),
+    ]
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"imported": 3, "refused": 3}
+    names = dict(Order.objects.values_list("external_id", "customer_name"))
+    assert names == {"A1": "Benali Amine", "A2": "Nadia", "A3": "Saïdi"}
+    header, *refused = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"))
+    assert [cells[1] for cells in refused] == [
+        "Qté: Must be from 1 to 10000.",
+        "The row is fine; see line 8 of the same order.",
+        "Prénom: Line 7 of the same order says otherwise.",
+        "Nom: This is missing.",
+    ]
+    mended = [[cell.replace("0", "1") if cell == "0" else cell for cell in refused[0]]]
+    assert mended[0][3:5] == ["Haddad", "Lina"]
+    take_in(browser, send(browser, csv_of(mended, header), "again.csv"))
+    assert Order.objects.get(external_id="A4").customer_name == "Haddad Lina"
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])
+def test_a_delivery_is_known_by_the_words_of_our_pages_and_of_our_sentences(browser: Client, language: str) -> None:
+    with override(language):
+        shown = [str(label) for label in DeliveryType.labels]
+        said = re.findall(r"[“«]\s?(.+?)\s?[”»]", gettext("Must be “home” or “desk” (a stop desk)."))
+    rows = [[*row(number), word] for number, word in enumerate([*shown, *said])]
+    take_in(browser, send(browser, csv_of(rows, [*HEADER, "delivery_type"])))
+    taken = Order.objects.order_by("external_id").values_list("delivery_type", flat=True)
+    assert list(taken) == ["home", "desk", "home", "desk"]
+
+
+def test_a_delivery_is_known_by_the_words_of_algerian_shops(browser: Client) -> None:
+    homes = ("Livraison à domicile", "التوصيل إلى المنزل", "توصيل للمنزل")
+    desks = ("Livraison au bureau", "Au bureau", "Stop-Desk", "التوصيل للمكتب", "إلى المكتب", "مكتب", "ستوب ديسك")
+    rows = [[*row(number), word] for number, word in enumerate((*homes, *desks))]
+    take_in(browser, send(browser, csv_of(rows, [*HEADER, "delivery_type"])))
+    taken = dict(Order.objects.values_list("external_id", "delivery_type"))
+    assert sorted(taken.values()) == ["desk"] * len(desks) + ["home"] * len(homes)
+
+
+def test_wilaya_and_commune_may_stand_in_one_cell(browser: Client) -> None:
+    said = ("Alger / Bab Ezzouar", "باب الزوار، الجزائر", "16 - Alger", "Alger / Tataouine")
+    rows = [row(f"A{number}", wilaya=place) for number, place in enumerate(said)]
+    header = [{"Wilaya": "Wilaya et commune"}.get(title, title) for title in HEADER]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    places = Order.objects.order_by("external_id").values_list("wilaya_code", "commune_code", "customer_commune")
+    assert list(places) == [("16", "1621", "Bab Ezzouar"), ("16", "1621", "Bab Ezzouar"), ("16", None, "")]
+    assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_wilaya"]
+
+
+def test_two_phones_may_stand_in_one_cell(browser: Client) -> None:
+    said = (
+        "0550 12 34 56 / 0661 11 22 33", "p:+213550123456,0661112233", "0550123456 ou 0661112233",
+        "0550/12/34/56", "0550123456 / 066", "0550123456 / 0661112233 / 0770112233",
+    )  # fmt: skip
+    rows = [[*row(f"A{number}", phone=phone), ""] for number, phone in enumerate(said)]
+    rows.append([*row("B", phone=said[0]), "0770 11 22 33"])  # which of three is the second one?
+
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Téléphone 2"])))
+
+    taken = list(Order.objects.order_by("external_id").values_list("phone_e164", "phone_2_e164"))
+    assert taken == [("+213550123456", "+213661112233")] * 3 + [("+213550123456", None)]
+    assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_phone"] * 3
+
+
+def test_size_and_colour_are_attributes(browser: Client) -> None:
+    said = [
+        ("42", "noir", "", {"taille": "42", "couleur": "noir"}),
+        ("M", "", '{"tissu": "lin"}', {"taille": "M", "tissu": "lin"}),
+        ("M", "", '{"taille": "L"}', {"taille": "L"}),
+        ("", "", "", {}),
+        ("M", "", "lin", None),
+        ("x" * 300, "", "", None),
+    ]
+    rows = [[*row(f"A{number}"), *cells] for number, (*cells, _) in enumerate(said)]
+
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Pointure", "Couleur", "attributes"])))
+
+    taken = OrderItem.objects.order_by("order__external_id").values_list("attributes", flat=True)
+    assert list(taken) == [wanted for *_, wanted in said if wanted is not None]
+    blamed = [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload).order_by("line")]
+    assert blamed == ["attributes", "attributes.taille"]
+
+
+def test_a_row_of_nothing_but_a_size_is_a_line_of_the_order_above(browser: Client) -> None:
+    """Where cells are merged, two sizes are two pieces: an order of one of them would be another."""
+    header = [*HEADER[:-2], "Total", "Taille"]  # without Qté, Prix unitaire
+    rows = [[*row("A1")[:-2], "9000", "S"], [*[""] * (len(header) - 1), "M"]]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"refused": 1}
+    assert Order.objects.count() == 0
+    assert [each.line for each in RefusedRow.objects.filter(upload=upload).order_by("line")] == [2, 3]
+
+
+def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
+    """It says neither how many there are nor what each costs: a parcel, and what is to be paid for it."""
+    cells = ["Amine Benali", "0550123456", "", "16", "Alger", "Bab Ezzouar", "12 rue Didouche", "2 robes"]
+    rows = [
+        [f"A{number}", *cells, "", paid, *[""] * 7] for number, paid in enumerate(("3 400 DA", "0", "", "beaucoup"))
+    ]
+    rows[0][16] = "OUI"
+    rows.insert(3, ["A2", *[""] * 7, "Sac", *[""] * 9])  # a second line of the order above
+
+    upload = send(browser, csv_of(rows, ECOTRACK.split(",")))
+    assert chosen(browser, upload)["quantity_constant"] == "1"
+    upload = take_in(browser, upload)
+
+    assert upload.counts == {"imported": 2, "refused": 2}
+    lines = OrderItem.objects.order_by("order__external_id").values_list("product_name", "quantity", "unit_price")
+    assert list(lines) == [("2 robes", 1, Decimal("3400.00")), ("2 robes", 1, Decimal("0.00"))]
+    first = Order.objects.get(external_id="A0")
+    assert (first.total_amount, first.delivery_type) == (Decimal("3400.00"), "desk")
+    assert [[column for column, _ in each.faults] for each in RefusedRow.objects.order_by("line")] == [
+        ["unit_price"], ["unit_price"], ["total_amount"]
+    ]  # fmt: skip
+
+
+LEADS = (
+    "id,created_time,ad_id,ad_name,adset_id,adset_name,campaign_id,campaign_name,form_id,form_name,is_organic,platform,"
+    "full_name,phone_number,province,lead_status"
+)
+
+
+def test_leads_of_an_advertisement_get_what_all_of_them_have(browser: Client, alice: Account) -> None:
+    """As Facebook gives them: UTF-16 with tabs, a number each, neither product nor price nor address."""
+    product = ProductFactory(account=alice, sku="R-1", name="Robe", price="2500")
+
+    def lead(number: int, name: str, phone: str, wilaya: str) -> list[str]:
+        ad = ["2026-11-20T10:12:01-06:00", *["x:12"] * 7, "formulaire <b>", "false", "fb"]
+        return [f"l:{number}", *ad, name, phone, wilaya, "CREATED"]
+
+    rows = [lead(1, "Amine", "p:+213550123456", "Oran"), lead(2, "نادية", "p:+213661112233", "وهران")]
+    data = csv_of(rows, LEADS.split(","), "\t").decode().encode("utf-16")
+    upload = send(browser, data, "leads.csv")
+    titles = {
+        name: upload.titles[int(place)] for name, place in chosen(browser, upload).items() if "constant" not in name
+    }
+    assert titles == {
+        "external_id": "id", "customer_name": "full_name", "customer_phone": "phone_number",
+        "customer_wilaya": "province", "source": "platform",
+    }  # fmt: skip
+    said = {"customer_address_constant": "À demander <b>", "sku_constant": "R-1", "shipping_fee_constant": "600 DA"}
+    upload = take_in(browser, upload, **said, delivery_type_constant="Stop desk", quantity_constant="2")
+
+    assert upload.counts == {"imported": 2, "refused": 0}
+    first = Order.objects.get(external_id="l:1")
+    assert (first.customer_address, first.total_amount, first.delivery_type, first.source) == (
+        "À demander <b>", Decimal("5600.00"), "desk", "fb"
+    )  # fmt: skip
+    assert [(line.product_id, line.quantity) for line in first.items.all()] == [(product.id, 2)]
+    again = send(browser, csv_of([lead(3, "Lina", "p:+213770112233", "16")], LEADS.split(",")))
+    assert said.items() <= chosen(browser, again).items()
+
+
+def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_without_a_column(browser: Client) -> None:
+    header = HEADER[:-3]  # without product, quantity and price
+    upload = send(browser, csv_of([row("A1")[:-3], ["A2", "Lina", "", "", ""]], header))
+    address = f"/account/uploads/{upload.id}"
+    said = chosen(browser, upload) | {"product_name_constant": "Sac", "customer_wilaya_constant": "Atlantis"}
+    wrong = said | {"quantity_constant": "0", "unit_price_constant": "cher <b>", "delivery_type_constant": "avion"}
+
+    page = browser.post(address, wrong)
+    assert (page.status_code, Order.objects.count()) == (422, 0)
+    assert {name: errors.get_json_data()[0]["message"] for name, errors in page.context["form"].errors.items()} == {
+        "quantity_constant": "Must be from 1 to 10000.",
+        "unit_price_constant": "Must be an amount such as 400 or 400.50.",
+        "delivery_type_constant": "Must be “home” or “desk” (a stop desk).",
+    }
+    nothing = browser.post(address, said | {"quantity_constant": " ", "unit_price_constant": "1"})
+    assert list(nothing.context["form"].errors) == ["quantity"]
+
+    upload = take_in(browser, upload, **said | {"unit_price_constant": "1 500,50"})
+    assert upload.counts == {"imported": 1, "refused": 1}
+    order = Order.objects.get()
+    assert (order.external_id, order.wilaya_code, order.total_amount) == ("A1", "16", Decimal("1500.50"))
+    refused = RefusedRow.objects.get()
+    assert {column for column, _ in refused.faults} == {"customer_phone", "customer_wilaya", "customer_address"}
+    assert refused.cells == ["A2", "Lina", "", "", ""]
+
+
+def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
+    browser: Client, alice: Account, charlie: Account
+) -> None:
+    """As one that is written by hand has; a command, whose columns are the API's, keeps 0."""
+    fees.set_fees(alice.id, [{"wilaya_code": "16", "home": Decimal(400), "desk": Decimal(0)}])
+    fees.set_fees(charlie.id, [{"wilaya_code": "31", "home": Decimal(900)}])
+    header = [*HEADER, "Frais de livraison", "Total", "Mode de livraison"]
+    said = {
+        "A1": ("Alger", "", "", "", 400, 5401), "A2": ("الجزائر", "", "", "bureau", 0, 5001),
+        "A3": ("Alger", "0", "", "", 0, 5001), "A4": ("Alger", "", "6000", "", 0, 6000),
+        "A5": ("Oran", "", "", "", 0, 5001), "A6": ("Alger", "", "", "avion", None, None),
+        "A7": ("Atlantis", "", "", "", None, None),
+    }  # fmt: skip
+    rows = [[*row(number, wilaya=wilaya), fee, total, kind] for number, (wilaya, fee, total, kind, *_) in said.items()]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"imported": 5, "refused": 2}
+    taken = Order.objects.values_list("external_id", "shipping_fee", "total_amount")
+    assert {number: (int(fee), int(total)) for number, fee, total in taken} == {
+        number: (fee, total) for number, (*_, fee, total) in said.items() if fee is not None
+    }
+    without = send(browser, csv_of([row("B1"), row("B2", wilaya="Oran")]))
+    page = browser.get(f"/account/uploads/{without.id}").content.decode()
+    assert page.count("Left empty: your shipping fees by wilaya, unless the file says what is to pay.") == 1
+    take_in(browser, without, shipping_fee_constant="0")
+    assert set(Order.objects.filter(external_id__startswith="B").values_list("shipping_fee")) == {(Decimal(0),)}
+
+
+def test_the_price_of_an_only_line_is_what_the_total_leaves_beside_the_fee(browser: Client) -> None:
+    header = [*(title for title in HEADER if title != "Prix unitaire"), "Total", "Frais de livraison"]
+
+    def priced(number: str, total: str, fee: str, **changes: str) -> list[str]:
+        cells = dict(zip(HEADER, row(number, **changes), strict=True))
+        return [*(cells[title] for title in header[:-2]), total, fee]
+
+    rows = [
+        priced("A1", "3400", "400", quantity="2"),
+        priced("A2", "1000", "", quantity="3"),
+        priced("A3", "300", "400", quantity="1"),
+        priced("A4", "3400", "400", quantity=""),
+        priced("A5", "3400", "400", quantity="1"),
+        priced("A5", "", "", quantity="1", product="Sac"),
+    ]
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"imported": 1, "refused": 4}
+    assert OrderItem.objects.get().unit_price == Decimal("1500.00")
+    assert [[column for column, _ in each.faults] for each in RefusedRow.objects.order_by("line")] == [
+        ["unit_price"], ["unit_price"], ["quantity"], ["unit_price"], ["unit_price"]
+    ]  # fmt: skip
+
+
+def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> None:
+    said = {
+        "OUI": "desk", "نعم": "desk", "1": "desk", "stop desk": "desk", "à domicile": "home", "non": "home",
+        "0": "home", "": "home", "peut-être": None,
+    }  # fmt: skip
+    rows = [[*row(f"A{number}"), "", word] for number, word in enumerate(said)]
+    rows.append([*row("B"), "à domicile", "OUI"])  # what says it in words counts
+
+    take_in(browser, upload := send(browser, csv_of(rows, [*HEADER, "delivery_type", "STOP DESK"])))
+
+    taken = dict(Order.objects.values_list("external_id", "delivery_type"))
+    wanted = {f"A{number}": kind for number, kind in enumerate(said.values()) if kind} | {"B": "home"}
+    assert taken == wanted
+    assert b"Must be \xe2\x80\x9chome\xe2\x80\x9d" in browser.get(f"/account/uploads/{upload.id}").content
+
+
+@pytest.mark.parametrize("language", ["fr", "ar-dz"])
+def test_a_sentence_that_asks_for_yes_or_no_says_words_of_its_language(language: str) -> None:
+    with override(language):
+        asked = re.findall(r"«\s?(.+?)\s?»", gettext("Must be yes or no."))
+        assert asked == [gettext("yes"), gettext("no")]
+
+
+def test_orders_are_counted_as_orders_beside_the_rows_of_their_file(browser: Client) -> None:
+    upload = send(browser, csv_of([row("A1"), row("A1"), row("A2", quantity="0"), row("A2"), row("A2")]))
+    take_in(browser, upload)
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert "Done: 5 rows." in page
+    assert re.findall(r'<dt>([^<]*)</dt><dd><bdi dir="ltr">(\d+)</bdi>', page) == [
+        ("Orders imported", "1"),
+        ("Orders refused", "1"),
+    ]
+
+
+def test_a_sku_is_found_however_its_letters_are_composed(browser: Client, alice: Account) -> None:
+    product = ProductFactory(account=alice, sku="\u00c91", price=Decimal(100))
+    header = [*HEADER[:5], "SKU", *HEADER[6:]]
+    take_in(browser, send(browser, csv_of([row("A1", product=" E\u03011", price="")], header)))
+    assert OrderItem.objects.get().product_id == product.id
+
+
+def test_a_sku_of_the_catalog_is_its_product(browser: Client, alice: Account, charlie: Account) -> None:
+    product = ProductFactory(account=alice, sku="R-M", name="Robe M", price=Decimal(1900))
+    ProductFactory(account=charlie, sku="C-1", price=Decimal(1))
+    header = ["commande", "client", "tel", "wilaya", "adresse", "sku", "qte", "prix"]
+    rows = [row("A1", product="R-M", price=""), row("A2", product="C-1", price="5"), row("A3", product="C-1", price="")]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)))
+
+    assert upload.counts == {"imported": 2, "refused": 1}
+    ours, free = (Order.objects.get(external_id=number).items.get() for number in ("A1", "A2"))
+    assert (ours.product_id, ours.product_name, ours.order.total_amount) == (product.id, "Robe M", Decimal(3800))
+    assert (free.product_id, free.product_name, free.unit_price) == (None, "C-1", Decimal(5))
+
+
+@pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
+def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, kind: str) -> None:
+    nobody = {"name": "", "phone": "", "wilaya": "", "address": ""}
+    merged, sums = row("", **nobody, product="Sac"), row("", **nobody, product="")
+    rows = [
+        row("A1", address="rue 1\n\nAlger\n"),
+        merged,
+        row("", **nobody, product="TOTAL", quantity="4", price="10 002,00"),
+        row("A2"),
+        [""] * 8,
+        sums,
+    ]
+    upload = send(browser, csv_of(rows) if kind == "csv" else xlsx_of(rows), f"orders.{kind}")
+    assert take_in(browser, upload).counts == {"imported": 2, "refused": 2}
+    assert [order.items.count() for order in Order.objects.order_by("external_id")] == [2, 1]
+    assert RefusedRow.objects.earliest("line").faults == [["", ["Is a total of rows above, and no order."]]]
+    assert "This looks like a total of the rows above" in browser.get(f"/account/uploads/{upload.id}").content.decode()
+
+
+def test_rows_without_a_number_are_orders_of_their_own_and_many_of_one_are_refused(browser: Client) -> None:
+    rows = [row(""), row(""), *(row("A1") for _ in range(2500))]
+    upload = take_in(browser, send(browser, csv_of(rows)))
+    assert upload.counts == {"imported": 2, "refused": 3}
+    assert (RefusedRow.objects.count(), upload.rows_done) == (2500, 2502)
+    page = browser.get(f"/account/uploads/{upload.id}").content.decode()
+    assert '<td data-label="Why" class="all"><div>An order has at most 100 lines.</div></td>' in page
+
+
+def test_a_sku_with_nul_or_an_order_of_anothers_is_no_matter(browser: Client, charlie: Account) -> None:
+    make_order(charlie, external_id="A1")
+    upload = take_in(browser, send(browser, csv_of([row("A1", name="a\0b"), row("A2")]).replace(b"\0", b"\x01")))
+    assert upload.counts == {"imported": 1, "refused": 1}
