@@ -13,6 +13,7 @@ from codservice.uploads.models import RefusedRow, Upload
 from orders.models import Order
 from orders.serializers import read_order
 from tests.harness.sheets import Failed, workbook
+from tests.orders.files import products_of
 from tests.uploads.files import (
     HEADER,
     chosen,
@@ -95,10 +96,6 @@ def test_a_row_that_is_sent_again_is_a_line_of_its_own_order_and_of_no_other(
 
     assert take_in(browser, again).counts == {"imported": 1, "refused": 0}
     assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Foulard"]
-
-
-def products_of(order: Order) -> list[str]:
-    return list(order.items.order_by("position").values_list("product_name", flat=True))
 
 
 @pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])
