@@ -45,7 +45,7 @@ def once(view: Callable[..., Response]) -> Callable[..., HttpResponse]:
         if key is None:
             return view(self, request, *args, **kwargs)
         if not _KEY.fullmatch(key):
-            raise Invalid({"Idempotency-Key": ["Must have 1 to 255 visible ASCII characters."]})
+            raise Invalid({"Idempotency-Key": ["Must be one key, of 1 to 255 visible ASCII characters."]})
         account_id = request.auth.account_id
         fingerprint = _fingerprint(request)
         try:

@@ -88,7 +88,8 @@ def environ(scope: Message, body: bytes) -> dict[str, Any]:
             continue
         key, value = "HTTP_" + name.decode("latin-1").upper().replace("-", "_"), sent.decode("latin-1")
         if key in result:
-            value = result[key] + ("; " if key == "HTTP_COOKIE" else ",") + value
+            # With a blank (RFC 9110, 5.3): two keys for idempotency are no third one, for a key has none.
+            value = result[key] + ("; " if key == "HTTP_COOKIE" else ", ") + value
         result[key] = value
     if not result.get("HTTP_HOST"):  # HTTP/1.0 needs none, and granian then makes an empty one
         result.pop("HTTP_HOST", None)

@@ -152,6 +152,17 @@ def test_two_authorization_headers_are_none(service, key):
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
+def test_two_idempotency_keys_are_none(service, key):
+    """Not a third one that nobody chose, under which a new attempt with another of the two would be imported again."""
+    head = f"POST {ORDERS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+    keys = "Idempotency-Key: cart-1\r\nIdempotency-Key: try-1\r\n"
+    sent = f"{head}{keys}Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\nConnection: close\r\n\r\n"
+    answer = service.send_raw(sent.encode() + BODY)
+    assert answer.startswith(b"HTTP/1.1 422 ")
+    assert b'"Idempotency-Key":["Must be one key, of 1 to 255 visible ASCII characters."]' in answer
+    assert not Order.objects.exists()
+
+
 def test_pipelined_requests_are_each_answered_and_counted(service, key):
     one = f"GET {ORDERS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
     answers = service.send_raw(f"{one}\r\n{one}\r\n{one}Connection: close\r\n\r\n".encode()).lower()

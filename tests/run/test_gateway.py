@@ -356,7 +356,7 @@ def test_file_is_sent_whole(port):
 
 def test_headers(port):
     got = ask(port, "GET / HTTP/1.1\r\nX-Name: a\r\nX-Name: b\r\nX_Forwarded_For: 1.2.3.4")[1]
-    assert got["HTTP_X_NAME"] == "a,b"
+    assert got["HTTP_X_NAME"] == "a, b"
     assert "HTTP_X_FORWARDED_FOR" not in got
 
 
