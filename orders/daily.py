@@ -180,7 +180,8 @@ _UNSUMMED_SPANS = """
 """
 # Rows of four kinds, by (dimension, day, key): ('all', day, '') each day of the period, and today; ('all', NULL, '')
 # all other days together; (another, NULL, key) a part of the period, one of the first MOST_KEYS as `most_first` has
-# them; (another, NULL, NULL) all parts behind these.
+# them; (another, NULL, NULL) all parts behind these. Sums of parts are added up by themselves at first: PostgreSQL
+# foresees how many keys these have, and of all together it sorts each row, on disk, for a year of many products.
 _READ = """
 WITH summed AS MATERIALIZED (
     SELECT until FROM orders_summedup WHERE account_id = %(account)s
@@ -190,9 +191,10 @@ WITH summed AS MATERIALIZED (
 ), {from_rows}, found AS (
     SELECT * FROM from_rows WHERE dimension = 'all' OR day BETWEEN %(first)s AND %(last)s
     UNION ALL
-    SELECT day, dimension, key, {columns} FROM orders_dayfigure
+    SELECT NULL, dimension, key, {sums} FROM orders_dayfigure
     WHERE account_id = %(account)s AND dimension = ANY(%(divided)s) AND day BETWEEN %(first)s AND %(last)s
         AND (SELECT until FROM summed) IS NOT NULL AND day NOT IN (SELECT day FROM changed)
+    GROUP BY dimension, key
     UNION ALL
     SELECT day, dimension, key, {columns} FROM orders_dayfigure
     WHERE account_id = %(account)s AND dimension = 'all'

@@ -309,6 +309,26 @@ def test_to_look_costs_one_statement_and_writes_nothing(alice: Account, django_a
     assert not SummedUp.objects.exists()
 
 
+def test_products_of_many_days_are_added_up_without_a_sort_on_disk(alice: Account) -> None:
+    today, columns = days.today(), ", ".join(daily.COLUMNS)
+    SummedUp.objects.create(account=alice, until=timezone.now())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO orders_dayfigure (account_id, day, dimension, key, {columns})"
+            f" SELECT %s, %s - day, 'product', md5(product::text), {', '.join('1' for _ in daily.COLUMNS)}"
+            " FROM generate_series(1, 1000) AS day, generate_series(1, 150) AS product",
+            [alice.id, today],
+        )
+        # Less memory than a session has, for fewer rows than a large shop's year has.
+        cursor.execute("ANALYZE orders_dayfigure; SET LOCAL work_mem = '300kB'")
+        asked = daily.parameters(alice.id, first=LONG, last=today, today=today, divided=["product", "name"])
+        statement = daily._reading({Dimension.ALL, Dimension.PRODUCT})
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", asked)
+        (plan,) = cursor.fetchone()[0]
+    assert plan["Plan"]["Temp Written Blocks"] == 0
+    assert {row.new_count for row in read(alice).parts[Dimension.PRODUCT]} == {1000}
+
+
 def test_days_are_told_of_all_orders_or_of_none(alice: Account) -> None:
     first, second = factories.make_order(alice), factories.make_order(alice)
     for model, name in ((Order, "created_at"), (StatusChange, "at")):
