@@ -50,7 +50,11 @@ class RegionField(Text):
     """The name or code of a region, a code also as a JSON integer; gives the text as sent."""
 
     def clean(self, data: Any) -> str:
-        return super().clean(str(data) if type(data) is int and 0 <= data <= 99_999 else data)
+        if type(data) is int and 0 <= data <= 99_999:
+            data = str(data)
+        if type(data) is not str:
+            raise ValueError("Must be a string, or a code as an integer from 0 to 99999, without a point.")
+        return super().clean(data)
 
 
 # What every client should send for a wilaya; many more spellings are understood.

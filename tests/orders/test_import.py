@@ -288,6 +288,13 @@ def test_regions_are_understood_and_come_back_as_codes(api, wilaya, commune):
     assert (order.customer_wilaya, order.customer_commune) == (str(wilaya), str(commune)), "as sent, for the agent"
 
 
+@pytest.mark.parametrize("sent", [16.0, -1, 100_000, 10**400, True, ["16"]])
+@pytest.mark.parametrize("field", ["customer_wilaya", "customer_commune"])
+def test_a_region_that_is_neither_text_nor_a_code_is_told_what_both_are(api, field, sent):
+    said = "Must be a string, or a code as an integer from 0 to 99999, without a point."
+    assert errors(api.post(ORDERS, order_body(**{field: sent}))) == {field: [said]}
+
+
 @pytest.mark.parametrize("wilaya", [0, 70, -1, 16.0, True, "70", "Atlantis", "", " ", None, [], {}, "x" * 300, 10**400])
 def test_an_unknown_wilaya_is_refused(api, wilaya):
     assert errors(api.post(ORDERS, order_body(customer_wilaya=wilaya))).keys() == {"customer_wilaya"}
