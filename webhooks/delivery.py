@@ -164,12 +164,12 @@ def _readable(newest: bytes, previous: bytes | None) -> list[str]:
     return found
 
 
-# A webhook is held while its claims are renewed: a deletion, or a rotation of its secret, either waits for that and
+# A webhook is held while its claims are renewed: a deletion, a new address or secret of it either waits for that and
 # then sees fresh claims, or has the webhook, whose claims are then left alone. Nothing is waited for: who settles or
 # takes over locks claims too.
 _RENEW = """
 WITH webhook AS MATERIALIZED (
-    SELECT id, secret, CASE WHEN previous_secret_until > now() THEN previous_secret END AS previous_secret
+    SELECT id, url, secret, CASE WHEN previous_secret_until > now() THEN previous_secret END AS previous_secret
     FROM webhooks_webhook
     WHERE id = ANY(ARRAY(SELECT webhook_id FROM webhooks_claim WHERE delivery_id = ANY(%(ids)s) AND token = %(token)s))
       AND deleted_at IS NULL AND is_active
@@ -181,14 +181,15 @@ WITH webhook AS MATERIALIZED (
 )
 UPDATE webhooks_claim c SET until = clock_timestamp() + %(lease)s
 FROM ours, webhook WHERE c.delivery_id = ours.delivery_id AND webhook.id = c.webhook_id
-RETURNING c.delivery_id, webhook.secret, webhook.previous_secret
+RETURNING c.delivery_id, webhook.url, webhook.secret, webhook.previous_secret
 """
 
 
 class Renewed(NamedTuple):
-    """By when a post has to begin, and the secrets that sign it then, as in `Post`."""
+    """By when a post has to begin, where it goes then, and the secrets that sign it, as in `Post`."""
 
     begin_by: float
+    url: str
     secrets: list[str]
 
 
@@ -201,7 +202,7 @@ def renew(token: UUID, delivery_ids: Sequence[UUID]) -> dict[UUID, Renewed]:
     begin_by = time.monotonic() + BEGIN_WITHIN
     with connection.cursor() as cursor:
         cursor.execute(_RENEW, {"token": token, "ids": list(delivery_ids), "lease": LEASE})  # type: ignore[dict-item]
-        return {id_: Renewed(begin_by, _readable(*both)) for id_, *both in cursor.fetchall()}
+        return {id_: Renewed(begin_by, url, _readable(*both)) for id_, url, *both in cursor.fetchall()}
 
 
 _RELEASE = """

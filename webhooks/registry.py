@@ -82,9 +82,9 @@ def register(
 def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
     """Change what `changes` has of `url`, `events`, `is_active` and `description`; the secret stays.
 
-    While a webhook is off, nothing is written for it; what it has waiting is dropped, as by `delete`, and no attempt
-    begins after this returns. Raises Webhook.DoesNotExist, and StillDropping while there is much of that when it is
-    turned on. Must not run inside a transaction.
+    While a webhook is off, nothing is written for it; what it has waiting is dropped, as by `delete`. No attempt to one
+    that is off, or to an address that is no longer its own, begins after this returns. Raises Webhook.DoesNotExist,
+    and StillDropping while much is waiting when it is turned on. Must not run inside a transaction.
     """
     until = time.monotonic() + DROP_SECONDS
     if changes.get("is_active"):
@@ -93,24 +93,26 @@ def change(account_id: UUID, webhook_id: UUID, changes: Mapping[str, Any]) -> We
     with transaction.atomic(durable=True):
         webhook = Webhook.of(account_id).select_for_update().get(id=webhook_id)
         written = {name: value for name, value in changes.items() if value != getattr(webhook, name)}
-        is_turned_off = written.get("is_active") is False
+        is_turned_off, is_moved = written.get("is_active") is False, "url" in written
         if written.get("is_active"):
             _drop_pending(webhook_id, until=until)  # what is left of that
             if _has_pending(webhook_id):
                 raise StillDropping
         # How it did there and then says nothing of how it does now. Whoever was told that it fails is told when a new
         # address answers.
-        if "is_active" in written or ("url" in written and not webhook.is_alarmed):
+        if "is_active" in written or (is_moved and not webhook.is_alarmed):
             written |= {"is_failing": False, "failing_since": None, "is_alarmed": False}
         if written:
             for name, value in written.items():
                 setattr(webhook, name, value)
             webhook.save(update_fields=list(written))
             note(Action.WEBHOOK_CHANGED, webhook)
-        if is_turned_off:
+        if is_turned_off or is_moved:
             delivery.hold_off_claims()
     if is_turned_off:
         _end(webhook_id)
+    elif is_moved:
+        _wait_for_begun(webhook_id, since=time.monotonic())
     return webhook
 
 

@@ -70,10 +70,10 @@ class Sender:
             late.append(self._waiting.popleft().delivery_id)
         return late
 
-    def resume(self, delivery_id: UUID, *, begin_by: float, secrets: Sequence[str]) -> None:
-        """Its claim stands: begin it after all, signed by what its webhook's secrets are now."""
+    def resume(self, delivery_id: UUID, *, begin_by: float, url: str, secrets: Sequence[str]) -> None:
+        """Its claim stands: begin it after all, to what its webhook's address is now, and signed by its secrets."""
         transfer = self._unsure.pop(delivery_id)
-        transfer.post.begin_by, transfer.post.secrets = begin_by, secrets
+        transfer.post.begin_by, transfer.post.url, transfer.post.secrets = begin_by, url, secrets
         self._begin(transfer)
 
     def forget(self, delivery_id: UUID) -> None:

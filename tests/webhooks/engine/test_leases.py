@@ -195,6 +195,32 @@ def test_a_rotation_waits_for_what_is_just_renewed_under_the_old_secret(webhook_
     assert time.monotonic() > begin_by
 
 
+# --- A new address ---------------------------------------------------------------------------------------------------
+
+
+def move(webhook, url):
+    registry.change(webhook.account_id, webhook.id, {"url": url})
+
+
+def test_what_waited_for_its_name_goes_to_the_address_that_took_its_place(engine, receiver, webhook_to, slow_name):
+    webhook = webhook_to(receiver.url("/old", host="slow.example"))
+    write(webhook, 3)
+    draining = Background(engine.drain)
+    eventually(lambda: engine._sender and len(engine._sender._lookups) == 3)
+    move(webhook, receiver.url("/new"))
+    slow_name.set()
+    assert draining.result() == 3
+    assert {request.path for request in receiver.requests} == {"/new"}
+
+
+def test_a_change_of_address_waits_for_what_is_about_to_go_to_the_old_one(webhook_to):
+    webhook = webhook_to("http://127.0.0.1:9/")
+    write(webhook)
+    (post,) = delivery.claim(uuid4(), 1)
+    move(webhook, "http://127.0.0.1:9/new")
+    assert time.monotonic() > post.begin_by
+
+
 def test_what_waited_for_its_name_while_the_database_went_away_is_left_to_the_next_drain(
     engine, receiver, webhook_to, slow_name, monkeypatch
 ):
