@@ -25,6 +25,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 MAX_BODY = 1024 * 1024  # bytes (contract, section 1)
 MAX_DEPTH = 20
+_EMPTY_LIST = "It is an empty list, as PHP writes an empty array: send {}, or nothing where no body is needed."
 _TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."
 # Python refuses to convert more digits than this at once; such a number is no amount and no quantity anyway.
 MAX_INT_DIGITS = 4000
@@ -105,6 +106,8 @@ def load_json(body: bytes) -> dict[str, Any]:
         raise MalformedJSON(_TOO_DEEP) from None
     except ValueError as error:
         raise MalformedJSON(f"{error}.") from None
+    if data == []:
+        raise MalformedJSON(_EMPTY_LIST)
     if not isinstance(data, dict):
         raise MalformedJSON
     if _depth_exceeds(data, MAX_DEPTH):

@@ -74,6 +74,16 @@ def test_a_byte_order_mark_which_no_editor_shows_is_named(api):
     assert "byte order mark" in answer.json()["message"]
 
 
+def test_an_empty_list_which_php_makes_of_an_empty_array_is_named(api, alice):
+    """Laravel's `Http::post($url)` sends one where no data is given."""
+    answer = api.post(f"{ORDERS}/{make_order(alice).id}/cancel", b"[]")
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "malformed_json")
+    assert answer.json()["message"].endswith(
+        "It is an empty list, as PHP writes an empty array: send {}, or nothing where no body is needed."
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "shown"), [("phone", '"phone"'), ("\\ud800", '"\\ud800"'), ("x" * 5000, f'"{"x" * 50}"')]
 )
