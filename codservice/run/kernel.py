@@ -68,12 +68,14 @@ def adopt_orphans() -> None:
         _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def allow_open_files(count: int) -> None:
-    """Have room for so many, each connection being one: many systems allow 1024 unless asked for more."""
+def allow_open_files(count: int) -> int:
+    """Have room for so many, each connection being one: many systems allow 1024 unless asked for more. Returns for how
+    many of them there is room, as some systems allow no more."""
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count if most == resource.RLIM_INFINITY else min(count, most)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    return wanted
 
 
 def return_memory() -> None:

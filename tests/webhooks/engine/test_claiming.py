@@ -521,6 +521,17 @@ def test_open_connections_and_handles_are_bounded(make_engine, webhook_to):
         assert len(engine._sender._free) <= 20
 
 
+def test_where_few_files_may_be_open_no_attempt_fails_for_want_of_one(receiver, webhook_to, make_workers):
+    receiver.default = answer(after=0.1)
+    for number in range(6):
+        write(webhook_to(receiver.url(f"/{number}")), 40)
+    (worker,) = make_workers(1, most_files=128)
+    worker.start()
+    receiver.wait_for(240)
+    assert worker.stop() == 240
+    assert statuses() == {"delivered": 240}
+
+
 def test_threads_do_not_pile_up(engine, receiver, webhook_to):
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     before = one(sessions)

@@ -4,10 +4,12 @@ Says `ready`, waits for a line, drains until the next line, and says how many it
 """
 
 import os
+import resource
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 from tests.harness.background import PATIENCE
 from tests.harness.database import environment
@@ -17,7 +19,8 @@ from tests.harness.processes import CHECKOUT
 class Worker:
     """An engine in a process of its own, that drains until it is told to stop."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, most_files: int | None = None) -> None:
+        """`most_files` is the kernel's own limit on those that it may open, which it cannot raise."""
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "tests.webhooks.engine.worker", str(window)],
             cwd=CHECKOUT,
@@ -25,6 +28,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            preexec_fn=most_files and partial(resource.setrlimit, resource.RLIMIT_NOFILE, (most_files, most_files)),
         )
 
     def wait_until_ready(self) -> "Worker":
