@@ -1,8 +1,8 @@
 """Settings, all of them from the environment; docs/operators.md has the table.
 
 A wrong or missing value stops the start with a sentence that names the variable. Any variable that is read here can be
-given as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets), with or without
-a line break at its end.
+given as NAME_FILE instead: the path of a file that holds the value (Docker's and Kubernetes' secrets). Blanks and line
+breaks around a value are no part of it.
 """
 
 import os
@@ -34,16 +34,23 @@ NEEDED = ("SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED
 class _Env(FileAwareEnv):
     def _get_value(self, env_key: str, default: Any) -> Any:
         try:
-            value = super()._get_value(env_key, default)
+            given = super()._get_value(env_key, default)
         except UnicodeDecodeError:
             raise EnvError(f"The file that {env_key}_FILE names must hold text.") from None
+        if not isinstance(given, str):
+            return given
+        # What stands at the end of a line is in the value, of a file as of one of variables that Windows has written.
+        value = given.strip()
         # A secret that has got lost is no wish for a development server, nor for a database of its own.
-        if value == "" and env_key in NEEDED and os.environ.get(f"{env_key}_FILE"):
-            raise EnvError(f"The file that {env_key}_FILE names is empty.")
+        if not value and env_key in NEEDED:
+            if os.environ.get(f"{env_key}_FILE"):
+                raise EnvError(f"The file that {env_key}_FILE names is empty.")
+            if given:
+                raise EnvError(f"{env_key} holds nothing but blanks.")
         return value
 
 
-env = _Env(strip_whitespace=True)
+env = _Env()
 
 
 def _need_readable(name: str, url: str) -> None:

@@ -254,6 +254,33 @@ def test_a_file_may_end_with_a_line_break_which_is_no_part_of_the_value(tmp_path
     assert result.stdout.strip() == "['sixteen-characters', ['shop.example'], 'a@b.example']", result.stderr
 
 
+def test_blanks_around_a_value_are_no_part_of_it():
+    given = {
+        "METRICS_TOKEN": "sixteen-characters",
+        "HTTPS": "true",
+        "API_RATE_LIMIT": "77",
+        "REDIS_URL": "redis://localhost:6379/3",
+        "DATABASE_URL": "postgresql://shop:hidden@localhost/shop",
+    }
+    show = (
+        "from django.conf import settings as s;"
+        "print([s.METRICS_TOKEN, s.HTTPS, s.API_RATE_LIMIT, s.REDIS_URL, s.DATABASES['default']['NAME']])"
+    )
+    for text in ("{}\r", " {} "):
+        env = {name: text.format(value) for name, value in given.items()}
+        result = manage("shell", "--no-imports", "-c", show, env=env)
+        said = "['sixteen-characters', True, 77, 'redis://localhost:6379/3', 'shop']"
+        assert result.stdout.strip() == said, result.stderr
+
+
+@pytest.mark.parametrize("name", ["SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS"])
+def test_what_is_nothing_but_blanks_makes_no_development_server(tmp_path, name):
+    secrets(tmp_path)
+    result = manage("check", env={"DATA_DIR": str(tmp_path), name: " \r"})
+    assert result.returncode == 1
+    assert result.stderr == f"{name} holds nothing but blanks.\n"
+
+
 @pytest.mark.parametrize("name", ["SECRET_KEY", "ENCRYPTION_KEYS", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS"])
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_a_file_that_is_empty_makes_no_development_server(tmp_path, name, text):
