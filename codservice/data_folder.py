@@ -66,8 +66,12 @@ def _postgres_socket(runtime: Path) -> Path:
 
 
 def data_dir() -> Path:
-    """The absolute data folder: `DATA_DIR`, else the user's own folder for application data."""
+    """The absolute data folder: `DATA_DIR`, else the user's own folder for application data. Raises `CannotStart`."""
     if chosen := os.environ.get("DATA_DIR"):
+        # Neither a unit of systemd nor a file of variables puts a home there or cuts a line's end off, and a new folder
+        # of that very name would be no one's wish.
+        if chosen.startswith("~") or chosen != chosen.strip():
+            raise CannotStart(f"DATA_DIR {chosen!r} must be a path without ~ and without blanks at its ends.")
         return Path(chosen).absolute()
     from platformdirs import user_data_path
 

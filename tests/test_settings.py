@@ -30,6 +30,9 @@ def test_production_settings_pass_djangos_own_check():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("DATA_DIR", "~/codservice"),
+        ("DATA_DIR", " "),
+        ("DATA_DIR", "/var/lib/codservice\r"),
         ("DATABASE_URL", "mysql://localhost/x"),
         ("DATABASE_URL", "sqlite:///x"),
         ("DATABASE_URL", "nonsense"),

@@ -48,6 +48,7 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
 
 def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
     """A function that says where everything is as soon as /readyz answers 200, and then returns true."""
+    had_data = layout.cluster.exists()
     started = time.monotonic()
     patience = PATIENCE_SECONDS
 
@@ -55,13 +56,15 @@ def _announce(web: Web, layout: Layout) -> Callable[[], bool]:
         nonlocal patience
         status, body = web.get("/readyz")
         if status == 200:
+            # So that a DATA_DIR that is written wrong is seen before anybody misses what is in the right one.
+            is_new = layout.cluster.exists() and not had_data
             with suppress(OSError):
                 print(
                     f"codservice is up after {time.monotonic() - started:.1f} s; Ctrl-C stops it.\n"
                     f"  Console   {web.url}/console/\n"
                     f"  Account   {web.url}/account/\n"
                     f"  API docs  {web.url}/api/docs\n"
-                    f"  Data      {layout.data}",
+                    f"  Data      {layout.data}{' (new)' if is_new else ''}",
                     flush=True,
                 )
             if os.geteuid() == 0:

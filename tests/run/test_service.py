@@ -45,6 +45,7 @@ def named(service, name: str) -> int:
 def test_service_from_nothing_to_its_second_start(run):
     service = run(module="codservice.onebox").wait_until_up()
     assert len(re.findall("password", service.said())) == 1
+    assert f"  Data      {service.data} (new)\n" in service.said()
     assert status(service, "/readyz") == 200
     assert status(service, "/api/v1/orders") == 401
 
@@ -60,6 +61,7 @@ def test_service_from_nothing_to_its_second_start(run):
 
     service = run(module="codservice.onebox").wait_until_up()
     assert "password" not in service.said()
+    assert f"  Data      {service.data}\n" in service.said()
     assert service.stop() == 0
 
 
