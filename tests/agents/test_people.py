@@ -92,6 +92,13 @@ def test_who_cannot_be_made_is_explained(changes: dict[str, str], browser: Clien
     assert User.objects.count() == 1
 
 
+def test_no_two_names_differ_by_case_alone(browser: Client) -> None:
+    factories.AgentFactory(username="lynda")
+    response = browser.post(NEW, {"username": "Lynda", "first_name": "Lynda"})
+    assert response.status_code == 422
+    assert "already exists" in response.content.decode()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_who_is_being_made_by_somebody_else_is_explained_too(browser: Client) -> None:
     """The button was pressed twice, or by two supervisors: the name was free when either looked."""

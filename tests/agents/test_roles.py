@@ -285,6 +285,7 @@ def test_create_agent_makes_supervisors_with_a_given_password(db: None) -> None:
     ("args", "sentence"),
     [
         (["samira"], "already exists"),
+        (["Samira"], "already exists"),
         (["not a name"], "valid username"),
         ([" "], "^The username: .*blank"),
         (["new", "--password", "1234"], "too short"),
