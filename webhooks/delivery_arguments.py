@@ -4,20 +4,21 @@ from argparse import ArgumentParser
 from typing import Any
 from uuid import UUID
 
+from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
 from codservice import commands
 from codservice.accounts.account_argument import find_account
 from webhooks.filters import EVENTS
-from webhooks.models import Delivery
+from webhooks.models import Delivery, Webhook
 
 
-def add(parser: ArgumentParser, *, status: str = "") -> None:
-    """`status` is what holds when none is chosen; empty: any."""
+def add(parser: ArgumentParser, *, status: str | None = None) -> None:
+    """`status` is what holds when none is chosen; None: any."""
     known = ", ".join(Delivery.Status.values)
     default = f"; {status} unless said otherwise" if status else ""
     parser.add_argument("--status", default=status, help=f"one or several, comma separated, of {known}{default}")
-    parser.add_argument("--event", default="", help=f"one or several, comma separated, of {', '.join(EVENTS)}")
+    parser.add_argument("--event", help=f"one or several, comma separated, of {', '.join(EVENTS)}")
     parser.add_argument("--webhook", type=UUID, metavar="ID", help="of this webhook")
     parser.add_argument("--account", metavar="EMAIL", help="of this account, by its holder's e-mail address")
     commands.add_period_arguments(parser, "of changes")
@@ -26,12 +27,14 @@ def add(parser: ArgumentParser, *, status: str = "") -> None:
 def chosen(options: dict[str, Any]) -> QuerySet[Delivery]:
     """What the options of `add` choose. CommandError for values that cannot be used."""
     deliveries = Delivery.objects.filter(commands.in_period(options))
-    if options["status"]:
+    if options["status"] is not None:
         statuses = commands.read_words(options["status"], "status", Delivery.Status.values)
         deliveries = deliveries.filter(Delivery.shown_as(statuses))
-    if options["event"]:
+    if options["event"] is not None:
         deliveries = deliveries.filter(event__kind__in=commands.read_words(options["event"], "event", EVENTS))
     if options["webhook"]:
+        if not Webhook.objects.filter(pk=options["webhook"]).exists():
+            raise CommandError(f"--webhook: There is none with the id {options['webhook']}.")
         deliveries = deliveries.filter(webhook_id=options["webhook"])
     if options["account"] is not None:
         deliveries = deliveries.filter(webhook__account_id=find_account(options["account"]).id)

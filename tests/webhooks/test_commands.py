@@ -94,7 +94,8 @@ def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, del
 @pytest.mark.parametrize(
     "args",
     [("--status", "lost"), ("--event", "order.eaten"), ("--account", "nobody@example.com"), ("--from", "yesterday"),
-     ("--account", ""), ("--from", ""), ("--to", ""), ("--from", "2026-03-03", "--to", "2026-03-02")],
+     ("--account", ""), ("--from", ""), ("--to", ""), ("--from", "2026-03-03", "--to", "2026-03-02"),
+     ("--status", ""), ("--event", ""), ("--webhook", "01981f1e-6f43-7b52-8c7e-000000000001")],
 )  # fmt: skip
 def test_filters_that_cannot_be_used_are_refused(db, args):
     """One that is left empty, as of a script's variable, is none that was left out."""

@@ -25,7 +25,7 @@ Runs in constant memory beside the service: each order is written as it is at th
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_account_argument(parser)
         known = ", ".join(Status.values)
-        parser.add_argument("--status", default="", help=f"one or several, comma separated, of {known}")
+        parser.add_argument("--status", help=f"one or several, comma separated, of {known}")
         commands.add_period_arguments(parser, "made")
         parser.add_argument(
             "--delimiter",
@@ -37,7 +37,7 @@ Runs in constant memory beside the service: each order is written as it is at th
 
     def handle(self, *, delimiter: str, **options: Any) -> None:
         orders = Order.objects.filter(commands.in_period(options), account_id=find_account(options["account"]).id)
-        if options["status"]:
+        if options["status"] is not None:
             orders = orders.filter(status__in=commands.read_words(options["status"], "status", Status.values))
         if reconfigure := getattr(self.stdout, "reconfigure", None):  # whatever the terminal's own encoding is
             reconfigure(encoding="utf-8", newline="")

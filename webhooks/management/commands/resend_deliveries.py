@@ -33,7 +33,7 @@ sent."""
         parser.add_argument("--json", action="store_true", help="print the counts as JSON")
 
     def handle(self, *, ids: list[UUID], dry_run: bool, **options: Any) -> None:
-        narrowed = any(options[name] for name in ("event", "webhook", "account", "since", "until"))
+        narrowed = any(options[name] is not None for name in ("event", "webhook", "account", "since", "until"))
         if ids and (narrowed or options["all"] or options["status"] != Delivery.Status.FAILED):
             raise CommandError("Ids or filters say which, not both together.")
         if ids:
