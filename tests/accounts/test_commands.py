@@ -70,6 +70,7 @@ def test_a_password_that_was_not_given_is_made_and_printed() -> None:
         (["  ", "--email", "y@example.dz"], "The name"),
         (["Bouti\x00que", "--email", "y@example.dz"], "The name"),
         (["Boutique", "--email", "y@example.dz", "--rate-limit", "0"], "--rate-limit"),
+        (["Boutique", "--email", "y@example.dz", "--password", ""], "--password: .*short"),
         (["Boutique", "--email", "y@example.dz", "--password", "12345678"], "--password: .*common.*numeric"),
         (["Boutique", "--email", "yasmine@example.dz", "--password", "yasmine@example"], "--password: .*similar"),
     ],

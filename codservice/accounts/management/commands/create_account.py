@@ -25,7 +25,7 @@ class Command(commands.Command):
     def handle(self, *, name: str, email: str, password: str | None, rate_limit: int | None, **options: Any) -> None:
         with self.shown_or_undone():
             try:
-                account, made = merchants.make(name, email=email, password=password or None, rate_limit=rate_limit)
+                account, made = merchants.make(name, email=email, password=password, rate_limit=rate_limit)
             except ValidationError as error:
                 sentences = (_sentence(field, said) for field, said in error.message_dict.items())
                 raise CommandError(" ".join(sentences)) from None
