@@ -15,7 +15,7 @@ from pathlib import Path
 from codservice.data_folder import Layout, hold, own_folder
 from codservice.errors import CannotStart
 from codservice.onebox.binaries import PostgresPrograms, ServerUser, find_postgres
-from codservice.onebox.process import Process, becomes_ready, spawn, why
+from codservice.onebox.process import Process, becomes_ready, log_hint, spawn, why
 
 NEW_CLUSTER_BYTES = 256 << 20
 OLD_CLUSTER_BYTES = 64 << 20
@@ -124,7 +124,7 @@ def database_of(layout: Layout) -> Iterator[None]:
         child = spawn(process)
         try:
             if not becomes_ready(process, child, seconds=START_SECONDS):
-                raise CannotStart(f"PostgreSQL did not start; {process.log} says why.")
+                raise CannotStart(f"PostgreSQL did not start.{log_hint(process)}")
             yield
         finally:
             child.send_signal(process.stop[0][0])

@@ -119,6 +119,16 @@ def why(said: str) -> str:
     return (faults or lines or [""])[-1]
 
 
+def log_hint(process: Process) -> str:
+    """A sentence with the line of its log that says why it ended, where it has one; begins with a space."""
+    if process.log is None or not process.log.exists():
+        return ""
+    with process.log.open("rb") as file:
+        file.seek(max(0, process.log.stat().st_size - 4096))
+        reason = why(file.read().decode(errors="replace"))
+    return f" {process.log} says: {reason}" if reason else ""
+
+
 class _Fork:
     """A forked child that runs a function and ends with its status."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from codservice.errors import CannotStart
-from codservice.onebox.process import Child, Process, begin_log_anew, signal_group, spawn, why
+from codservice.onebox.process import Child, Process, begin_log_anew, log_hint, signal_group, spawn
 from codservice.run.kernel import adopt_orphans
 
 FIRST_BACKOFF = 0.2
@@ -206,7 +206,7 @@ class Supervisor:
             raise SaidWhy(f"{name} has said why")
         if child.process.once:
             if popen.returncode != 0:
-                raise CannotStart(f"{name} {how}; its output above says why.{_log_hint(child.process)}")
+                raise CannotStart(f"{name} {how}; its output above says why.{log_hint(child.process)}")
             child.is_done = True
             return
         self._failed(child, how)
@@ -220,7 +220,7 @@ class Supervisor:
         if child.failed_starts >= FAILED_STARTS and not self._is_kept(child):
             raise CannotStart(
                 f"{child.process.name} failed {FAILED_STARTS} times in a row, the last time it {how};"
-                f" giving up.{_log_hint(child.process)}"
+                f" giving up.{log_hint(child.process)}"
             )
         pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(child.failed_starts - 1, FAILED_STARTS))
         child.restart_at = time.monotonic() + pause
@@ -272,13 +272,3 @@ def _how(returncode: int) -> str:
         return f"was ended by {signal.Signals(-returncode).name}"
     except ValueError:
         return f"was ended by signal {-returncode}"
-
-
-def _log_hint(process: Process) -> str:
-    """The line of its log that says why, where it has one."""
-    if process.log is None or not process.log.exists():
-        return ""
-    with process.log.open("rb") as file:
-        file.seek(max(0, process.log.stat().st_size - 4096))
-        reason = why(file.read().decode(errors="replace"))
-    return f" {process.log} says: {reason}" if reason else ""

@@ -206,6 +206,17 @@ def test_a_data_folder_that_cannot_be_locked_is_said_to_be_one(tmp_path):
     assert manage("backup", f"{file}.new", DATA_DIR=str(data)).stderr == f"CommandError: There is no backup: {said}"
 
 
+def test_where_postgresql_does_not_start_its_own_reason_is_told(tmp_path):
+    layout = data_folder.Layout(new_data_folder(tmp_path / "data"))
+    with database_of(layout):
+        pass
+    (layout.cluster / "global" / "pg_control").unlink()
+
+    said = manage("backup", str(tmp_path / "a.dump"), DATA_DIR=str(layout.data)).stderr
+    assert f"There is no backup: PostgreSQL did not start. {layout.data}/postgres.log says: " in said
+    assert "global/pg_control" in said
+
+
 def test_half_a_backup_restores_nothing(backup, tmp_path):
     half = tmp_path / "half.dump"
     half.write_bytes(backup.read_bytes()[: backup.stat().st_size * 2 // 3])
