@@ -93,6 +93,7 @@ def postgres(layout: Layout, *, sessions: int = 60) -> Process:
         _stop_orphan(layout.cluster)
         if layout.cluster.stat().st_uid != user.uid:
             _give(layout.cluster, user)
+        layout.cluster.chmod(0o700)  # PostgreSQL does not start in one that others may look into, as a copy may be
 
     return Process(
         name="database",
