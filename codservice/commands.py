@@ -182,7 +182,7 @@ def cannot_be_used(error: OperationalError) -> str:
     elif os.environ.get("DATABASE_URL") or os.environ.get("DATABASE_URL_FILE"):
         advice = " See to PostgreSQL and to DATABASE_URL."
     else:
-        advice = f" Does `make run` run, with DATA_DIR={settings.DATA_DIR}? Or set DATABASE_URL."
+        advice = f" Does `make run` run, as the same user and with DATA_DIR={settings.DATA_DIR}? Or set DATABASE_URL."
     return f"The database cannot be used: {said}.{advice}"
 
 

@@ -88,7 +88,8 @@ def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> 
 
     assert status == 1
     assert problem.startswith("CommandError: The database cannot be used: ")
-    assert problem.endswith(f". Does `make run` run, with DATA_DIR={tmp_path}? Or set DATABASE_URL.\n")
+    advice = f". Does `make run` run, as the same user and with DATA_DIR={tmp_path}? Or set DATABASE_URL.\n"
+    assert problem.endswith(advice)
     assert problem.count("\n") == 1
 
 

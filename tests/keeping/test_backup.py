@@ -217,6 +217,17 @@ def test_where_postgresql_does_not_start_its_own_reason_is_told(tmp_path):
     assert "global/pg_control" in said
 
 
+@pytest.mark.parametrize("command", ["backup", "restore"])
+def test_a_database_that_is_away_is_said_to_be_with_what_to_do(command, tmp_path):
+    file = tmp_path / "a.dump"
+    if command == "restore":
+        file.touch()
+    told = manage(command, str(file), DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing")
+    assert told.returncode == 1
+    assert told.stderr.startswith("CommandError: The database cannot be used: ")
+    assert told.stderr.endswith(". See to PostgreSQL and to DATABASE_URL.\n")
+
+
 def test_half_a_backup_restores_nothing(backup, tmp_path):
     half = tmp_path / "half.dump"
     half.write_bytes(backup.read_bytes()[: backup.stat().st_size * 2 // 3])

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import DatabaseError
 from tqdm import tqdm
 
 from codservice import commands
@@ -35,8 +34,6 @@ one that is killed leaves FILE.part."""
                 dumps.dump(file, tell=lambda count: bar.update(count - bar.n))
         except FileExistsError as error:
             raise CommandError(f"{error.filename} exists; give a new name.") from None
-        except DatabaseError as error:
-            raise CommandError(f"The database does not answer: {str(error).strip().splitlines()[0]}.") from None
         except OSError as error:
             raise CommandError(f"{file} cannot be written: {error.strerror}.") from None
         except (dumps.Failed, CannotStart) as error:

@@ -3,7 +3,6 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import DatabaseError
 
 from codservice import commands, health
 from codservice.errors import CannotStart
@@ -33,8 +32,6 @@ and let the service use that. Pending deliveries are sent as soon as a worker ru
                 dumps.restore(file.absolute())
                 missing = checks.migrations()
                 unreadable = "" if missing else health.SLOW_CHECKS["secrets"]()
-        except DatabaseError as error:
-            raise CommandError(f"The database does not answer: {str(error).strip().splitlines()[0]}.") from None
         except (dumps.Failed, CannotStart) as error:
             raise CommandError(f"Nothing was restored: {error}") from None
         if missing:
