@@ -91,7 +91,12 @@ class HealthChecks:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         answer = health.ANSWERS.get(request.path)
-        return answer(request) if answer and request.method in ("GET", "HEAD") else self.get_response(request)
+        if not answer or request.method not in ("GET", "HEAD"):
+            return self.get_response(request)
+        response = answer(request)
+        # What is wrong is in the answer, for who asks again and again; Django would note each time that something is.
+        response._has_been_logged = True  # type: ignore[attr-defined]
+        return response
 
 
 class ApiGate:
