@@ -8,8 +8,8 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.core.paginator import Page, Paginator
+from django.db.models import Func, IntegerField, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path, reverse
@@ -31,11 +31,16 @@ from codservice.accounts.models import Account
 from codservice.errors import Refused
 from codservice.long_lists import BoundedPaginator
 from orders import counts, lifecycle
-from orders.models import CallNote, CallState, Order, Status
+from orders.models import LATEST, CallNote, CallState, Order, Status
 
 # Which of them an order offers to whom is `Order.MOVES`; pending orders are decided on the call screen.
 MOVES = ("cancel", "ship", "deliver", "return")
 ALL = "all"
+_COUNT = "(SELECT count(*) FROM {table} WHERE order_id = %(expressions)s)"
+_COUNTS = {  # of an order, in the statement that reads it
+    "call_count": Func("id", template=_COUNT.format(table="orders_callnote"), output_field=IntegerField()),
+    "edit_count": Func("id", template=_COUNT.format(table="orders_orderedit"), output_field=IntegerField()),
+}
 
 
 class StatusFilter(admin.SimpleListFilter):
@@ -207,7 +212,8 @@ class OrderAdmin(admin.ModelAdmin):
         """Everything about one order; `bound` is a form that was sent and needs another look."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        order = get_object_or_404(Order.live.select_related("account").with_detail(edits=False), id=order_id)
+        orders = Order.live.select_related("account").with_detail(but=LATEST).annotate(**_COUNTS)
+        order = get_object_or_404(orders, id=order_id)
         is_worker = request.user.has_perm("orders.work_order")
         is_pending = order.status == Status.PENDING
         offered = Order.moves_at(order.status, Actor.of_staff(request.user).role)
@@ -217,7 +223,8 @@ class OrderAdmin(admin.ModelAdmin):
             title=order.customer_name,
             order=order,
             whole=customer.whole(order),
-            edits=Paginator(order.edits.order_by("-at", "-id"), customer.MOST_EDITS).get_page(request.GET.get("edits")),
+            calls=_asked(request, "calls", order.call_notes.order_by("-created_at", "-id"), order.call_count),
+            edits=_asked(request, "edits", order.edits.order_by("-at", "-id"), order.edit_count),
             others=customer.others(order),
             duplicates=customer.duplicates([order.id])[order.id],
             moves=offered if is_worker and not is_pending else (),
@@ -273,6 +280,13 @@ class OrderAdmin(admin.ModelAdmin):
             done = _("The order is now “%(status)s”.") % {"status": order.get_status_display()}
             messages.success(request, done)
         return redirect(_page(order_id))
+
+
+def _asked(request: HttpRequest, name: str, rows: QuerySet[Any], count: int) -> Page:
+    """The page of an order's rows that the address asks for."""
+    pages = Paginator(rows, customer.MOST_LATEST)
+    pages.count = count
+    return pages.get_page(request.GET.get(name))
 
 
 def _page(order_id: UUID, **kwargs: Any) -> str:

@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -109,11 +110,17 @@ BELONGING = {
     ),
     "detail_edits": _belonging("orders_orderedit", "at, id", "field", "old", "new", "at", "actor"),
 }  # fmt: skip
-# Of its edits the latest `{most}`: it may have 10 000.
-LATEST_EDITS = _belonging(
-    "(SELECT * FROM orders_orderedit WHERE order_id = {order} ORDER BY at DESC, id DESC LIMIT {most}) AS latest",
-    "at, id", "field", "old", "new", "at", "actor",
-)  # fmt: skip
+# Of its call notes and edits the latest `{most}`: it may have 10 000.
+LATEST = {
+    "detail_notes": _belonging(
+        "(SELECT * FROM orders_callnote WHERE order_id = {order} ORDER BY created_at DESC, id DESC LIMIT {most}) n",
+        "created_at, id", "outcome", "note", "created_at", "callback_at", agent="agent_name",
+    ),
+    "detail_edits": _belonging(
+        "(SELECT * FROM orders_orderedit WHERE order_id = {order} ORDER BY at DESC, id DESC LIMIT {most}) e",
+        "at, id", "field", "old", "new", "at", "actor",
+    ),
+}  # fmt: skip
 _LISTS = {
     name: Func("id", template=sql.format(order="%(expressions)s"), output_field=ArrayField(models.JSONField()))
     for name, sql in BELONGING.items()
@@ -121,9 +128,9 @@ _LISTS = {
 
 
 class OrderQuerySet(models.QuerySet["Order"]):
-    def with_detail(self, *, edits: bool = True) -> "OrderQuerySet":
-        """Each order with its items, call notes and history, as the lists of BELONGING, in the one statement."""
-        return self.annotate(**{name: each for name, each in _LISTS.items() if edits or name != "detail_edits"})
+    def with_detail(self, *, but: Collection[str] = ()) -> "OrderQuerySet":
+        """Each order with all that belongs to it, as the lists of BELONGING `but` these, in the one statement."""
+        return self.annotate(**{name: each for name, each in _LISTS.items() if name not in but})
 
 
 class LiveOrders(models.Manager.from_queryset(OrderQuerySet)):  # type: ignore[misc]

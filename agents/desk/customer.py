@@ -17,13 +17,13 @@ from agents.desk.scripts import Script
 from codservice.accounts.models import Account, User
 from inventory.models import Product
 from orders.cancel_reasons import CancelReason, counted_as
-from orders.models import BELONGING, LATEST_EDITS, CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
+from orders.models import BELONGING, LATEST, CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
 from orders.reading import COLUMNS
 
 MOST_EARLIER = 30  # earlier orders on the screen, newest first
 MOST_DUPLICATES = 10
 MOST_LINES = 10  # of an order that is not chosen; a hundred with all their details have a megabyte
-MOST_EDITS = 100  # changed fields of an order; its own page has them all, as many at a time
+MOST_LATEST = 100  # calls, and changed fields, of an order; its own page has them all, as many at a time
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class WholeOrder:
     edits: list[OrderEdit]
     duplicates: list[Duplicate] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)
-    has_older_edits: bool = False  # than those that are read
+    has_older: bool = False  # calls or changes than those that are read
     beside: list[int] = field(default_factory=list)  # which orders on the screen are among them, from 1 on
     more_lines: int = 0  # which are not read
 
@@ -94,9 +94,7 @@ class Customer:
 
 # What waits of a customer, with all that belongs to it, and the latest of what is decided for them. Django would build
 # and compile such statements for longer than the rest of the screen takes.
-_BELONGING = ", ".join(
-    sql.format(order="o.id", most=MOST_EDITS + 1) for sql in {**BELONGING, "detail_edits": LATEST_EDITS}.values()
-)
+_BELONGING = ", ".join(sql.format(order="o.id", most=MOST_LATEST + 1) for sql in (BELONGING | LATEST).values())
 _THEIRS = f"""
 SELECT {", ".join(f"o.{name}" for name in COLUMNS)},
     a.name, COALESCE(r.script_fr, ''), COALESCE(r.script_ar, ''), whole.*
@@ -151,8 +149,8 @@ def _theirs(phone: str) -> tuple[list[WholeOrder], list[Order]]:
                 earlier.append(order)
                 continue
             entry = _whole(order, *([msgspec.json.decode(each) for each in rows] for rows in lists))
-            entry.has_older_edits = len(entry.edits) > MOST_EDITS
-            del entry.edits[MOST_EDITS:]
+            entry.has_older = max(len(entry.call_notes), len(entry.edits)) > MOST_LATEST
+            del entry.call_notes[MOST_LATEST:], entry.edits[MOST_LATEST:]
             _add_products(entry.lines, [msgspec.json.decode(each) for each in products])
             entry.scripts = scripts.of_order(order, entry.lines, french=french, arabic=arabic)
             pending.append(entry)
@@ -194,7 +192,7 @@ def glance(claim_id: UUID, *, agent: User) -> Glance | None:
 
 
 def whole(order: Order) -> WholeOrder:
-    """Of an order that comes from `Order.live.with_detail(edits=False)`."""
+    """Of an order that comes from `Order.live.with_detail()`; what that was not to read is left empty."""
     return _whole(order, *(getattr(order, name, []) for name in BELONGING))
 
 

@@ -591,10 +591,10 @@ def test_of_an_order_that_was_changed_often_the_screen_has_the_latest_changes(
     made = {"account": alice, "order": order, "field": "notes", "actor": "Shop"}
     OrderEdit.objects.bulk_create(
         OrderEdit(**made, old=f"[{n}]", new=f"[{n + 1}]", at=timezone.now() - timedelta(seconds=150 - n))
-        for n in range(customer.MOST_EDITS)
+        for n in range(customer.MOST_LATEST)
     )
     screen = take(browser, order)
-    older = "Older changes are on the order's page."
+    older = "Older calls and changes are on the order's page."
     page = browser.get(screen.address).content.decode()
     assert page.count("[0]") == 1
     assert older not in page
@@ -603,6 +603,20 @@ def test_of_an_order_that_was_changed_often_the_screen_has_the_latest_changes(
     assert (page.count("[0]"), page.count("[1]"), page.count("[last]")) == (0, 1, 1)
     assert page.index("[last]") < page.index("[1]")
     assert older in page
+
+
+def test_of_an_order_that_was_called_often_the_screen_has_the_latest_calls(
+    alice: Account, browser: Client, order: Order
+) -> None:
+    CallNote.objects.bulk_create(
+        CallNote(
+            account=alice, order=order, outcome="note", note=f"[{n}]", created_at=timezone.now() - timedelta(days=n)
+        )
+        for n in range(customer.MOST_LATEST + 1)
+    )
+    page = browser.get(take(browser, order).address).content.decode()
+    assert re.findall(r"\[(\d+)\]", page) == [str(n) for n in range(customer.MOST_LATEST)]
+    assert "Older calls and changes are on the order's page." in page
 
 
 def test_what_stays_the_same_is_no_edit(alice: Account, browser: Client) -> None:

@@ -85,6 +85,20 @@ def test_ten_thousand_changes_are_read_page_by_page(alice: Account, order: Order
         ]
 
 
+def test_thousands_of_calls_are_read_page_by_page(alice: Account, order: Order, agent: User, browser_of: Any) -> None:
+    now = timezone.now()
+    CallNote.objects.bulk_create(
+        CallNote(account=alice, order=order, outcome="note", note=f"[{n}]", created_at=now - timedelta(seconds=n))
+        for n in range(1050)
+    )
+    browser = browser_of(agent)
+    for query, first, last in ("", 0, 100), ("?calls=2&edits=2", 100, 200), ("?calls=11", 1000, 1050):
+        text = browser.get(order_page(order) + query).content.decode()
+        assert re.findall(r"\[(\d+)\]", text) == [str(n) for n in range(first, last)]
+        assert f"Calls {first + 1} to {last} of 1050, the latest first." in text
+    assert re.findall(r'rel="(\w+)" href="\?calls=(\d+)#calls"', text) == [("prev", "10")]
+
+
 @pytest.mark.parametrize(
     ("language", "said"),
     [("en", "1 July 2026, 23:30"), ("fr", "1 juil. 2026, 23:30"), ("ar-dz", "1 جويلية 2026، 23:30")],
@@ -138,6 +152,7 @@ def test_a_hundred_items_and_fifty_notes_cost_no_more_queries(alice: Account, ag
         )
         for count in (1, 100)
     )
+    lifecycle.add_call_note(small.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER)
     for _ in range(50):
         lifecycle.add_call_note(large.id, agent=agent, outcome=CallNote.Outcome.NO_ANSWER)
     browser = browser_of(agent)
