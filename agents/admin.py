@@ -1,6 +1,7 @@
 """The orders in the console: a list, a page for each, and buttons that call `orders.lifecycle`. No forms edit rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
@@ -21,7 +22,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents import order_rows, order_search
 from agents.console import for_workers, show
-from agents.desk import claims, customer, shown, telling
+from agents.desk import claims, customer, hours, planning, shown, telling
 from agents.filters import FormFilter, HappenedFilter, SortFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
@@ -169,6 +170,7 @@ class OrderAdmin(admin.ModelAdmin):
     def _beside(self, request: HttpRequest, changelist: OrderList) -> dict[str, Any]:
         """What the list's page shows beside Django's own."""
         orders, filters, sort = changelist.result_list, changelist.filters, SortFilter.chosen(request)
+        now = timezone.now()
         status, happened = filters[StatusFilter].value(), filters.get(HappenedFilter)
         by_status, found = self._counts(changelist), changelist.result_count
         if found == BoundedPaginator.MOST:
@@ -183,7 +185,8 @@ class OrderAdmin(admin.ModelAdmin):
             "callers": claims.callers(order.phone_e164 for order in orders),
             "last_calls": {order.id: order_rows.call_in_words(order.last_call) for order in orders},
             "may_wait": status in (Status.PENDING, ALL),
-            "now": timezone.now(),
+            "now": now,
+            "next_calls": _next_calls(orders, now),
             "deeds": self._deeds(request, "" if status == ALL else status),
             "asked": [(name, value) for name, value in request.GET.items() if self.lookup_allowed(name, "", request)],
         }
@@ -280,6 +283,15 @@ class OrderAdmin(admin.ModelAdmin):
             done = _("The order is now “%(status)s”.") % {"status": order.get_status_display()}
             messages.success(request, done)
         return redirect(_page(order_id))
+
+
+def _next_calls(orders: Iterable[Order], now: datetime) -> dict[UUID, datetime]:
+    """When those that wait for a call are called at the earliest, within their merchants' calling hours."""
+    waiting = [order for order in orders if order.status == Status.PENDING and order.call_state != CallState.REVIEW]
+    windows = hours.by_account([order.id for order in waiting]) if waiting else {}
+    return {
+        order.id: planning.opening(max(order.call_due_at, now), windows.get(order.account_id, [])) for order in waiting
+    }
 
 
 def _asked(request: HttpRequest, name: str, rows: QuerySet[Any], count: int) -> Page:

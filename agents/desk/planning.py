@@ -49,7 +49,7 @@ def after(
                 CallState.CALLBACK, call.callback_at, attempts=0, agent_id=call.agent.id if call.agent else None
             )
         case Outcome.HANDED_OVER if to is not None:
-            return CallPlan(CallState.CALLBACK, _opening(now, windows), attempts=attempts, agent_id=to.id)
+            return CallPlan(CallState.CALLBACK, opening(now, windows), attempts=attempts, agent_id=to.id)
         case Outcome.WRONG_NUMBER | Outcome.HANDED_OVER:
             return CallPlan(CallState.REVIEW, now, attempts=attempts)
         case Outcome.SKIPPED:
@@ -104,9 +104,9 @@ def _turn(at: datetime, now: datetime) -> int:
     return ceil((at - now) / PACE)
 
 
-def _opening(now: datetime, windows: Sequence[Window]) -> datetime:
-    """When the customer may be called next: now, within the merchant's hours; where there are none, now too."""
-    return next((max(window.opens_at, now) for window in windows if window.closes_at > now), now)
+def opening(at: datetime, windows: Sequence[Window]) -> datetime:
+    """When the customer may be called from then on: at once, within the merchant's hours; where there are none, too."""
+    return next((max(window.opens_at, at) for window in windows if window.closes_at > at), at)
 
 
 def next_try(now: datetime, rules: CallingRules, tried: Sequence[datetime], windows: Sequence[Window]) -> datetime:

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from django.db import IntegrityError
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.formats import date_format
 
 from agents import public_holidays
 from agents.desk import claims, decisions, hours, overview, planning
 from agents.models import CallingPeriod, CallingRules, PublicHoliday
+from agents.templatetags.console_tags import near
 from codservice import days
 from codservice.accounts.models import Account, SecurityEntry, User
 from codservice.days import ALGIERS
@@ -46,6 +48,23 @@ def rules(account: Account, **changes: Any) -> CallingRules:
 def closed(account: Account, **changes: Any) -> CallingRules:
     """Nobody is called today; tomorrow all day."""
     return rules(account, days_off=[weekday()], **changes)
+
+
+def test_the_list_says_when_hours_begin_of_who_is_due_outside_of_them(
+    alice: Account, charlie: Account, supervisor: User, browser_of: Any
+) -> None:
+    closed(alice)
+    rules(charlie)
+    promised = days.start_of(days.today() + timedelta(days=2))
+    for name, account, due_at in ("Closed", alice, None), ("Promised", alice, promised), ("Open", charlie, None):
+        order = make_order(account, customer_name=name, phone=f"055012345{len(name)}")
+        if due_at:
+            Order.objects.filter(id=order.id).update(call_due_at=due_at)
+    page = browser_of(supervisor).get(reverse("admin:orders_order_changelist")).content.decode()
+    said = dict(re.findall(r'<bdi>(\w+)</bdi></a></th>.*?"Next call">(?:<time [^>]+>)?([^<]+)', page, re.DOTALL))
+    tomorrow = days.start_of(days.today() + timedelta(days=1))
+    with timezone.override(ALGIERS):
+        assert said == {"Closed": near(tomorrow), "Promised": near(promised), "Open": "Due"}
 
 
 def period(account: Account | None, **changes: Any) -> CallingPeriod:
