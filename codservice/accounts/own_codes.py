@@ -81,6 +81,7 @@ class CodesPage:
             request,
             is_on=is_on,
             form=form,
+            device=device,
             app=device and device.config_url,
             picture=device and segno.make(device.config_url, error="m").svg_data_uri(scale=5, light="#fff"),
             secret=device and _secret(device),
@@ -93,8 +94,13 @@ class CodesPage:
         form = TurnOnForm(request.POST, request=request)
         if not form.is_valid():
             return self._page(request, form)
-        data = form.cleaned_data
+        data, device = form.cleaned_data, one_time_codes.offered(request.user)
+        if device and request.POST.get("device", str(device.pk)) != str(device.pk):
+            form.add_error("code", _("Another secret has been created since this page was opened: scan the one above."))
+            return self._page(request, form)
         if not one_time_codes.turn_on(request.user, data["code"], data["password"]):
+            if one_time_codes.are_on(request.user):  # by the first of two presses, or in another tab
+                return redirect(self.here)
             text = _("This code is wrong. Check that the phone's clock is right, and take the next one.")
             form.add_error("code", text)
             return self._page(request, form)

@@ -56,6 +56,26 @@ def test_codes_are_turned_on_with_a_code_and_the_password(agent: User, browser_o
     assert elsewhere.get(CODES).status_code == 302
 
 
+def test_who_is_late_with_the_code_is_told_why(agent: User, browser_of: Any) -> None:
+    """Another tab has made another secret; and then it has turned codes on."""
+    first, second = browser_of(agent), browser_of(agent)
+    first.post(CODES, {"action": "offer"})
+    (shown,) = re.findall(r'name="device" value="(\d+)"', first.get(CODES).content.decode())
+    asked = {"action": "on", "code": code_of(agent), "password": PASSWORD, "device": shown}
+    second.post(CODES, {"action": "offer"})
+    response = first.post(CODES, asked)
+    assert (response.status_code, one_time_codes.are_on(agent)) == (422, False)
+    assert (
+        "Another secret has been created since this page was opened: scan the one above." in response.content.decode()
+    )
+    (shown,) = re.findall(r'name="device" value="(\d+)"', response.content.decode())
+    asked |= {"code": code_of(agent), "device": shown}
+    assert first.post(CODES, asked).status_code == 302
+    assert one_time_codes.are_on(agent)
+    assert first.post(CODES, asked).status_code == 302
+    assert "Codes are on: besides your password" in first.get(CODES).content.decode()
+
+
 def test_the_phone_that_makes_the_codes_may_show_the_page(agent: User, alice: Account, browser_of: Any) -> None:
     """It cannot scan itself: pressed there, the picture opens the app."""
     for person, page in ((agent, CODES), (alice.holder, "/account/codes")):
