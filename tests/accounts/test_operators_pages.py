@@ -437,6 +437,15 @@ def test_lists_and_pages_take_the_same_number_of_statements(operator: Client, na
     assert max(few) <= 14
 
 
+@pytest.mark.parametrize("name", ["accounts_account", "accounts_apikey", "accounts_user", "webhooks_delivery"])
+def test_a_page_of_a_list_has_fifty_rows(operator: Client, name: str) -> None:
+    for _ in range(51):
+        furnish("ب" * 100)
+    text = text_of(operator.get(page(f"{name}_changelist")))
+    assert text.count("<tr>") == 1 + 50
+    assert len(text.encode()) < 100_000
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_searches_and_filters_take_any_text(operator: Client, name: str) -> None:
     furnish("Shop")
