@@ -322,14 +322,15 @@ def test_no_list_runs_out_of_its_card(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
 ) -> None:
     """On a desk and a tablet, with believable rows: all columns are seen at once."""
-    factories.make_order(
-        alice,
-        external_id="DEMO-1-147",
-        customer_name="Abdelkader Benabderrahmane",
-        customer_wilaya="Bordj Bou Arréridj",
-        customer_commune="El Hamadia",
-        total_amount=124_700,
-    )
+    for number in ("DEMO-1-147", "WC-2026-11-27-000123", "BOUTIQUE-DZ/2026/11/000045"):
+        factories.make_order(
+            alice,
+            external_id=number,
+            customer_name="Abdelkader Benabderrahmane",
+            customer_wilaya="Bordj Bou Arréridj",
+            customer_commune="El Hamadia",
+            total_amount=124_700,
+        )
     person = visit(locale=locale)
     person.sign_in(alice.holder.email, "/account/login")
     lists = set()
