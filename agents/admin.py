@@ -26,10 +26,10 @@ from agents.desk import claims, customer, hours, planning, shown, telling
 from agents.filters import FormFilter, HappenedFilter, SortFilter
 from agents.forms import CallNoteForm, CancelForm, MoveForm
 from agents.supervision import bulk
-from agents.templatetags.console_tags import counted
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
+from codservice.i18n_tags import counted
 from codservice.long_lists import BoundedPaginator
 from orders import counts, lifecycle
 from orders.models import LATEST, CallNote, CallState, Order, Status

@@ -16,6 +16,12 @@ register.filters |= i18n.register.filters
 register.filter(unturned)  # of a name that others chose, in a sentence of ours
 
 
+@register.filter
+def counted(number: int) -> str:
+    """`18 500`, the same in every language."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
 @register.filter(expects_localtime=True)
 def instant(at: datetime) -> str:
     """`2026-11-27T14:05:11+01:00`: for `<time>`, in which Python's microseconds would be no time."""

@@ -24,6 +24,7 @@ from codservice.accounts.models import Account
 from codservice.charts import Bar
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
+from codservice.i18n_tags import counted
 from inventory.models import Product
 from orders import daily, needs
 from orders.cancel_reasons import in_words
@@ -234,7 +235,7 @@ class Part(NamedTuple):
 def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
     whole = sum(count for _name, count in rows)
     parts = [Part(name, count, _rate(count, whole)) for name, count in rows]
-    bars = [Bar(part.name, [part.count], f"{part.count} · {part.share}") for part in parts]
+    bars = [Bar(part.name, [part.count], f"{counted(part.count)} · {part.share}") for part in parts]
     return {"parts": parts[:MOST_ROWS], "count": whole, "rows": charts.rows(bars)}
 
 

@@ -28,7 +28,6 @@ from agents.console import show
 from agents.desk import decisions, telling
 from agents.desk.forms import ReasonForm, WorkerField
 from agents.supervision import for_supervisors, moves, seen_at, stays
-from agents.templatetags.console_tags import counted
 from codservice import values
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
@@ -36,6 +35,7 @@ from codservice.bidi import unturned
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import Form
+from codservice.i18n_tags import counted
 from orders import export, lifecycle, shipments
 from orders.cancel_reasons import CancelReason
 from orders.models import CallState, Order, Status

@@ -22,11 +22,12 @@ from agents import ages
 from agents.console import show
 from agents.supervision import for_supervisors, performance
 from agents.supervision.performance import DIMENSIONS, MOST_DAYS, Figures, Summary
-from agents.templatetags.console_tags import counted, duration
+from agents.templatetags.console_tags import duration
 from codservice import charts
 from codservice.accounts.models import Account, User
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
+from codservice.i18n_tags import counted
 from codservice.values import uuid_or_none
 from inventory.models import Product
 from orders import cancel_reasons

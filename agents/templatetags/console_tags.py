@@ -75,12 +75,6 @@ def duration(time: timedelta) -> str:
 
 
 @register.filter
-def counted(number: int) -> str:
-    """`18 500`, the same in every language."""
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-@register.filter
 def up_to(count: int, most: int) -> str:
     """`12`, or `999+` of what was counted to `most`, 1000, and no further."""
     return f"{most - 1}+" if count >= most else str(count)

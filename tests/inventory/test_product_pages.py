@@ -149,6 +149,12 @@ def test_the_list_is_searched_as_the_apis(browser: Client, robe: Product, alice:
         assert "Must" not in text
 
 
+def test_large_stocks_are_read_in_groups_of_three(browser: Client, robe: Product) -> None:
+    browser.post(f"{PAGE}/{robe.id}/stock", {"quantity": 1234567, "expected_quantity": 3})
+    assert "1\u202f234\u202f567 pieces" in browser.get(PAGE).content.decode()
+    assert "3 → 1\u202f234\u202f567<" in browser.get(f"{PAGE}/{robe.id}").content.decode()
+
+
 def test_pages_of_products_and_movements_lead_on(
     browser: Client, alice: Account, robe: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from codservice.uploads.models import RefusedRow, Upload
 from inventory import catalog
 from orders import daily, editing, home_page, lifecycle
 from orders.cancel_reasons import CancelReason
-from orders.models import CallNote, ChangedDay, DayFigure, StatusChange, SummedUp
+from orders.models import CallNote, ChangedDay, DayFigure, OrderCount, StatusChange, SummedUp
 from orders.tasks import sum_up_days
 from tests import factories
 from tests.factories import make_order, order_line
@@ -96,6 +96,20 @@ def test_today_and_the_period_in_counts_and_dinars(browser: Client, alice: Accou
     assert DayFigure.objects.exists()
     yesterday = days.today() - timedelta(days=1)
     assert tiles(browser, f"?first={yesterday}&last={yesterday}")[7:] == nothing
+
+
+def test_large_counts_are_read_in_groups_of_three(browser: Client, alice: Account, agent: User) -> None:
+    lived(alice, agent)
+    date_back(timedelta(days=3))
+    sum_up_days()
+    DayFigure.objects.filter(dimension="all").update(new_count=12345)
+    DayFigure.objects.filter(dimension="reason").update(canceled_count=23456)
+    OrderCount.objects.create(account=alice, status="shipped", delta=34567)
+    text = browser.get(HOME).content.decode()
+    for piece in ('<bdi dir="ltr">12 345<', 'data-label="New">12 345<', "23 456 · 100", 'data-label="Orders">23 456<'):
+        assert piece.replace("2 3", "2\u202f3").replace("3 4", "3\u202f4") in text
+    tabs = browser.get("/account/orders").content.decode()
+    assert re.search(r'Shipped <span class="count">34\u202f5\d\d</span>', tabs)
 
 
 def test_a_rate_of_few_cases_is_shown_as_counts(browser: Client, alice: Account, agent: User) -> None:
