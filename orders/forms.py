@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account
+from codservice.bidi import unturned
 from codservice.errors import Invalid
 from codservice.form_fields import AmountField, Form, FreeText, LongSelect, QuantityField, Words, written_amount
 from inventory.models import Product
@@ -18,6 +19,7 @@ from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
 from orders.templatetags.orders import wilaya
 
 LINES, MORE_LINES = 3, 3
+MOST_NAMED = 5  # products of one name
 LEFT_TO_RIGHT = {"customer_phone", "customer_phone_2", "shipping_fee", "total_amount", "external_id"}
 
 
@@ -159,7 +161,7 @@ class OrderForm(Form):
             is_same = item is not None and item.product_name == data["product"]
             price = data["unit_price"] if data["unit_price"] is not None else product and product.price
             if price is None:
-                line.add_error("unit_price", _("Write the price: no product of yours has this SKU."))
+                self._ask_for_price(line)
                 continue
             product_id = item.product_id if is_same and item else product and product.id
             yield {
@@ -169,6 +171,15 @@ class OrderForm(Form):
                 "unit_price": price,
                 "attributes": item.attributes if item else {},
             }
+
+    def _ask_for_price(self, line: LineForm) -> None:
+        """What the line names is no SKU; it may be the name of products, which have one."""
+        named = Product.objects.filter(account=self.account, name__iexact=line.cleaned_data["product"]).order_by("sku")
+        if skus := named.values_list("sku", flat=True)[:MOST_NAMED]:
+            said = {"skus": ", ".join(unturned(sku) for sku in skus)}
+            line.add_error("product", _("Write the SKU of your product (%(skus)s), or a price.") % said)
+        else:
+            line.add_error("unit_price", _("Write the price: no product of yours has this SKU."))
 
 
 class CorrectionForm(OrderForm):

@@ -71,6 +71,13 @@ def test_the_fee_is_that_of_the_wilaya_when_none_is_written(browser: Client, ali
     ]
 
 
+def test_who_writes_a_products_name_is_told_its_sku(browser: Client, alice: Account, charlie: Account) -> None:
+    for account, sku, name in (alice, "ROBE-M", "Robe"), (alice, "ROBE-L", "robe"), (charlie, "ROBE-X", "Robe"):
+        ProductFactory(account=account, sku=sku, name=name)
+    answer = send(browser, **{"line-0-product": "ROBE", "line-0-unit_price": ""})
+    assert problems(answer) == ["Write the SKU of your product (ROBE-L, ROBE-M), or a price."]
+
+
 def test_a_sku_of_anothers_is_none(browser: Client, charlie: Account) -> None:
     ProductFactory(account=charlie, sku="ROBE-M")
     answer = send(browser, **{"line-0-product": "ROBE-M", "line-0-unit_price": ""})
