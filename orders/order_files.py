@@ -109,12 +109,7 @@ COLUMNS = (
         vague=("adresse 1 2 facturation", "adresse 1 facturation", "adresse facturation"),
         constant="",
     ),
-    Column(
-        "delivery_type",
-        _("Delivery type"),
-        ("mode livraison", "type livraison", "طريقة التوصيل"),
-        constant="",
-    ),
+    Column("delivery_type", _("Delivery type"), ("mode livraison", "type livraison", "طريقة التوصيل")),
     Column("stop_desk", _("Stop desk (yes or no)"), ("stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")),
     Column(
         "product_name",
@@ -124,6 +119,7 @@ COLUMNS = (
          "product list", "اسم المنتج", "المنتوج", "اسم المنتوج", "المنتجات", "السلعة", "اسم السلعة"),
         vague=("nom element", "article", "item", "libelle", "description"),
         constant="",
+        help=_("One of your SKUs, or a name."),
     ),
     Column(
         "sku",
@@ -131,7 +127,6 @@ COLUMNS = (
         ("stock code", "product code", "reference produit", "code article", "code produit", "lineitem sku",
          "ugs", "رمز المنتج"),
         vague=("reference", "ref", "المرجع", "code"),
-        constant="",
     ),
     Column(
         "quantity",
@@ -186,7 +181,6 @@ COLUMNS = (
         _("Source"),
         ("where it came from", "origin", "origine", "d'ou elle vient", "canal", "channel", "المصدر", "مصدرها"),
         beside=(("platform", "form id"),),
-        constant="",
     ),
 )  # fmt: skip
 
@@ -356,6 +350,14 @@ class OrderRows(Intake):
         return Taken(counts, [_to_report(entry, errors) for entry, errors in refused])
 
     @classmethod
+    def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
+        """A product that is one of the catalog's SKUs is that one, and any other a name."""
+        sku = sku_of({"sku": constants.get("product_name", "")})
+        if not (sku and Product.objects.filter(account_id=account_id, sku=sku).exists()):
+            return constants
+        return {"sku": sku} | {name: text for name, text in constants.items() if name != "product_name"}
+
+    @classmethod
     def wrong_constants(cls, constants: Mapping[str, str]) -> Errors:
         errors = serializers.read_order(_body([Row(0, {}, [])], {}, constants, {}))[1]
         columns = {path.rpartition(".")[2]: said for path, said in errors.items()}
@@ -375,7 +377,7 @@ class OrderRows(Intake):
 
     def _catalog(self, entries: Sequence[Entry]) -> Catalog:
         """The account's products that rows name by their SKUs, or by id without a price; no statement for none."""
-        cells = [{**self.constants, **row.cells} for entry in entries for row in entry]
+        cells = [_with(self.constants, row.cells) for entry in entries for row in entry]
         skus = {sku_of(each) for each in cells} - {""}
         ids = {values.uuid_or_none(each.get("product_id")) for each in cells if not each.get("unit_price")} - {None}
         if not (skus or ids):
@@ -563,7 +565,7 @@ def _plain(name: str, text: str) -> Any:
 
 def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees: Fees) -> dict[str, Any]:
     """The order as the API takes it."""
-    rows = [{**constants, **row.cells} for row in entry]
+    rows = [_with(constants, row.cells) for row in entry]
     first = rows[0]
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     if name := " ".join(filter(None, map(first.get, _NAME))):
@@ -590,6 +592,10 @@ def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees
     elif "total_amount" not in body and (total := _total(body, catalog)) is not None:
         body["total_amount"] = total
     return body
+
+
+def _with(constants: Mapping[str, str], cells: dict[str, str]) -> dict[str, str]:
+    return {**constants, **{name: cell for name, cell in cells.items() if cell}} if constants else cells
 
 
 def _delivery_type(cells: Mapping[str, str]) -> str:

@@ -29,7 +29,8 @@ class Intake:
     """Takes the rows of one file into an account, in the order of the file and a batch at a time.
 
     A subclass says what a batch does, how it is counted, and what an entry is called that may come only once.
-    `constants` are texts by column, as if each row had them: of columns that the file does not have.
+    `constants` are texts by column, as if each row had them: of columns that the file does not have. What people wrote
+    there is kept as it is `understood`.
     """
 
     columns: tuple[Column, ...] = ()
@@ -39,7 +40,8 @@ class Intake:
     batch = 1000  # rows
 
     def __init__(self, account_id: UUID, *, actor: Actor, constants: Mapping[str, str] = {}) -> None:
-        self.account_id, self.actor, self.constants = account_id, actor, constants
+        self.account_id, self.actor = account_id, actor
+        self.constants = self.understood(account_id, constants)
         self._lines: dict[str, int] = {}  # of each name
 
     def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
@@ -68,6 +70,11 @@ class Intake:
     def take(self, entries: Sequence[Entry]) -> Taken:
         """A subclass's part of `take_in`: take whole entries in, and count what is `counted`."""
         raise NotImplementedError
+
+    @classmethod
+    def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
+        """The same, by the columns in which rows would say it."""
+        return constants
 
     @classmethod
     def wrong_constants(cls, constants: Mapping[str, str]) -> Errors:

@@ -111,7 +111,7 @@ class MatchForm(Form):
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
         super().__init__(data, initial=_guess(upload), use_required_attribute=False)
-        self.intake = KINDS[upload.kind].intake
+        self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1})
             for place, title in enumerate(upload.titles)
@@ -140,7 +140,7 @@ class MatchForm(Form):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         constants = self.constants()
-        there = self.mapping().keys() | constants.keys()
+        there = self.mapping().keys() | self.intake.understood(self.account_id, constants).keys()
         for names in self.intake.required:
             if there.isdisjoint(names) and self.errors.keys().isdisjoint([*names, *map(_constant, names)]):
                 self.add_error(names[0], self._asked_for(names))

@@ -185,17 +185,20 @@ def test_leads_of_an_advertisement_get_what_all_of_them_have(browser: Client, al
         "external_id": "id", "customer_name": "full_name", "customer_phone": "phone_number",
         "customer_wilaya": "province", "source": "platform",
     }  # fmt: skip
-    said = {"customer_address_constant": "À demander <b>", "sku_constant": "R-1", "shipping_fee_constant": "600 DA"}
-    upload = take_in(browser, upload, **said, delivery_type_constant="Stop desk", quantity_constant="2")
+    said = {
+        "customer_address_constant": "À demander <b>",
+        "product_name_constant": " R-1",
+        "shipping_fee_constant": "600 DA",
+    }
+    upload = take_in(browser, upload, **said, quantity_constant="2")
 
     assert upload.counts == {"imported": 2, "refused": 0}
     first = Order.objects.get(external_id="l:1")
-    assert (first.customer_address, first.total_amount, first.delivery_type, first.source) == (
-        "À demander <b>", Decimal("5600.00"), "desk", "fb"
-    )  # fmt: skip
-    assert [(line.product_id, line.quantity) for line in first.items.all()] == [(product.id, 2)]
+    assert (first.customer_address, first.total_amount, first.source) == ("À demander <b>", Decimal("5600.00"), "fb")
+    (line,) = first.items.all()
+    assert (line.product_id, line.product_name, line.quantity) == (product.id, "Robe", 2)
     again = send(browser, csv_of([lead(3, "Lina", "p:+213770112233", "16")], LEADS.split(",")))
-    assert said.items() <= chosen(browser, again).items()
+    assert chosen(browser, again).items() >= (said | {"product_name_constant": "R-1"}).items()
 
 
 def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_without_a_column(browser: Client) -> None:
@@ -203,17 +206,17 @@ def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_witho
     upload = send(browser, csv_of([row("A1")[:-3], ["A2", "Lina", "", "", ""]], header))
     address = f"/account/uploads/{upload.id}"
     said = chosen(browser, upload) | {"product_name_constant": "Sac", "customer_wilaya_constant": "Atlantis"}
-    wrong = said | {"quantity_constant": "0", "unit_price_constant": "cher <b>", "delivery_type_constant": "avion"}
+    wrong = said | {"quantity_constant": "0", "unit_price_constant": "cher <b>"}
 
     page = browser.post(address, wrong)
     assert (page.status_code, Order.objects.count()) == (422, 0)
     assert {name: errors.get_json_data()[0]["message"] for name, errors in page.context["form"].errors.items()} == {
         "quantity_constant": "Must be from 1 to 10000.",
         "unit_price_constant": "Must be an amount such as 400 or 400.50.",
-        "delivery_type_constant": "Must be “home” or “desk” (a stop desk).",
     }
     nothing = browser.post(address, said | {"quantity_constant": " ", "unit_price_constant": "1"})
     assert list(nothing.context["form"].errors) == ["quantity"]
+    assert list(browser.post(address, said).context["form"].errors) == ["unit_price"], "no SKU, so it has no price"
 
     upload = take_in(browser, upload, **said | {"unit_price_constant": "1 500,50"})
     assert upload.counts == {"imported": 1, "refused": 1}
@@ -222,6 +225,19 @@ def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_witho
     refused = RefusedRow.objects.get()
     assert {column for column, _ in refused.faults} == {"customer_phone", "customer_wilaya", "customer_address"}
     assert refused.cells == ["A2", "Lina", "", "", ""]
+
+
+def test_the_product_of_all_rows_gives_way_to_a_rows_own(browser: Client, alice: Account) -> None:
+    for sku in ("R-1", "R-2"):
+        ProductFactory(account=alice, sku=sku)
+    rows = [[*row("A1")[:-3], "R-2"], [*row("A2")[:-3], ""]]
+
+    upload = take_in(
+        browser, send(browser, csv_of(rows, [*HEADER[:-3], "SKU"])), product_name_constant="R-1", quantity_constant="1"
+    )
+
+    assert upload.counts == {"imported": 2, "refused": 0}
+    assert list(OrderItem.objects.order_by("order__external_id").values_list("sku", flat=True)) == ["R-2", "R-1"]
 
 
 def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
