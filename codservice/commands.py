@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
-from django.db import OperationalError, ProgrammingError, connection, transaction
+from django.db import DatabaseError, OperationalError, ProgrammingError, connection, transaction
 from django.db.models import Q
 from tqdm import tqdm
 
@@ -24,8 +24,10 @@ T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 _OBEYED = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _NOT_THERE = {"42P01", "42703", "42883"}  # PostgreSQL's codes: undefined_table, undefined_column, undefined_function
+_NOT_ALLOWED = "42501"  # insufficient_privilege
 # read_only_sql_transaction, lock_not_available, deadlock_detected, query_canceled
 _ADVICE = {
+    _NOT_ALLOWED: " Let the user of DATABASE_URL own the database and its tables.",
     "25006": " Is it a standby, or is its disk full?",
     "55P03": " Somebody else holds what this needs: try again.",
     "40P01": " Somebody else held what this needs: try again.",
@@ -60,6 +62,8 @@ class Command(BaseCommand):
         except OperationalError as error:
             raise CommandError(cannot_be_used(error)) from error
         except ProgrammingError as error:
+            if getattr(error.__cause__, "sqlstate", None) == _NOT_ALLOWED:
+                raise CommandError(cannot_be_used(error)) from error
             if _is_behind(error):
                 raise CommandError("The database is not up to date: run `manage.py migrate`.") from error
             raise
@@ -173,7 +177,7 @@ def _stopped_in_order() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
 
 
-def cannot_be_used(error: OperationalError) -> str:
+def cannot_be_used(error: DatabaseError) -> str:
     """What PostgreSQL says of itself, in one line, and what to do about it."""
     said = str(error).strip().partition("\n")[0]
     state = getattr(error.__cause__, "sqlstate", None)

@@ -53,14 +53,14 @@ def test_every_migration_has_a_reverse():
 
 
 @contextmanager
-def database_of_its_own(blocker, name, template="template1"):
+def database_of_its_own(blocker, name, template="template1", options=""):
     """A database of its own, to which the connection leads meanwhile."""
     with blocker.unblock():
         original = connection.settings_dict["NAME"]
         name = f"{original}_{name}"
         with connection.cursor() as cursor:
             cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-            cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+            cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {options}')
         connection.close()
         connection.settings_dict["NAME"] = name
         try:
@@ -127,6 +127,38 @@ def test_a_new_database_is_made_at_once(scratch, monkeypatch):
     monkeypatch.setattr(MigrationExecutor, "apply_migration", None)  # none is younger than the script
     call_command("migrate", verbosity=0)
     assert checks.migrations() == ""
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_new_database_that_is_not_unicode_is_refused_before_anything_is_in_it(
+    django_db_setup, django_db_blocker, tmp_path, encoding
+):
+    """As of a server that was installed where no locale was set. SQL_ASCII would count bytes for letters."""
+    options = f"ENCODING {encoding} LOCALE 'C' LOCALE_PROVIDER libc"
+    (tmp_path / "a.dump").touch()
+    with database_of_its_own(django_db_blocker, "other", "template0", options):
+        for command in (["migrate"], ["restore", str(tmp_path / "a.dump")]):
+            with pytest.raises(CommandError, match=f"encoding {encoding}.* --encoding UTF8"):
+                call_command(*command, verbosity=0)
+        assert dumps.is_empty()
+
+
+def test_a_new_database_of_an_old_postgresql_is_refused(scratch, monkeypatch):
+    monkeypatch.setitem(vars(connections["default"]), "pg_version", 140023)
+    with pytest.raises(CommandError, match="PostgreSQL 14 is too old: 15 or newer"):
+        call_command("migrate", verbosity=0)
+    assert dumps.is_empty()
+
+
+def test_who_may_not_make_tables_is_told_what_to_do(scratch):
+    with scratch.cursor() as cursor:
+        cursor.execute("CREATE ROLE guest; SET ROLE guest")
+    try:
+        with pytest.raises(CommandError, match=r"denied for schema public\. Let the user of DATABASE_URL own"):
+            call_command("migrate", verbosity=0)
+    finally:
+        with scratch.cursor() as cursor:
+            cursor.execute("RESET ROLE; DROP ROLE guest")
 
 
 def test_of_a_new_database_that_could_not_be_made_nothing_is_left(scratch, monkeypatch, tmp_path):

@@ -48,6 +48,8 @@ database gets the tables of most migrations at once."""
             return super().handle(*args, **options)
         with self._alone(connection):
             if options["app_label"] is None and dumps.is_empty():
+                if fault := new_database.fault():
+                    raise CommandError(fault)
                 new_database.fill()
             for tries_left in reversed(range(TRIES)):
                 try:

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError
 
 from codservice import commands, health
 from codservice.errors import CannotStart
-from codservice.operations import checks, dumps
+from codservice.operations import checks, dumps, new_database
 
 
 class Command(commands.Command):
@@ -29,6 +29,8 @@ and let the service use that. Pending deliveries are sent as soon as a worker ru
                         "The database has tables already, and nothing is overwritten. Restore into an empty one:"
                         " another DATA_DIR, or a new database that DATABASE_URL names."
                     )
+                if fault := new_database.fault():
+                    raise CommandError(fault)
                 dumps.restore(file.absolute())
                 missing = checks.migrations()
                 unreadable = "" if missing else health.SLOW_CHECKS["secrets"]()
