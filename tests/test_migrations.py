@@ -125,8 +125,10 @@ def test_a_new_database_is_as_all_migrations_one_by_one_leave_it(scratch, django
 
 def test_a_new_database_is_made_at_once(scratch, monkeypatch):
     monkeypatch.setattr(MigrationExecutor, "apply_migration", None)  # none is younger than the script
-    call_command("migrate", verbosity=0)
+    said = StringIO()
+    call_command("migrate", stdout=said)
     assert checks.migrations() == ""
+    assert said.getvalue().startswith("The database was empty: its tables are made.\n")
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])

@@ -51,6 +51,8 @@ database gets the tables of most migrations at once."""
                 if fault := new_database.fault():
                     raise CommandError(fault)
                 new_database.fill()
+                if options["verbosity"]:
+                    self.stdout.write("The database was empty: its tables are made.")
             for tries_left in reversed(range(TRIES)):
                 try:
                     self._drop_half_built(connection)
