@@ -29,6 +29,8 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise CannotStart(f"The secrets in {path} cannot be read or made: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise CannotStart(f"{path} holds no text; restore it from a backup.") from error
     pairs = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     if missing := [name for name in NAMES if not pairs.get(name)]:
         raise CannotStart(f"{path} lacks {' and '.join(missing)}; restore it from a backup.")

@@ -120,11 +120,14 @@ def test_data_dir_cannot_be_made(run):
     assert "cannot be made" in refusal(run(Path("/proc/data")))
 
 
-def test_damaged_secrets_are_not_replaced(run, tmp_path):
+@pytest.mark.parametrize(
+    ("damaged", "said"), [(b"SECRET_KEY=x\n", "lacks ENCRYPTION_KEYS"), (b"\xff\xfeS\0", "secrets.env holds no text")]
+)
+def test_damaged_secrets_are_not_replaced(run, tmp_path, damaged, said):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "secrets.env").write_text("SECRET_KEY=x\n")
-    assert "lacks ENCRYPTION_KEYS" in refusal(run())
-    assert (tmp_path / "data" / "secrets.env").read_text() == "SECRET_KEY=x\n"
+    (tmp_path / "data" / "secrets.env").write_bytes(damaged)
+    assert said in refusal(run())
+    assert (tmp_path / "data" / "secrets.env").read_bytes() == damaged
 
 
 def test_folder_that_somebody_else_put_there_is_refused(tmp_path):
