@@ -344,6 +344,22 @@ def test_no_list_runs_out_of_its_card(
     assert lists >= {f"/account/{name}" for name in ("orders", "products", "webhooks", "keys", "team", "security")}
 
 
+def test_a_printed_order_is_the_order(visit: Callable[..., Visit], alice: Account) -> None:
+    order = factories.make_order(alice)
+    person = visit(viewport={"width": 718, "height": 1000})
+    person.sign_in(alice.holder.email, "/account/login")
+    page = person.look_at(f"/account/orders/{order.id}")
+    pressed = (
+        "document.querySelectorAll('header a, summary, button, .button').values().filter(e => e.checkVisibility())"
+    )
+    counts = []
+    for media in ("screen", "print"):
+        page.emulate_media(media=media)
+        counts.append(page.evaluate(f"[...{pressed}].length > 0"))
+        assert page.get_by_role("heading", name=order.customer_name).is_visible()
+    assert counts == [True, False]
+
+
 @pytest.mark.parametrize("locale", ["en", "fr", "ar"])
 def test_on_a_phone_no_text_of_a_list_lies_on_another(
     locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
