@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from django.test import Client
+from playwright.sync_api import expect
 
 from codservice.accounts.models import Account
 from tests import factories
@@ -38,6 +39,29 @@ def test_on_a_phone_the_current_of_a_row_is_in_view(language: str, visit: Callab
             assert page.locator("nav > [aria-current]").count(), path
             assert page.evaluate(HIDDEN) == [], path
             assert page.evaluate("scrollY") == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_menu_closes_by_escape_and_by_a_press_elsewhere(visit: Callable[..., Visit], alice: Account) -> None:
+    supervisor = factories.AgentFactory(role="Supervisors")
+    for username, door, path in (
+        (supervisor.username, "/console/login/", "/console/rules/"),
+        (alice.holder.email, "/account/login", "/account/products"),
+    ):
+        page = visit(viewport={"width": 1280, "height": 740}).sign_in(username, door)
+        page.goto(path)
+        menu, summary = page.locator("header details.menu[open]"), page.locator("header details.menu summary")
+        for language in ("Français", "العربية"):
+            summary.press("Enter")
+            expect(menu).to_have_count(1)
+            page.get_by_role("button", name=language).focus()
+            page.keyboard.press("Escape")
+            expect(menu).to_have_count(0)
+            expect(summary).to_be_focused()
+        summary.click()
+        expect(menu).to_have_count(1)
+        page.locator("h1").click()
+        expect(menu).to_have_count(0)
 
 
 @pytest.mark.django_db
