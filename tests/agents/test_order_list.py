@@ -190,6 +190,17 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(alice: Account, charl
 # --- What stands beside the orders -------------------------------------------------------------------------------
 
 
+def test_whose_orders_are_is_looked_up_for_what_is_shown_alone(alice: Account, agent: User, browser: Any) -> None:
+    """Joined to all that are found, where PostgreSQL expects few, it is a look through all users for each of them."""
+    make_order(alice)
+    Order.objects.update(callback_agent=agent)
+    with CaptureQueriesContext(connection) as asked:
+        (order,) = browser.get(LIST).context["cl"].result_list
+    (listed,) = [each["sql"] for each in asked if '"orders_order"."customer_address"' in each["sql"]]
+    assert "JOIN" not in listed
+    assert (order.merchant_name, order.callback_agent) == (alice.name, agent)
+
+
 def tabs(response: Any) -> dict[str, int]:
     return {name: count for name, count in response.context["counts"].items() if count}
 
