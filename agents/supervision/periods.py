@@ -24,7 +24,7 @@ from codservice import days, values
 from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
-from codservice.form_fields import Form
+from codservice.form_fields import Form, LongSelect
 
 MOST = 200  # periods, merchants to choose from are as many as there are
 MOST_BEFORE = 10  # of those that go before one
@@ -37,6 +37,7 @@ class CallingPeriodForm(Form, HoursInOrder):
         label=gettext_lazy("Merchant"),
         required=False,
         empty_label=gettext_lazy("All merchants"),
+        widget=LongSelect,
     )
 
     class Meta:

@@ -436,6 +436,14 @@ def test_a_supervisor_enters_a_season_and_ends_it(
     assert not CallingPeriod.objects.exists()
 
 
+def test_thousands_of_merchants_to_choose_from_take_no_template_each(
+    alice: Account, supervisor: User, browser_of: Callable[..., Client]
+) -> None:
+    answer = browser_of(supervisor).post("/console/periods/", form(account=str(alice.id), opens_at=""))
+    assert f'<option value="{alice.id}" selected>' in answer.content.decode()
+    assert "django/forms/widgets/select_option.html" not in {template.name for template in answer.templates}
+
+
 def test_a_season_that_comes_or_goes_is_in_the_security_log(
     alice: Account, supervisor: User, browser_of: Callable[..., Client]
 ) -> None:
