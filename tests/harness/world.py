@@ -257,8 +257,10 @@ def inscribe(text: str) -> dict[str, str]:
                 signs[sign] = label
                 model.objects.update(body=json.dumps({"data": {"text": sign + text}}, ensure_ascii=False))  # type: ignore[attr-defined]
                 continue
-            if isinstance(field, models.JSONField):
-                value: Any = {sign + text: sign + text}
+            if label == "uploads.Upload.constants":  # by our columns, always
+                value: Any = {"product_name": sign + text}
+            elif isinstance(field, models.JSONField):
+                value = {sign + text: sign + text}
             elif isinstance(field, models.CharField | models.TextField):
                 value = sign + text
             elif label == "webhooks.Attempt.response":
