@@ -583,9 +583,9 @@ def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees
     body["items"] = [_item(cells, catalog) for cells in rows]
     _write_amounts_plainly(body)
     if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):
-        with contextlib.suppress(KeyError, regions.NotFound):  # where it goes is not clear, or has no fee
-            wilaya = regions.find_wilaya(body["customer_wilaya"])
-            body["shipping_fee"] = own_fees[wilaya.code, body.get("delivery_type", DeliveryType.HOME.value)]
+        where = serializers.wilaya_code(body) or "", body.get("delivery_type", DeliveryType.HOME.value)
+        if where in own_fees:  # else it is not clear where it goes, or that has no fee
+            body["shipping_fee"] = own_fees[where]
     if _lacks_price(body):
         if (price := _price(body)) is not None:
             body["items"][0]["unit_price"] = price

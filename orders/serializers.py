@@ -326,6 +326,15 @@ def external_id(body: Any) -> str | None:
         return None
 
 
+def wilaya_code(body: dict[str, Any]) -> str | None:
+    """Where the body's order goes; None when that is not clear."""
+    try:
+        text = _IMPORT.fields["customer_wilaya"].run_validation(body.get("customer_wilaya"))
+    except serializers.ValidationError:
+        return None
+    return place({"customer_wilaya": text}, {})[0]
+
+
 class OrderCancel(serializers.Serializer):
     reason = Text(max_length=500, free=True, required=False, allow_null=True, allow_blank=True, default="")
 

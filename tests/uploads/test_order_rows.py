@@ -9,7 +9,7 @@ from django.utils.translation import gettext, override
 
 from codservice.accounts.models import Account
 from codservice.uploads.models import RefusedRow
-from orders import fees
+from orders import fees, regions
 from orders.models import DeliveryType, Order, OrderItem
 from tests.factories import ProductFactory, make_order
 from tests.uploads.files import (
@@ -267,6 +267,20 @@ def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
     assert page.count("Left empty: your shipping fees by wilaya, unless the file says what is to pay.") == 1
     take_in(browser, without, shipping_fee_constant="0")
     assert set(Order.objects.filter(external_id__startswith="B").values_list("shipping_fee")) == {(Decimal(0),)}
+
+
+def test_the_fee_of_where_it_goes_looks_up_a_name_once(
+    browser: Client, alice: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not spelled exactly takes milliseconds, and all rows of a file may have it."""
+    fees.set_fees(alice.id, [{"wilaya_code": "16", "home": Decimal(400)}])
+    find, looked_up = regions.find_wilaya, []
+    monkeypatch.setattr(regions, "find_wilaya", lambda text: looked_up.append(text) or find(text))
+
+    take_in(browser, send(browser, csv_of(row(number, wilaya="Algeerr") for number in range(9))))
+
+    assert set(Order.objects.values_list("wilaya_code", "shipping_fee")) == {("16", Decimal(400))}
+    assert looked_up == ["Algeerr"]
 
 
 def test_the_price_of_an_only_line_is_what_the_total_leaves_beside_the_fee(browser: Client) -> None:
