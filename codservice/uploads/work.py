@@ -267,7 +267,7 @@ def rows_of(upload: Upload, *, after: int = 0) -> Iterator[FileRow]:
 def _take_in(upload: Upload) -> None:
     kind = KINDS[upload.kind].intake
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
-    intake = kind(upload.account_id, actor=actor, constants=upload.constants)
+    intake = kind(upload.account_id, actor=actor, constants=upload.constants or _proposed(upload))
     places, width = _places(upload), len(upload.titles)
     rows = (
         Row(row.line, _named(row.cells, places), [*filter(None, row.cells[width:])], is_apart=row.is_apart)
@@ -284,6 +284,12 @@ def _take_in(upload: Upload) -> None:
         _end(upload, Status.DONE)
     else:  # some of its rows are gone
         _end(upload, Status.FAILED, _GIVEN_UP)
+
+
+def _proposed(upload: Upload) -> dict[str, str]:
+    """The constants of a file that was matched by the version that had none, which took these to be meant."""
+    columns = KINDS[upload.kind].intake.columns
+    return {each.name: each.constant for each in columns if each.constant and each.name not in upload.mapping}
 
 
 def _after(position: int, entries: Iterator[Entry], intake: Intake) -> Iterator[Entry]:

@@ -8,7 +8,8 @@ from django.test import Client
 from django.utils.translation import gettext, override
 
 from codservice.accounts.models import Account
-from codservice.uploads.models import RefusedRow
+from codservice.uploads import work
+from codservice.uploads.models import RefusedRow, Upload
 from orders import fees, regions
 from orders.models import DeliveryType, Order, OrderItem
 from tests.factories import ProductFactory, make_order
@@ -159,6 +160,18 @@ def test_a_list_for_couriers_is_taken_as_it_is(browser: Client) -> None:
     assert [[column for column, _ in each.faults] for each in RefusedRow.objects.order_by("line")] == [
         ["unit_price"], ["unit_price"], ["total_amount"]
     ]  # fmt: skip
+
+
+def test_a_file_that_the_version_before_has_matched_has_one_piece_in_each_row(browser: Client) -> None:
+    """That version knows no constants: it may be at work beside this one, or was when the columns were chosen."""
+    header = [title for title in HEADER if title != "Qté"]
+    upload = send(browser, csv_of([[*row("A1")[:6], "2500"], [*row("A2")[:6], "900"]], header))
+    places = {name: int(place) for name, place in chosen(browser, upload).items() if "constant" not in name}
+    Upload.objects.filter(id=upload.id).update(status=Upload.Status.RUNNING, mapping=places)
+
+    work.go_on()
+
+    assert list(OrderItem.objects.values_list("quantity", flat=True)) == [1, 1]
 
 
 LEADS = (
