@@ -378,9 +378,9 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         text = ngettext("%(count)d delivery is sent again.", "%(count)d deliveries are sent again.", count)
         messages.success(request, text % {"count": count})
         return redirect(back)
-    count = chosen[: MOST_RESENT + 1].count()
+    failed = chosen[: MOST_RESENT + 1].count()
     form = LogForm(params)
-    context = {"webhook": shown, "form": form, "count": count, "most": MOST_RESENT, "is_more": count > MOST_RESENT}
+    context = {"webhook": shown, "form": form, "failed": failed, "most": MOST_RESENT, "is_more": failed > MOST_RESENT}
     return render(request, "webhooks/resend.html", context)
 
 
