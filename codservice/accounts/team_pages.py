@@ -44,6 +44,7 @@ ROLE_WORDS = {
 # Invitations that an account may send, and that are mailed to one address, whoever invites it.
 INVITATION_RATE = "30/h"
 MAIL_RATE = "5/h"
+AGAIN_RATE = "1/30s"  # of one invitation: a second press would end the link of the first one's mail
 
 
 _TEAM = ("team", gettext_lazy("Team"), False)
@@ -111,12 +112,12 @@ def _count(request: HttpRequest, account: Account) -> None:
         raise TooManyTries(wait)
 
 
-def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation]) -> None:
+def _send(request: HttpRequest, email: str, renew: Callable[[], Invitation], *, is_on_its_way: bool = False) -> None:
     """Have the worker mail the invitation, and say so: in the same words whoever the address belongs to.
 
     To an address that has had its mails nothing goes, and nothing is renewed: the link of the last one works on.
     """
-    if not ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE):
+    if not is_on_its_way and not ratelimit.limited_for(request, "invitation-mail", email, MAIL_RATE):
         try:
             have_mailed(send_invitation, [str(renew().id)], {"host": request.get_host()})
         except OperationalError as error:  # the broker is away
@@ -138,7 +139,8 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     except TooManyTries as error:
         messages.error(request, error.messages[0])
     else:
-        _send(request, invitation.email, lambda: team.invite_again(live.id, id))
+        is_second = bool(ratelimit.limited_for(request, "invitation-again", str(id), AGAIN_RATE))
+        _send(request, invitation.email, lambda: team.invite_again(live.id, id), is_on_its_way=is_second)
     return redirect("team")
 
 

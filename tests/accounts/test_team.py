@@ -2,10 +2,12 @@
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from django.utils import translation
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from kombu.exceptions import OperationalError
 
-from codservice.accounts import tasks, team
+from codservice.accounts import tasks, team, team_pages
 from codservice.accounts.models import Account, ApiKey, Invitation, Membership, SecurityEntry, User
 from codservice.accounts.tasks import send_invitation
 from codservice.celery import app
@@ -290,7 +292,24 @@ def test_invitations_that_nobody_accepts_are_forgotten(alice: Account, holder: C
     assert set(Invitation.objects.values_list("email", flat=True)) == {"over@example.com", "fresh@example.com"}
 
 
-def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, settings: Any) -> None:
+def test_a_second_press_mails_no_second_link_that_ends_the_first(
+    alice: Account, holder: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    monkeypatch.setattr("django_ratelimit.core.time", SimpleNamespace(time=lambda: now))
+    invite(holder)
+    invite(holder, "karim@example.com")
+    for invitation in Invitation.objects.order_by("id"):
+        for _ in range(2):
+            page = holder.post(f"/account/invitations/{invitation.id}/again", follow=True).content.decode()
+            assert "An invitation is on its way to " in page
+    assert len(mail.outbox) == 4, "of each the first, and the first one again"
+    assert b"new_password1" in Client().get(link()).content
+    assert len(log("invited_again")) == 2
+
+
+def test_invitations_are_bounded_by_the_hour(alice: Account, holder: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(team_pages, "AGAIN_RATE", "100/s")  # as when some time is between the presses
     invite(holder)
     again = f"/account/invitations/{Invitation.objects.get().id}/again"
     for _ in range(40):
