@@ -16,7 +16,6 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.csrf import csrf_failure
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
@@ -74,7 +73,8 @@ class Login(auth_views.LoginView):
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     """The answer to a form without the right token: it comes from elsewhere, or is older than a login in another tab.
 
-    Who sends the form of a second login is signed in already, and is led on.
+    Who sends the form of a second login is signed in already, and is led on. Who wrote on a page of ours gets it back,
+    to be sent with a press of their own.
     """
     is_old = reason.endswith("incorrect.")  # as Django says it of a token which came from a page of ours
     if is_old and request.resolver_match.view_name in ("login", "admin:login") and request.user.is_authenticated:
@@ -83,7 +83,19 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
         login = Login()
         login.setup(request)
         return redirect(login.get_redirect_url() or request.get_full_path())
-    return csrf_failure(request, reason)
+    fields = _written(request) if is_old and request.user.is_authenticated else []
+    return render(request, "403_csrf.html", {"fields": fields}, status=403)
+
+
+def _written(request: HttpRequest) -> list[tuple[str, str]]:
+    """The fields of a form that a page of ours sent, as its `Origin` says: a stranger's, too, one press would send.
+
+    None where one of them must not stand on a page, or cannot: a password, a file.
+    """
+    is_ours = request.headers.get("Origin") == f"{request.scheme}://{request.get_host()}"
+    if not is_ours or request.FILES or any("password" in name for name in request.POST):
+        return []
+    return [(name, value) for name, values in request.POST.lists() for value in values if name != "csrfmiddlewaretoken"]
 
 
 def locked_or(response: HttpResponse, wait: int) -> HttpResponse:

@@ -2,10 +2,12 @@
 
 import re
 from datetime import timedelta
+from html.parser import HTMLParser
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
@@ -153,6 +155,62 @@ def test_the_forms_need_the_csrf_token(alice: Account) -> None:
     assert make_key(strict).status_code == 403
     assert strict.post(f"/account/keys/{row.id}/revoke").status_code == 403
     assert alice.api_keys.get().revoked_at is None
+
+
+class _Fields(HTMLParser):
+    """The fields of the form in `main`, as a browser sends them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.fields: dict[str, list[str]] = {}
+        self.feed(page.partition("<main")[2])
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "input":
+            self.fields.setdefault(str(given["name"]), []).append(given["value"] or "")
+
+
+def test_what_was_written_before_another_sign_in_is_sent_with_a_press(alice: Account) -> None:
+    browser = browser_of(alice.holder, enforce_csrf_checks=True)
+    browser.get("/account/keys")
+    browser.cookies["csrftoken"] = "n" * 32  # as a sign-in in another tab has changed it
+    ours = {"headers": {"Origin": "http://testserver"}}
+    written = {"name": 'Shop "été"\n<b>', "scopes": ["orders:read", "orders:write"], "last_day": ""}
+    refused = browser.post("/account/keys", written | {"csrfmiddlewaretoken": "o" * 64}, **ours)
+    assert refused.status_code == 403
+    assert ApiKey.objects.count() == 0
+    assert f"You are signed in as {alice.holder.display_name}," in refused.content.decode()
+    fields = _Fields(refused.content.decode()).fields
+    assert {name: fields[name] for name in written} == {
+        name: [*([v] if isinstance(v, str) else v)] for name, v in written.items()
+    }
+    assert fields["csrfmiddlewaretoken"] != ["o" * 64]
+    assert browser.post("/account/keys", fields | {"name": "Shop"}, **ours).status_code == 201
+    assert alice.api_keys.get().scopes == ["orders:read", "orders:write"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "more"),
+    [
+        ("", {}),
+        ("https://evil.example", {}),
+        ("null", {}),
+        ("http://testserver", {"csrfmiddlewaretoken": ""}),
+        ("http://testserver", {"new_password1": "x"}),
+        ("http://testserver", {"file": SimpleUploadedFile("a.csv", b"a")}),
+    ],
+)
+def test_what_a_stranger_may_have_written_or_must_not_be_seen_is_not_given_back(
+    alice: Account, origin: str, more: dict[str, Any]
+) -> None:
+    browser = browser_of(alice.holder, enforce_csrf_checks=True)
+    browser.cookies["csrftoken"] = "n" * 32
+    data = {"name": "Written", "csrfmiddlewaretoken": "o" * 64, **more}
+    refused = browser.post("/account/keys", data, headers={"Origin": origin} if origin else {})
+    assert refused.status_code == 403
+    assert "Written" not in refused.content.decode()
+    assert _Fields(refused.content.decode()).fields == {}
 
 
 def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(browser: Client) -> None:
