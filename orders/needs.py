@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 
 from codservice import days
 from codservice.accounts.models import Account
+from codservice.i18n_tags import counted
 from orders.models import CallNote
 from webhooks.models import Webhook
 
@@ -27,12 +28,13 @@ CALLED_DAYS = 30  # orders whose number was wrong longer ago are not brought up 
 
 class Line(NamedTuple):
     """One thing that needs the merchant: its name, what more there is to say, where it is put right, and where it is
-    seen by who may only read, if elsewhere."""
+    seen by who may only read, if elsewhere; and a phone number (E.164)."""
 
     name: str
     text: str = ""
     address: str = ""
     seen_at: str = ""
+    phone: str = ""
 
 
 class Need(NamedTuple):
@@ -69,14 +71,17 @@ def short_stock(account: Account, today: date) -> Need | None:
     if not rows:
         return None
     title = ngettext(
-        "%(count)d product is running out: fewer are left than were ordered in the last week",
-        "%(count)d products are running out: fewer are left than were ordered in the last week",
+        "%(count)s product is running out: fewer are left than were ordered in the last week",
+        "%(count)s products are running out: fewer are left than were ordered in the last week",
         rows[0][4],
     )
-    said = _("%(left)d left, %(ordered)d ordered")
+    said = _("%(left)s left, %(ordered)s ordered")
     return Need(
-        title % {"count": rows[0][4]},
-        [Line(name, said % {"left": left, "ordered": ordered}) for _id, name, left, ordered, _count in rows],
+        title % {"count": counted(rows[0][4])},
+        [
+            Line(name, said % {"left": counted(left), "ordered": counted(ordered)})
+            for _id, name, left, ordered, *_all in rows
+        ],
         reverse("account-products", query={"only": RUNNING_OUT}),
     )
 
@@ -128,7 +133,7 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     return Need(
         title % {"count": rows[0][3]},
         [
-            Line(name, phone, reverse("account-order-correct", args=[id_]), reverse("account-order", args=[id_]))
+            Line(name, "", reverse("account-order-correct", args=[id_]), reverse("account-order", args=[id_]), phone)
             for id_, name, phone, _count in rows
         ],
     )
@@ -153,13 +158,13 @@ def refused_rows(account: Account, today: date) -> Need | None:
     if not rows:
         return None
     title = ngettext(
-        "%(count)d row of a file was refused: correct it and send it again",
-        "%(count)d rows of files were refused: correct them and send them again",
+        "%(count)s row of a file was refused: correct it and send it again",
+        "%(count)s rows of files were refused: correct them and send them again",
         int(rows[0][3]),
     )
     return Need(
-        title % {"count": rows[0][3]},
-        [Line(name, str(count), reverse("account-upload", args=[id_])) for id_, name, count, _all in rows],
+        title % {"count": counted(rows[0][3])},
+        [Line(name, counted(count), reverse("account-upload", args=[id_])) for id_, name, count, _all in rows],
     )
 
 

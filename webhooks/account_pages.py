@@ -30,6 +30,7 @@ from codservice.accounts.team import Right
 from codservice.bidi import unturned
 from codservice.errors import Invalid, Refused
 from codservice.form_fields import DayField, Form, SinceShown, Words
+from codservice.i18n_tags import counted
 from codservice.long_lists import NewestFirst
 from codservice.searches import searching
 from webhooks import delivery, events, feed, recovery, registry
@@ -275,8 +276,8 @@ def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         messages.error(request, _("This webhook is off. Turn it on first."))
         return redirect("account-webhook", id=id)
     count = recovered.deliveries
-    text = ngettext("%(count)d delivery is sent.", "%(count)d deliveries are sent.", count)
-    messages.success(request, text % {"count": count})
+    text = ngettext("%(count)s delivery is sent.", "%(count)s deliveries are sent.", count)
+    messages.success(request, text % {"count": counted(count)})
     if not recovered.is_over:
         messages.success(request, _("There is more, and it follows by itself."))
     return redirect("account-webhook", id=id)
@@ -375,8 +376,8 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
             count = len(delivery.resend(ids))
             if count:
                 registry.note(Action.RESENT, shown)
-        text = ngettext("%(count)d delivery is sent again.", "%(count)d deliveries are sent again.", count)
-        messages.success(request, text % {"count": count})
+        text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", count)
+        messages.success(request, text % {"count": counted(count)})
         return redirect(back)
     failed = chosen[: MOST_RESENT + 1].count()
     form = LogForm(params)

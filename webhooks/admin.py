@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from codservice.accounts.operator_lists import Choice, MerchantFilter, Owner, ReadOnly
 from codservice.accounts.security_log import Action
+from codservice.i18n_tags import counted
 from webhooks import delivery, registry
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
@@ -168,9 +169,9 @@ class DeliveryAdmin(FoundById):
             resent = delivery.resend(ids[:MOST_RESENT])
             for webhook in Webhook.objects.filter(pk__in=Delivery.objects.filter(pk__in=resent).values("webhook_id")):
                 registry.note(Action.RESENT, webhook)
-        text = ngettext("%(count)d delivery is sent again.", "%(count)d deliveries are sent again.", len(resent))
+        text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", len(resent))
         if resent:
-            messages.success(request, text % {"count": len(resent)})
+            messages.success(request, text % {"count": counted(len(resent))})
         if len(resent) < len(ids):
             messages.warning(
                 request,

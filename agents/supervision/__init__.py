@@ -11,6 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
+from codservice.i18n_tags import counted
+
 View = Callable[..., HttpResponse]
 
 
@@ -43,5 +45,5 @@ def seen_at(request: HttpRequest) -> datetime | None:
 
 def stays(count: int, why: str) -> str:
     """So many orders, with which something was to be done, stay as they are."""
-    text = ngettext("%(count)d order stays as it is: %(why)s", "%(count)d orders stay as they are: %(why)s", count)
-    return text % {"count": count, "why": why}
+    text = ngettext("%(count)s order stays as it is: %(why)s", "%(count)s orders stay as they are: %(why)s", count)
+    return text % {"count": counted(count), "why": why}

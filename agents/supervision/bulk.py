@@ -275,11 +275,11 @@ def _done(deed: str, count: int, data: dict[str, Any]) -> str:
         text = ngettext("%(count)d order is assigned to %(name)s.", "%(count)d orders are assigned to %(name)s.", count)
         return text % {"count": count, "name": unturned(data["to"].display_name)}
     if deed == REQUEUE:
-        text = ngettext("%(count)d order is back in the queue.", "%(count)d orders are back in the queue.", count)
-        return text % {"count": count}
-    text = ngettext("%(count)d order is now “%(status)s”.", "%(count)d orders are now “%(status)s”.", count)
+        text = ngettext("%(count)s order is back in the queue.", "%(count)s orders are back in the queue.", count)
+        return text % {"count": counted(count)}
+    text = ngettext("%(count)s order is now “%(status)s”.", "%(count)s orders are now “%(status)s”.", count)
     status = Status.CANCELED if deed == CANCEL else Status(deed)
-    return text % {"count": count, "status": status.label}
+    return text % {"count": counted(count), "status": status.label}
 
 
 # --- The file ----------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
 from codservice.form_fields import Form
+from codservice.i18n_tags import counted
 from orders import shipments
 from orders.models import Order, Status
 
@@ -150,8 +151,8 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
         return redirect("admin:moves")
     outcomes = shipments.record(chosen[:MOST], actor=Actor.of_staff(request.user))
     moved = sum(outcome is True for outcome in outcomes)
-    text = ngettext("%(count)d order is now “%(status)s”.", "%(count)d orders are now “%(status)s”.", moved)
-    text %= {"count": moved, "status": to.label}
+    text = ngettext("%(count)s order is now “%(status)s”.", "%(count)s orders are now “%(status)s”.", moved)
+    text %= {"count": counted(moved), "status": to.label}
     if left := len(outcomes) - moved:
         rest = ngettext(
             "%(count)d was changed by somebody else meanwhile and was left alone.",

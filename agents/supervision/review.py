@@ -13,6 +13,7 @@ from agents.desk import assignment, claims, decisions, views
 from agents.desk.forms import OLD_PAGE
 from agents.supervision import for_supervisors, seen_at, stays
 from codservice import values
+from codservice.i18n_tags import counted
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, Status
@@ -60,9 +61,9 @@ def _requeue(request: HttpRequest) -> HttpResponse:
         return redirect("admin:review")
     refused = decisions.requeue(order_ids, seen_at=seen, supervisor=request.user)
     count = len(order_ids) - len(refused)
-    text = ngettext("%(count)d order is back in the queue.", "%(count)d orders are back in the queue.", count)
+    text = ngettext("%(count)s order is back in the queue.", "%(count)s orders are back in the queue.", count)
     if count:
-        messages.success(request, text % {"count": count})
+        messages.success(request, text % {"count": counted(count)})
     if refused:
         messages.warning(request, stays(len(refused), lifecycle.Changed().message))
     return redirect("admin:review")

@@ -203,14 +203,15 @@ def test_a_division_that_there_is_none_of_is_by_day(browser: Client, alice: Acco
 
 
 def test_wrong_numbers_need_the_merchant_until_they_are_corrected(browser: Client, alice: Account, agent: User) -> None:
-    order = make_order(alice, customer_name="Nadia")
+    order = make_order(alice, customer_name="Nadia", customer_phone="00213550123456")
     make_order(alice, customer_name="Karim")
     assert "Needs your attention" not in page(browser)
     for outcome in (CallNote.Outcome.WRONG_NUMBER, CallNote.Outcome.NO_ANSWER):
         lifecycle.add_call_note(order.id, agent=agent, outcome=outcome)
     shown = page(browser)
     assert "1 order has a wrong phone number" in shown
-    assert f'<a href="/account/orders/{order.id}/correct"><bdi>Nadia</bdi></a>' in shown
+    link = f'<a href="/account/orders/{order.id}/correct"><bdi>Nadia</bdi></a>'
+    assert f'{link} <bdi dir="ltr" class="whole">0550 12 34 56</bdi>' in shown
     editing.edit(order.id, editing.Edit(customer_phone="0661223344", phone_e164="+213661223344"), actor=SUPERVISOR)
     assert "Needs your attention" not in page(browser)
 
@@ -255,6 +256,23 @@ def test_stock_that_will_not_last_needs_the_merchant(
     short.stock_quantity = 4
     short.save()
     assert "running out" not in page(browser)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_needs_the_merchant_is_counted_as_tables_are(browser: Client, alice: Account) -> None:
+    product = factories.ProductFactory(account=alice, stock_quantity=1200)
+    make_order(alice, items=[order_line(product_id=product.id, quantity=10_000)])
+    date_back(timedelta(days=2))
+    sum_up_days()
+    made = {"account": alice, "kind": "orders", "size": 1, "actor": "x", "user_id": alice.holder_id, "status": "done"}
+    upload = Upload.objects.create(**made, name="old.csv", finished_at=timezone.now())
+    RefusedRow.objects.bulk_create(
+        RefusedRow(account=alice, upload=upload, line=line, cells=["x"], faults=[]) for line in range(2, 1236)
+    )
+    shown = page(browser)
+    assert "<bdi>1 200 left, 10 000 ordered</bdi>" in shown
+    assert "1 234 rows of files were refused" in shown
+    assert "<bdi>1 234</bdi>" in shown
 
 
 @pytest.mark.django_db(transaction=True)
