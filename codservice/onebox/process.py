@@ -10,12 +10,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from codservice.run.kernel import STOPS, die_with_parent, name_process, stops_held_back
 
 LOG_BYTES = 8 << 20
+BEGUN = "codservice starts this process"  # a line of its log
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,11 @@ def spawn(process: Process) -> Child:
 def _begin(process: Process, bind: Callable[[], None]) -> Child:
     if process.target is not None:
         return _Fork(process.name, process.target, bind)
-    output = process.log.open("ab") if process.log else None
+    output = process.log.open("ab", buffering=0) if process.log else None
     try:
+        if output:
+            with contextlib.suppress(OSError):  # on a full disk
+                output.write(f"{datetime.now(UTC):%F %T} UTC {BEGUN}\n".encode())
         return subprocess.Popen(  # noqa: S603 - the processes are ours
             process.command,
             stdin=subprocess.PIPE if process.is_early else subprocess.DEVNULL,
@@ -120,12 +125,12 @@ def why(said: str) -> str:
 
 
 def log_hint(process: Process) -> str:
-    """A sentence with the line of its log that says why it ended, where it has one; begins with a space."""
+    """A sentence with the line of its log that says why this start ended, where it has one; begins with a space."""
     if process.log is None or not process.log.exists():
         return ""
     with process.log.open("rb") as file:
         file.seek(max(0, process.log.stat().st_size - 4096))
-        reason = why(file.read().decode(errors="replace"))
+        reason = why(file.read().decode(errors="replace").rpartition(f"{BEGUN}\n")[2])
     return f" {process.log} says: {reason}" if reason else ""
 
 
