@@ -156,6 +156,16 @@ def test_no_page_breaks_a_rule(
     axe(page, *SCHEMES)
 
 
+def test_numbers_are_written_in_one_direction(visit: Callable[..., Visit], alice: Account, paths: list[str]) -> None:
+    """An amount stood at one end of its field, and the quantity beside it at the other."""
+    person = visit(locale="ar")
+    person.log_in(alice.holder.email, "/account/login")
+    for path in ("/account/orders/new", "/account/calling", *(path for path in paths if "/products/" in path)):
+        page = person.look_at(path)
+        for field in page.locator("[type=number], [inputmode=decimal]").all():
+            assert field.evaluate("e => getComputedStyle(e).direction") == "ltr"
+
+
 def test_a_closed_account_offers_nothing_that_would_be_refused(alice: Account, paths: list[str]) -> None:
     """Its people look at it, take its data out, and mind their own affairs."""
     asked = ("/new", "/upload", "/correct", "/cancel", "/rotate", "/delete", "/resend", "/remove", "/revoke")
