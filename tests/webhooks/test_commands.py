@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from codservice.accounts.models import SecurityEntry
 from codservice.operations import duties
 from tests.harness.background import PATIENCE, at_once
 from webhooks import delivery, posts, queue, registry, secrets
@@ -125,6 +126,8 @@ def test_failed_ones_are_resent_by_filter_in_batches(alice, webhook, register, d
     assert {row.status for row in Delivery.objects.filter(id__in=[row.id for row in others])} == {
         "delivered", "dropped", "failed"
     }  # fmt: skip
+    noted = SecurityEntry.objects.filter(action="deliveries_resent", by="command", account=alice)
+    assert [entry.target_id for entry in noted] == [webhook.id], "once, whatever the batches"
 
 
 def test_single_ones_are_resent_whatever_their_status(webhook, delivery_of):

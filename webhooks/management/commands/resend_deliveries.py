@@ -4,11 +4,13 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import CommandError
+from django.db import transaction
 from django.db.models import QuerySet
 
 from codservice import commands
-from webhooks import delivery, delivery_arguments
-from webhooks.models import Delivery
+from codservice.accounts.security_log import Action
+from webhooks import delivery, delivery_arguments, registry
+from webhooks.models import Delivery, Webhook
 
 BATCH = 1000  # deliveries that a statement resends
 
@@ -61,11 +63,18 @@ sent."""
             )
 
     def resend(self, deliveries: QuerySet[Delivery], *, total: int) -> int:
-        """How many are sent again; said of those that are, too, when it is stopped or fails."""
-        count = 0
+        """How many are sent again; said of those that are, too, when it is stopped or fails. In the security log it is
+        an entry for each webhook."""
+        count, noted = 0, set[UUID]()
         try:
             for batch in self.progress(_batches(deliveries), total=total, unit="batches"):
-                count += len(delivery.resend(batch))
+                with transaction.atomic():
+                    resent = delivery.resend(batch)
+                    told = Delivery.objects.filter(id__in=resent).values("webhook_id")
+                    for webhook in Webhook.objects.filter(id__in=told).exclude(id__in=noted):
+                        registry.note(Action.RESENT, webhook)
+                        noted.add(webhook.id)
+                count += len(resent)
         except BaseException:
             self.say(f"Not all of them: {count} deliveries are sent again.")
             raise
