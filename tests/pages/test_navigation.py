@@ -19,7 +19,9 @@ HIDDEN = """() => [...document.querySelectorAll("nav > [aria-current]")].filter(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("language", ["en", "fr", "ar-DZ"])
-def test_on_a_phone_the_current_of_a_row_is_in_view(language: str, visit: Callable[..., Visit], alice: Account) -> None:
+def test_on_a_phone_what_is_current_or_has_the_focus_in_a_row_is_in_view(
+    language: str, visit: Callable[..., Visit], alice: Account
+) -> None:
     phone = {"locale": language, "viewport": {"width": 360, "height": 740}}
     supervisor = factories.AgentFactory(role="Supervisors")
     rooms = {
@@ -39,6 +41,14 @@ def test_on_a_phone_the_current_of_a_row_is_in_view(language: str, visit: Callab
             assert page.locator("nav > [aria-current]").count(), path
             assert page.evaluate(HIDDEN) == [], path
             assert page.evaluate("scrollY") == 0
+        page.goto(paths[-1])
+        page.evaluate("document.activeElement.blur()")
+        in_row = []
+        for _ in range(20):
+            page.keyboard.press("Tab")
+            assert page.evaluate(HIDDEN.replace("[aria-current]", ":focus")) == []
+            in_row.append(page.evaluate("document.activeElement.matches('nav > :focus')"))
+        assert sum(in_row) > 5
 
 
 @pytest.mark.django_db(transaction=True)
