@@ -156,6 +156,21 @@ def test_no_page_breaks_a_rule(
     axe(page, *SCHEMES)
 
 
+@pytest.mark.parametrize("locale", ["fr", "ar-DZ"])
+def test_no_page_is_wider_than_a_phone(
+    locale: str, visit: Callable[..., Visit], alice: Account, paths: list[str]
+) -> None:
+    Webhook.objects.update(is_failing=True)
+    person = visit(locale=locale, viewport={"width": 320, "height": 700})
+    person.log_in(alice.holder.email, "/account/login")
+    wide = []
+    for path in paths:
+        person.page.goto(path)
+        if person.page.evaluate("document.documentElement.scrollWidth") > 320:
+            wide.append(path)
+    assert wide == []
+
+
 def test_numbers_are_written_in_one_direction(visit: Callable[..., Visit], alice: Account, paths: list[str]) -> None:
     """An amount stood at one end of its field, and the quantity beside it at the other."""
     person = visit(locale="ar")
