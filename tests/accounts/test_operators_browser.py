@@ -8,11 +8,23 @@ from playwright.sync_api import Page
 
 from tests.harness.addresses import addresses
 from tests.harness.browser import PASSWORD
-from tests.harness.world import make_world
+from tests.harness.world import World, make_world
+from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOMS = ("/console/accounts/", "/console/auth/", "/console/webhooks/")
 MOST_BYTES = 100_000
+
+
+def operators_pages() -> tuple[World, list[str]]:
+    world = make_world()
+    world.operator.set_password(PASSWORD)
+    world.operator.save()
+    client = world.client("operator")
+    paths = [address.paths()[0] for address in addresses() if address.route.startswith(ROOMS)]
+    shown = [path for path in paths if (answer := client.get(path)).status_code == 200 and not answer.streaming]
+    assert len(shown) > 12
+    return world, shown
 
 
 @pytest.mark.parametrize(
@@ -21,13 +33,7 @@ MOST_BYTES = 100_000
 def test_every_page_of_operators_is_for_everybody(
     language: str, scheme: str, width: int, visit: Callable[..., Any], axe: Callable[[Page], None]
 ) -> None:
-    world = make_world()
-    world.operator.set_password(PASSWORD)
-    world.operator.save()
-    client = world.client("operator")
-    paths = [address.paths()[0] for address in addresses() if address.route.startswith(ROOMS)]
-    shown = [path for path in paths if (answer := client.get(path)).status_code == 200 and not answer.streaming]
-    assert len(shown) > 12
+    world, shown = operators_pages()
     person = visit(viewport={"width": width, "height": 800}, color_scheme=scheme, locale=language)
     page = person.log_in(world.operator.username)
     for path in shown:
@@ -36,3 +42,12 @@ def test_every_page_of_operators_is_for_everybody(
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         assert len(page.content().encode()) < MOST_BYTES, path
         axe(page)
+
+
+def test_no_page_of_operators_is_wider_than_a_phone(visit: Callable[..., Any]) -> None:
+    world, shown = operators_pages()
+    Webhook.objects.update(is_failing=True)
+    page = visit(viewport={"width": 320, "height": 700}, locale="fr").log_in(world.operator.username)
+    for path in shown:
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
