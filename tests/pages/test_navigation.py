@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from playwright.sync_api import expect
 
+from agents.desk import claims
 from codservice.accounts.models import Account
 from tests import factories
 from tests.harness.browser import Visit
@@ -72,6 +73,29 @@ def test_a_menu_closes_by_escape_and_by_a_press_elsewhere(visit: Callable[..., V
         expect(menu).to_have_count(1)
         page.locator("h1").click()
         expect(menu).to_have_count(0)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_menu_closes_by_escape_where_keys_press_buttons(visit: Callable[..., Visit], alice: Account) -> None:
+    """Escape leaves a field there; on a phone call, and while an order is edited, all rooms are in a menu too."""
+    agent, order = factories.AgentFactory(), factories.make_order(alice)
+    call = f"/console/desk/{claims.take(order.id, agent=agent)}/"
+    page = visit(viewport={"width": 1280, "height": 740}).sign_in(agent.username, "/console/login/")
+    for path, count in (("/console/desk/", 1), (call, 2), (f"{call}edit/{order.id}/", 2)):
+        page.goto(path)
+        menus = page.locator("header details.menu")
+        expect(menus).to_have_count(count)
+        for menu in menus.all():
+            summary = menu.locator("summary")
+            summary.press("Enter")
+            expect(menu).to_have_attribute("open", "")
+            page.keyboard.press("Tab")
+            page.keyboard.press("Escape")
+            expect(menu).not_to_have_attribute("open", "")
+            expect(summary).to_be_focused()
+            summary.click()
+            page.locator("body").dispatch_event("click")
+            expect(menu).not_to_have_attribute("open", "")
 
 
 @pytest.mark.django_db
