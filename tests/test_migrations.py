@@ -11,6 +11,7 @@ import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import DataError, connection, connections
+from django.db.backends.base import base
 from django.db.migrations import AddIndex, CreateModel
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
@@ -145,10 +146,15 @@ def test_a_new_database_that_is_not_unicode_is_refused_before_anything_is_in_it(
         assert dumps.is_empty()
 
 
-def test_a_new_database_of_an_old_postgresql_is_refused(scratch, monkeypatch):
-    monkeypatch.setitem(vars(connections["default"]), "pg_version", 140023)
-    with pytest.raises(CommandError, match="PostgreSQL 14 is too old: 15 or newer"):
-        call_command("migrate", verbosity=0)
+@pytest.mark.parametrize("major", [14, 13])
+def test_a_new_database_of_an_old_postgresql_is_refused(scratch, monkeypatch, major):
+    """Django itself opens no connection to 13."""
+    monkeypatch.setattr(base, "RAN_DB_VERSION_CHECK", set())
+    scratch.close()
+    with monkeypatch.context() as patch:
+        patch.setitem(vars(connections["default"]), "pg_version", major * 10000 + 4)
+        with pytest.raises(CommandError, match=f"PostgreSQL {major} is too old: 15 or newer"):
+            call_command("migrate", verbosity=0)
     assert dumps.is_empty()
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from codservice.data_folder import own_folder
 from codservice.errors import CannotStart
+from codservice.postgresql import OLDEST_POSTGRES
 
-OLDEST_POSTGRES = 15
 # Folders that distributions keep out of PATH.
 POSTGRES_FOLDERS = (
     "/usr/lib/postgresql/*/bin",

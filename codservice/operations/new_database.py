@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.db import connection, transaction
 
-from codservice.onebox.binaries import OLDEST_POSTGRES
+from codservice.postgresql import OLDEST_POSTGRES
 
 SCRIPT = Path(__file__).with_suffix(".sql")
 

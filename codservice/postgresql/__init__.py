@@ -1,2 +1,4 @@
 """Django's PostgreSQL backend, `ENGINE = "codservice.postgresql"`: a health check that costs no round trip, and a
-database that takes no writes is one that is away."""
+database that takes no writes, or is too old, is one that is away."""
+
+OLDEST_POSTGRES = 15

@@ -2,11 +2,13 @@ import select
 from functools import cached_property
 from typing import Any
 
-from django.db import OperationalError
+from django.db import NotSupportedError, OperationalError
 from django.db.backends.postgresql import base, schema
 from django.db.utils import DatabaseErrorWrapper
 from psycopg import errors
 from psycopg.types.datetime import TimestamptzLoader
+
+from codservice.postgresql import OLDEST_POSTGRES
 
 
 class DatabaseSchemaEditor(schema.DatabaseSchemaEditor):
@@ -35,6 +37,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
     @cached_property
     def wrap_database_errors(self) -> ErrorWrapper:
         return ErrorWrapper(self)
+
+    def check_database_version_supported(self) -> None:
+        """Raises OperationalError for a server that Django cannot use, as for one that is away."""
+        try:
+            super().check_database_version_supported()
+        except NotSupportedError as error:
+            major = self.pg_version // 10000
+            raise OperationalError(f"PostgreSQL {major} is too old: {OLDEST_POSTGRES} or newer is needed") from error
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """Times are read by psycopg, which has it compiled, in the session's zone: UTC.
