@@ -149,12 +149,19 @@ class MatchForm(Form):
         return data
 
     def _asked_for(self, names: Sequence[str]) -> str:
-        if len(names) > 1:
-            labels = [str(self.fields[name].label) for name in names]
-            return gettext("Choose one of: %(names)s.") % {"names": ", ".join(labels)}
-        if _constant(names[0]) in self.fields:
-            return gettext("Choose the column, or write it for all rows.")
-        return gettext("Choose the column.")
+        may_be_written = any(_constant(name) in self.fields for name in names)
+        if len(names) == 1:
+            return (
+                gettext("Choose the column, or write it for all rows.")
+                if may_be_written
+                else gettext("Choose the column.")
+            )
+        said = (
+            gettext("Choose one of: %(names)s; or write it for all rows.")
+            if may_be_written
+            else gettext("Choose one of: %(names)s.")
+        )
+        return said % {"names": ", ".join(str(self.fields[name].label) for name in names)}
 
     def mapping(self) -> dict[str, int]:
         places = {column.name: self.cleaned_data.get(column.name) for column in self.intake.columns}
