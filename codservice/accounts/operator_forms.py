@@ -82,6 +82,14 @@ class PersonForm(RowSinceShown, auth_forms.UserChangeForm):
         for name in ("username", "email"):
             self.fields[name].widget.attrs |= {"dir": "ltr", "autocomplete": "off"}
 
+    def clean_username(self) -> str:
+        """None that is another's but for case, as of a new person; one that is there already stays."""
+        username = str(self.cleaned_data["username"])
+        others = User.objects.filter(username__iexact=username).exclude(pk=self.instance.pk)
+        if "username" in self.changed_data and others.exists():
+            raise self.instance.unique_error_message(User, ("username",))
+        return username
+
     def clean_email(self) -> str:
         """An address that is there already keeps nobody from being shut out."""
         if "email" in self.changed_data and self.cleaned_data["email"]:

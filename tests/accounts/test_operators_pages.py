@@ -237,6 +237,18 @@ def test_who_gets_a_role_without_the_console_is_not_left_before_its_door(operato
     assert not person.is_active
 
 
+def test_nobody_gets_a_name_that_is_anothers_but_for_case(operator: Client) -> None:
+    """Who has one of before keeps it, and may be changed otherwise."""
+    factories.AgentFactory(username="lynda")
+    there = page("accounts_user_change", factories.AgentFactory(username="karim").pk)
+    refused = operator.post(there, {"username": "Lynda", "is_staff": "on", "is_active": "on"})
+    assert "already exists" in text_of(refused)
+    assert operator.post(there, {"username": "Karim", "is_staff": "on", "is_active": "on"}).status_code == 302
+    User.objects.filter(username="Karim").update(username="LYNDA")
+    assert operator.post(there, {"username": "LYNDA", "first_name": "Karim", "is_staff": "on"}).status_code == 302
+    assert User.objects.get(username="LYNDA").first_name == "Karim"
+
+
 def test_nobody_works_on_both_sides_and_one_operator_stays(operator: Client, root: User, alice: Account) -> None:
     there = page("accounts_user_change", alice.holder.pk)
     form = {"username": alice.holder.username, "is_active": "on", "is_staff": "on"}
