@@ -56,7 +56,7 @@ class Web:
     def from_environ(cls) -> "Web":
         """Raises `CannotStart` with a sentence that names the variable."""
         return cls(
-            host=os.environ.get("HOST") or "127.0.0.1",
+            host=os.environ.get("HOST", "").strip() or "127.0.0.1",
             port=_number("PORT", 8000, most=65535),
             workers=_number("WEB_WORKERS", 2, most=64),
             threads=_number("WEB_THREADS", 2, most=64),
@@ -123,7 +123,7 @@ class Web:
 
 
 def _number(name: str, default: int, *, most: int) -> int:
-    given = os.environ.get(name) or str(default)
+    given = os.environ.get(name, "").strip() or str(default)
     if not (given.isascii() and given.isdigit() and 1 <= int(given) <= most):
         raise CannotStart(f"{name} must be a whole number from 1 to {most}, not {given!r}.")
     return int(given)

@@ -154,7 +154,7 @@ def main() -> int:
     # From here on there are threads, and the environment stays as it is: to write to it beside a thread that reads it,
     # as libraries in C do, ends the process. Celery has written what it wants there.
     if settings.METRICS_PORT:
-        host = os.environ.get("HOST") or "127.0.0.1"
+        host = os.environ.get("HOST", "").strip() or "127.0.0.1"
         try:
             metrics.serve(host, settings.METRICS_PORT)
         except OSError as error:

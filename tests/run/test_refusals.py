@@ -13,6 +13,7 @@ from codservice.data_folder import Layout, own_folder
 from codservice.errors import CannotStart
 from codservice.onebox import postgres
 from codservice.onebox.binaries import PostgresPrograms, ServerUser
+from codservice.run.web import Web
 from tests.harness.background import PATIENCE
 from tests.harness.manage import PRODUCTION
 from tests.harness.processes import CHECKOUT
@@ -59,6 +60,13 @@ def test_a_production_says_what_it_cannot_listen_at(taken):
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert done.stderr.startswith("codservice: ")
         assert next(iter(given.values())) in done.stderr
+
+
+def test_blanks_around_a_value_are_no_part_of_it(monkeypatch):
+    """As of other settings: a file of variables that Windows has written ends each line by them."""
+    for name, value in {"HOST": "::1", "PORT": "8001", "WEB_WORKERS": "3", "WEB_THREADS": ""}.items():
+        monkeypatch.setenv(name, f"{value} \r")
+    assert Web.from_environ() == Web("::1", 8001, workers=3, threads=2)
 
 
 @pytest.mark.parametrize("name", ["PORT", "WEB_WORKERS", "WEB_THREADS"])
