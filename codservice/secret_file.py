@@ -15,9 +15,9 @@ NAMES = ("SECRET_KEY", "ENCRYPTION_KEYS")
 def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
     """`SECRET_KEY` and `ENCRYPTION_KEYS` of this data folder, from its `secrets.env`.
 
-    A missing file is made (mode 0600) unless `create` is false; then the answer is empty. Any number of
-    processes may ask at once: they agree on one file. Raises `CannotStart` when the file cannot be read or made
-    or lacks a name.
+    A missing file is made (mode 0600) unless `create` is false; then the answer is empty. One that others may look
+    into is closed to them. Any number of processes may ask at once: they agree on one file. Raises `CannotStart` when
+    the file cannot be read or made or lacks a name.
     """
     path = Layout(data_dir).secrets
     try:
@@ -26,6 +26,9 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
                 return {}
             make_data_folder(Layout(data_dir))
             _write_once(path)
+        elif path.stat().st_mode & 0o077:  # as a copy may be
+            with contextlib.suppress(OSError):  # it is somebody else's, or the disk takes no changes
+                path.chmod(0o600)
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise CannotStart(f"The secrets in {path} cannot be read or made: {error.strerror}.") from error

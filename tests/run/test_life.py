@@ -118,14 +118,16 @@ def test_pid_file_that_names_another_process_is_forgotten(run):
     assert run().wait_until_up().stop() == 0
 
 
-def test_a_cluster_that_was_opened_to_others_is_closed_again(run):
+def test_what_was_opened_to_others_is_closed_again(run):
     """As a copy of it may be, or who has run `chmod -R` on the data folder."""
     service = run().wait_until_up()
     assert service.stop() == 0
-    cluster = Layout(service.data).cluster
-    cluster.chmod(0o755)
+    layout = Layout(service.data)
+    layout.cluster.chmod(0o755)
+    layout.secrets.chmod(0o755)
     assert run().wait_until_up().stop() == 0
-    assert stat.S_IMODE(cluster.stat().st_mode) == 0o700
+    assert stat.S_IMODE(layout.cluster.stat().st_mode) == 0o700
+    assert stat.S_IMODE(layout.secrets.stat().st_mode) == 0o600
 
 
 def test_stops_with_the_one_that_started_it(run, tmp_path):
