@@ -16,6 +16,7 @@ from tests.factories import ProductFactory, make_order
 from tests.uploads.files import (
     ECOTRACK,
     HEADER,
+    PAGE,
     chosen,
     csv_of,
     downloaded,
@@ -352,6 +353,14 @@ def test_orders_are_counted_as_orders_beside_the_rows_of_their_file(browser: Cli
         ("Orders imported", "1"),
         ("Orders refused", "1"),
     ]
+
+
+def test_large_counts_of_a_file_are_read_in_groups_of_three(browser: Client) -> None:
+    upload = take_in(browser, send(browser, csv_of([row("A1")])))
+    Upload.objects.update(row_count=200_000, counts={"imported": 12345, "refused": 0})
+    for address in (PAGE, f"/account/uploads/{upload.id}"):
+        assert '<bdi dir="ltr">12\u202f345</bdi>' in browser.get(address).content.decode()
+    assert '<bdi dir="ltr">200\u202f000</bdi>' in browser.get(PAGE).content.decode()
 
 
 def test_a_sku_is_found_however_its_letters_are_composed(browser: Client, alice: Account) -> None:
