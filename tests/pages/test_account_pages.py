@@ -302,6 +302,18 @@ def test_no_word_of_a_figure_runs_out_of_it(locale: str, visit: Callable[..., Vi
         assert page.evaluate(run_out) == [], width
 
 
+def test_a_large_count_stays_on_one_line_in_its_tile(visit: Callable[..., Visit], alice: Account) -> None:
+    factories.make_order(alice)
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/")
+    page.locator(".tiles strong bdi").evaluate_all("all => all.forEach(each => each.textContent = '119\u202f918')")
+    for width in (320, 360, 390, 500, 640, 800, 1024, 1280):
+        page.set_viewport_size({"width": width, "height": 740})
+        broken = """all => all.filter(each => each.querySelector("bdi").getClientRects().length > 1
+            || each.scrollWidth > each.clientWidth).length"""
+        assert page.locator(".tiles strong").evaluate_all(broken) == 0, width
+
+
 @pytest.mark.parametrize("locale", ["fr", "ar"])
 def test_the_words_of_a_chart_are_read_on_a_phone(locale: str, visit: Callable[..., Visit], alice: Account) -> None:
     """It is no wider than its card, and its words are no smaller than elsewhere."""
