@@ -139,6 +139,8 @@ class MatchForm(Form):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
+        for name in self.mapping():  # the page shows no text beside a column that is chosen, nor what is wrong with it
+            self.errors.pop(_constant(name), None)
         constants = self.constants()
         there = self.mapping().keys() | self.intake.understood(self.account_id, constants).keys()
         for names in self.intake.required:

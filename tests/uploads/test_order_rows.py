@@ -241,6 +241,16 @@ def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_witho
     assert refused.cells == ["A2", "Lina", "", "", ""]
 
 
+def test_what_is_wrong_with_a_text_counts_only_without_a_column(browser: Client) -> None:
+    """Beside one the page hides it: Word's own line break, pasted into the box, was a fault that nobody saw."""
+    upload = send(browser, csv_of([row("A1")]))
+    address, said = f"/account/uploads/{upload.id}", {"customer_address_constant": "3, rue\x0bDidouche"}
+    refused = browser.post(address, chosen(browser, upload) | said | {"customer_address": ""})
+    assert "customer_address_constant" in refused.context["form"].errors
+    assert take_in(browser, upload, **said).counts == {"imported": 1, "refused": 0}
+    assert Order.objects.get().customer_address == "3, rue Didouche"
+
+
 def test_the_product_of_all_rows_gives_way_to_a_rows_own(browser: Client, alice: Account) -> None:
     for sku in ("R-1", "R-2"):
         ProductFactory(account=alice, sku=sku)
