@@ -3,7 +3,8 @@
 Rows are taken in by batches; what became of a batch and how far the file is are committed with it, by one transaction
 that holds the upload's row. So a worker may be killed anywhere: the next one goes on behind the last batch, and no row
 is taken in twice, whether it has a number or not. A claim says who is at it; it runs out, and only the claim that
-stands may write.
+stands may write. While a service is upgraded, workers of two versions may claim a file: one that does not know all of
+its columns keeps its hands off, and lets its claim run out.
 
 Who sends a file again while it is under way has one of it: the earlier try ends once the later one is as far.
 """
@@ -76,6 +77,10 @@ _rows_of = msgspec.json.Decoder(list[FileRow]).decode
 
 class _Lost(Exception):
     """Somebody else is at it by now, or it was stopped, or the worker stops."""
+
+
+class _OfAnotherVersion(Exception):
+    """Its columns were matched by a version that knows more of them, whose workers do not pass over any."""
 
 
 def stop() -> None:
@@ -266,6 +271,8 @@ def rows_of(upload: Upload, *, after: int = 0) -> Iterator[FileRow]:
 
 def _take_in(upload: Upload) -> None:
     kind = KINDS[upload.kind].intake
+    if unknown := {*upload.mapping, *upload.constants} - {column.name for column in kind.columns}:
+        raise _OfAnotherVersion(f"upload {upload.id} has columns unknown here: {', '.join(sorted(unknown))}")
     actor = Actor(Role.MERCHANT, upload.actor, upload.user_id)
     intake = kind(upload.account_id, actor=actor, constants=upload.constants or _proposed(upload))
     places, width = _places(upload), len(upload.titles)

@@ -291,6 +291,24 @@ def test_a_file_that_nobody_gets_on_with_is_given_up(browser: Client, monkeypatc
     assert "We could not continue with this file." in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
 
+@pytest.mark.parametrize("newer", [{"mapping": {"weight": 6}}, {"constants": {"weight": "2"}}], ids=str)
+def test_a_worker_takes_in_no_file_with_a_column_that_it_does_not_know(browser: Client, newer: dict[str, Any]) -> None:
+    """Of a newer version that is started beside it, or was before one went back."""
+    upload = send(browser, csv_of([row()]))
+    browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
+    upload.refresh_from_db()
+    as_matched = {name: getattr(upload, name) for name in newer}
+    Upload.objects.update(**{name: as_matched[name] | more for name, more in newer.items()})
+
+    with pytest.raises(work._OfAnotherVersion, match="weight"):
+        work.go_on()
+    assert (Order.objects.count(), work.go_on()) == (0, 0), "it waits for another worker"
+
+    Upload.objects.update(**as_matched, claimed_until=Now() - timedelta(seconds=1))  # to this one it is known
+    work.go_on()
+    assert (Order.objects.count(), Upload.objects.get().status) == (1, Status.DONE)
+
+
 def test_a_file_whose_rows_are_gone_is_not_done(browser: Client) -> None:
     upload = send(browser, csv_of([row("A1"), row("A2")]))
     form = chosen(browser, upload)
