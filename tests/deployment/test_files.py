@@ -266,6 +266,21 @@ def test_webs_that_do_not_answer_go_and_the_next_try_begins_as_this_one(
     assert "compose up --detach --no-deps --no-recreate --scale web=4 web" in (tmp_path / "told").read_text()
 
 
+@pytest.mark.parametrize(
+    ("below", "workers", "webs"),
+    [
+        (r"\*\*An upgrade\*\*, with nobody waiting", "no-deps worker", "replace-web.sh"),
+        (r"Then, in the overlay's folder", "deployment/codservice-worker", "apply -k .\n"),
+    ],
+    ids=["compose", "kubernetes"],
+)
+def test_no_old_worker_is_left_when_the_first_new_web_answers(below: str, workers: str, webs: str) -> None:
+    """What a new web hands over an old worker does not know."""
+    (lines,) = re.findall(rf"{below}.*?```bash\n(.*?)```", OPERATORS, re.S)
+
+    assert 0 < lines.find(workers) < lines.find(webs)
+
+
 def test_systemd_tells_one_process_to_stop_and_waits_as_long_as_the_parts_may_take() -> None:
     """By itself it would tell PostgreSQL's sessions too, each of which ends at once."""
     (text,) = re.findall(r"```ini\n(\[Unit\].*?)```", OPERATORS, re.S)
