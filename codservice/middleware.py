@@ -177,7 +177,21 @@ def _for_pages(middleware: type) -> type:
     return ForPages
 
 
-StaticFiles = _for_pages(WhiteNoiseMiddleware)
+@_for_pages
+class StaticFiles(WhiteNoiseMiddleware):
+    """Our own of that name for a file of another version: while webs are replaced one by one, a page of one of them has
+    its styles and scripts from any, and without them it would be bare."""
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        path = request.path_info
+        if path not in self.files and path.startswith(self.static_prefix):
+            name = self.get_name_without_hash(path.removeprefix(self.static_prefix))
+            if ours := self.files.get(self.get_static_url(name)):
+                response = self.serve(ours, request)
+                response.headers["Cache-Control"] = "no-store"  # it is not what the address says
+                return response
+        return super().__call__(request)
+
 
 # What no page of ours asks a browser for, and what stays shut if a page were ever made to.
 _SHUT = (
