@@ -181,6 +181,8 @@ def _gateway(application: str, threads: int, parent: int) -> Any:
 
 def serve(web: Web, application: str = APPLICATION) -> None:
     """Serve a WSGI application (`module:name`) until SIGTERM or SIGINT; requests in flight are finished."""
+    from multiprocessing.connection import wait
+
     from granian.constants import HTTPModes, Interfaces, Loops
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
@@ -192,6 +194,9 @@ def serve(web: Web, application: str = APPLICATION) -> None:
         def _spawn_worker(self, *args: Any, **kwargs: Any) -> Any:
             worker = super()._spawn_worker(*args, **kwargs)
             worker.start = stops_held_back()(worker.start)  # type: ignore[method-assign]
+            # A thread of granian's collects a process that has ended. Until that thread is told, granian says that the
+            # process refuses to stop, and kills whoever has its number by then.
+            worker.is_alive = lambda: not wait([worker.inner.sentinel], timeout=0)  # type: ignore[method-assign]
             return worker
 
         def shutdown(self, exit_code: int = 0) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from codservice.accounts.key_form import make_key
+from codservice.run.web import Web
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.processes import CHECKOUT, descendants, free_port, is_alive
 
@@ -294,6 +295,45 @@ def test_a_web_process_that_is_told_to_stop_while_it_is_forked_stops():
         told = min(descendants(pid))
         os.kill(told, signal.SIGUSR1)
         eventually(lambda: not is_alive(told))
+
+
+# The thread of granian's that collects an ended process is stopped before it knows that it has, until all are stopped.
+COLLECTED_AND_NOT_KNOWN = """
+import os, threading
+from multiprocessing.popen_fork import Popen
+from granian.server.common import AbstractServer
+from codservice.run.web import Web, serve
+
+collected, is_over = threading.Event(), threading.Event()
+ask, stop = Popen.poll, AbstractServer._stop_workers
+
+def poll(self, flag=os.WNOHANG):
+    if threading.current_thread() is threading.main_thread():
+        collected.wait(30)
+        return ask(self, flag)
+    status = os.waitpid(self.pid, flag)[1]
+    collected.set()
+    is_over.wait(30)
+    self.returncode = os.waitstatus_to_exitcode(status)
+    return self.returncode
+
+def stop_all(self):
+    stop(self)
+    is_over.set()
+
+Popen.poll, AbstractServer._stop_workers = poll, stop_all
+serve(Web.from_environ(), "tests.run.stub:application")
+"""
+
+
+def test_a_web_process_that_has_stopped_is_not_said_to_refuse_it():
+    port = free_port()
+    environ = os.environ | {"PORT": str(port), "WEB_WORKERS": "1"}
+    command = [sys.executable, "-c", COLLECTED_AND_NOT_KNOWN]
+    with subprocess.Popen(command, env=environ, cwd=CHECKOUT, stderr=subprocess.PIPE, text=True) as popen:
+        eventually(Web("127.0.0.1", port, 1, 2).answers)
+        popen.terminate()
+        assert (popen.communicate(timeout=PATIENCE)[1], popen.returncode) == ("", 0)
 
 
 def test_behind_nohup_a_terminal_that_is_closed_stops_nothing():
