@@ -565,8 +565,7 @@ def _plain(name: str, text: str) -> Any:
 
 def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees: Fees) -> dict[str, Any]:
     """The order as the API takes it."""
-    rows = [_with(constants, row.cells) for row in entry]
-    first = rows[0]
+    first = _with(constants, entry[0].cells)
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     if name := " ".join(filter(None, map(first.get, _NAME))):
         body["customer_name"] = name
@@ -580,7 +579,7 @@ def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees
     two = [phone.strip() for phone in _BETWEEN_PHONES.split(body.get("customer_phone", ""))]
     if len(two) == 2 and "customer_phone_2" not in body and all(map(phones.e164_or_none, two)):
         body |= dict(zip(_PHONES, two, strict=True))
-    body["items"] = [_item(cells, catalog) for cells in rows]
+    body["items"] = [_item(row.cells, constants, catalog) for row in entry]
     _write_amounts_plainly(body)
     if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):
         where = serializers.wilaya_code(body) or "", body.get("delivery_type", DeliveryType.HOME.value)
@@ -607,7 +606,8 @@ def _delivery_type(cells: Mapping[str, str]) -> str:
     return _DELIVERIES.get(key(said), said) if said else ""
 
 
-def _item(cells: dict[str, str], catalog: Catalog) -> dict[str, Any]:
+def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
+    cells = _with(constants, said)
     item: dict[str, Any] = {name: cells[name] for name in SENT_OF_LINE if cells.get(name)}
     _write_amounts_plainly(item)
     if _INTEGER.fullmatch(quantity := values.plain_integer(item.get("quantity", ""))):
@@ -623,6 +623,8 @@ def _item(cells: dict[str, str], catalog: Catalog) -> dict[str, Any]:
             item["product_id"] = str(product.id)
         else:
             item.setdefault("product_name", sku)
+    if "product_id" in item and not said.get("product_name"):
+        item.pop("product_name", None)  # the name of all rows, where the catalog has the row's own
     return item
 
 

@@ -264,6 +264,21 @@ def test_the_product_of_all_rows_gives_way_to_a_rows_own(browser: Client, alice:
     assert list(OrderItem.objects.order_by("order__external_id").values_list("sku", flat=True)) == ["R-2", "R-1"]
 
 
+def test_nor_does_the_name_of_all_rows_replace_that_of_a_product_of_the_catalog(
+    browser: Client, alice: Account
+) -> None:
+    product = ProductFactory(account=alice, sku="R-1", name="Robe Sahara")
+    own = {"A1": ["R-1", ""], "A2": ["", str(product.id)], "A3": ["", ""], "A4": ["unknown", ""]}
+    rows = [[*row(number)[:-3], "1", "2500", *cells] for number, cells in own.items()]
+    header = [*HEADER[:-3], "Qté", "Prix", "SKU", "product_id"]
+
+    upload = take_in(browser, send(browser, csv_of(rows, header)), product_name_constant="Tunique")
+
+    assert upload.counts == {"imported": 4, "refused": 0}
+    names = OrderItem.objects.order_by("order__external_id").values_list("product_name", flat=True)
+    assert list(names) == ["Robe Sahara", "Robe Sahara", "Tunique", "Tunique"]
+
+
 def test_an_order_that_says_neither_fee_nor_total_has_the_fee_of_where_it_goes(
     browser: Client, alice: Account, charlie: Account
 ) -> None:
