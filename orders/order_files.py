@@ -237,6 +237,7 @@ _TOTALS = {
     for words in (
         "total", "totals", "grand total", "subtotal", "sub total", "sum",
         "totaux", "total général", "sous total", "montant total", "total à payer", "total TTC", "total HT", "total DA",
+        "TVA", "TVA 19 %", "TVA 9 %",
         "somme", "المجموع", "المجموع الكلي", "المجموع العام", "الإجمالي", "الإجمالي الكلي", "المبلغ الإجمالي",
     )
 }  # fmt: skip
@@ -250,11 +251,11 @@ class OrderRows(Intake):
     one without is refused together with the order above. So is, in any file, one whose number cannot be used and may be
     the order's before it was mended, and one that says a line with another number and no customer. An empty row ends
     them, and so does a total at the foot of a list, which is refused. One that may be a product is refused together
-    with the order above: it says a quantity and a price, which are not the sums of the lines above, or lines stand
-    below it. What an order's first row says of the customer holds for its other rows, and none may say otherwise.
-    Orders whose number is in the account already are left as they are; rows that were never of such an order are
-    refused: those of a report that say no customer, and those of a number when they are more than its order has lines
-    and nobody has changed these.
+    with the order above: it says a quantity and a price, which are not the sums of the order's or the file's lines
+    above, or lines stand below it. What an order's first row says of the customer holds for its other rows, and none
+    may say otherwise. Orders whose number is in the account already are left as they are; rows that were never of such
+    an order are refused: those of a report that say no customer, and those of a number when they are more than its
+    order has lines and nobody has changed these.
 
     A total that is left out is the sum of the lines and the shipping fee, and the price of an order's only line what
     the total leaves for each of its pieces. A SKU of the catalog is its product; of any other product it is the name,
@@ -282,31 +283,40 @@ class OrderRows(Intake):
         number = ""  # that the order began with, if with any
         first: Mapping[str, str] = {}  # cells of its first row
         is_open = False  # whether a row below may be of it without its number
-        sums, text = _Sums(), 0
+        of_file, of_order, text = _Sums(), _Sums(), 0
         for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
-            cells, named = row.cells, _number(row)
-            are_sums = sums.take(cells)
+            cells, named, is_total = row.cells, _number(row), _is_total(row.cells)
+            are_sums = is_total and (of_file.are(cells) or of_order.are(cells))
             if named and named == number:
                 goes_on = True
             elif not is_open or row.is_apart:
                 goes_on = False
-            elif _is_total(cells):
+            elif is_total:
                 is_line = _is_priced(cells) and not are_sums
-                has_line = not below.is_apart and _goes_on(below.cells) and _is_counted(below.cells)
+                has_line = not below.is_apart and _goes_on(below.cells) and self._is_line(below.cells)
                 goes_on = is_line or has_line or _number(below) == number != ""
             else:
                 goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
+            if not goes_on:
+                of_order = _Sums()
+            if not are_sums:
+                of_file.add(cells)
+                of_order.add(cells)
             if entry and (not goes_on or len(entry) == MAX_ROWS):
                 yield entry
                 entry, text = [], 0
             if not goes_on:
-                number, first, is_open = named, cells, any(map(cells.get, WHOSE)) and not _is_total(cells)
+                number, first, is_open = named, cells, any(map(cells.get, WHOSE)) and not is_total
             entry.append(row)
             text += text_in(row)
             if text > MAX_TEXT:
                 raise UnreadableTable(f"The file has too much text in row {row.line}.")
         if entry:
             yield entry
+
+    def _is_line(self, cells: dict[str, str]) -> bool:
+        """Whether a row below a total is a line and no other row of a foot, in a file without quantities too."""
+        return _is_counted(_with(self.constants, cells)) and not _is_total(cells)
 
     def name_of(self, entry: Entry) -> str | None:
         cells = entry[0].cells
@@ -455,25 +465,30 @@ def _is_priced(cells: Mapping[str, str]) -> bool:
 
 
 class _Sums:
-    """Of the lines of a file down to a row."""
+    """Of lines of a file."""
 
     def __init__(self) -> None:
         self.lines, self.quantities, self.prices, self.amounts = 0, Decimal(), Decimal(), Decimal()
 
-    def take(self, cells: Mapping[str, str]) -> bool:
-        """Whether a row's quantity and price are the sums of those above it. It is one of these from now on if not.
+    def add(self, cells: Mapping[str, str]) -> None:
+        with contextlib.suppress(ValueError):
+            quantity, price = _figures(cells)
+            self.lines, self.quantities = self.lines + 1, self.quantities + quantity
+            self.prices, self.amounts = self.prices + price, self.amounts + price * quantity
 
-        In a report, which lacks rows, they are of none.
-        """
+    def are(self, cells: Mapping[str, str]) -> bool:
+        """Whether a row's quantity and price are these. In a report, which lacks rows, they are of none."""
         try:
-            quantity, price = _figure(cells.get("quantity", "")), _figure(cells.get("unit_price", ""))
+            quantity, price = _figures(cells)
         except ValueError:
             return False
-        if self.lines > 1 and quantity == self.quantities and price in (self.prices, self.amounts):
-            return not is_of_report(cells)
-        self.lines, self.quantities = self.lines + 1, self.quantities + quantity
-        self.prices, self.amounts = self.prices + price, self.amounts + price * quantity
-        return False
+        is_sum = self.lines > 0 and quantity == self.quantities and price in (self.prices, self.amounts)
+        return is_sum and not is_of_report(cells)
+
+
+def _figures(cells: Mapping[str, str]) -> tuple[Decimal, Decimal]:
+    """A row's quantity and price. Raises ValueError."""
+    return _figure(cells.get("quantity", "")), _figure(cells.get("unit_price", ""))
 
 
 def _figure(cell: str) -> Decimal:

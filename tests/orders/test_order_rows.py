@@ -172,6 +172,24 @@ def test_a_foot_in_the_column_of_products_keeps_no_order_out(
     assert products_of(Order.objects.get(external_id="A2")) == ["Robe", "Sac"]
 
 
+def test_nor_does_a_total_below_each_order(alice: Account, write: Any) -> None:
+    """Of the file's lines only the first is the sum of all above."""
+    nobody = dict.fromkeys(COLUMNS, "")
+    rows = []
+    for number, prices in (("A1", [2500, 4000]), ("A2", [100, 200, 200]), ("A3", [300]), ("A4", [100, 100])):
+        lines = [nobody | {"product_name": f"P{price}", "quantity": "1", "unit_price": str(price)} for price in prices]
+        lines[0] = row(**{name: cell for name, cell in lines[0].items() if cell}, external_id=number, total_amount="")
+        sums = {"quantity": str(len(prices)), "unit_price": str(sum(prices))}
+        rows += [*lines, nobody | {"product_name": "Total"} | sums]
+    rows.append(nobody | {"product_name": "Total général", "quantity": "8", "unit_price": "7500"})
+
+    result, _ = run(write(rows), alice)
+
+    assert (result["imported"], len(result["errors"])) == (4, 5)
+    assert {each["errors"][""][0] for each in result["errors"]} == {"Is a total of rows above, and no order."}
+    assert [order.items.count() for order in Order.objects.order_by("external_id")] == [2, 3, 1, 2]
+
+
 @pytest.mark.parametrize("below", [["Sac"], []])
 def test_a_total_that_may_be_a_product_keeps_the_order_out(
     alice: Account, write: Any, tmp_path: Path, below: list[str]
@@ -197,9 +215,10 @@ def test_a_total_that_may_be_a_product_keeps_the_order_out(
 def test_no_total_of_a_report_is_told_by_its_sums(alice: Account, write: Any, tmp_path: Path) -> None:
     """In the file it was not the sum of the lines above, of which the report lacks some."""
     nobody = dict.fromkeys(COLUMNS, "")
-    sac = nobody | {"product_name": "Sac", "quantity": "1", "unit_price": "1"}
     total = nobody | {"product_name": "Total", "quantity": "2", "unit_price": "9"}
-    rows = [row(), row(external_id="A2", quantity="1", unit_price="8", total_amount=""), sac, total]
+    one = {"quantity": "1", "total_amount": ""}
+    refused = row(external_id="A2", unit_price="8", customer_phone="1", **one)
+    rows = [row(), refused, row(external_id="A3", unit_price="1", **one), total]
     path, report = write(rows), tmp_path / "refused.csv"
 
     assert run(path, alice, "--report", str(report))[0]["imported"] == 1

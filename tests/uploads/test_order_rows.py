@@ -428,6 +428,39 @@ def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, k
     assert "This looks like a total of the rows above" in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
 
+NOBODY = {"name": "", "phone": "", "wilaya": "", "address": ""}
+WITHOUT_QUANTITY = [title for title in HEADER if title != "Qté"]
+
+
+def priced(number: str, product: str, price: str, **whose: str) -> list[str]:
+    """A row of a file without a column of quantities."""
+    cells = dict(zip(HEADER, row(number, product=product, price=price, **whose), strict=True))
+    return [cells[title] for title in WITHOUT_QUANTITY]
+
+
+def test_no_order_loses_the_line_below_a_total_in_a_file_without_quantities(browser: Client) -> None:
+    rows = [
+        priced("A1", "Robe", "2500"), priced("", "Sac", "4000", **NOBODY), priced("", "Total", "6500", **NOBODY),
+        priced("", "Foulard", "300", **NOBODY), priced("A2", "Robe", "2500"), priced("", "Sac", "1", **NOBODY),
+        priced("", "Total", "2501", **NOBODY),
+    ]  # fmt: skip
+    upload = take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY)))
+
+    assert upload.counts == {"imported": 1, "refused": 2}
+    assert Order.objects.get().items.count() == 2
+    assert list(RefusedRow.objects.order_by("line").values_list("line", flat=True)) == [2, 3, 4, 5, 8]
+    assert (
+        "One of this order&#x27;s rows may be a total" in browser.get(f"/account/uploads/{upload.id}").content.decode()
+    )
+
+
+def test_a_foot_with_its_tax_keeps_no_order_out_of_a_file_without_quantities(browser: Client) -> None:
+    feet = [("Total HT", "2100"), ("TVA 19 %", "399"), ("Total TTC", "2499")]
+    rows = [priced("A1", "Robe", "2499"), *(priced("", word, price, **NOBODY) for word, price in feet)]
+
+    assert take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY))).counts == {"imported": 1, "refused": 3}
+
+
 def test_rows_without_a_number_are_orders_of_their_own_and_many_of_one_are_refused(browser: Client) -> None:
     rows = [row(""), row(""), *(row("A1") for _ in range(2500))]
     upload = take_in(browser, send(browser, csv_of(rows)))
