@@ -74,7 +74,8 @@ COLUMNS = (
          "numero telephone", "portable", "telephone portable", "tel portable", "telephone mobile", "tel mobile", "gsm",
          "shipping phone", "phone billing", "contact phone",
          "رقم الهاتف", "هاتف الزبون", "رقم هاتف الزبون", "الهاتف 1"),
-        vague=("telephone facturation", "numero", "num", "الرقم"),
+        vague=("telephone facturation", "numero", "num", "الرقم"),  # the latter may be the order's number as well
+        fits=phones.e164_or_none,
     ),
     Column(
         "customer_phone_2",

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -23,8 +23,9 @@ class Column(NamedTuple):
     """A column of ours: what people call it (`label`, translated), and which headings mean it besides.
 
     A heading of `beside` means it where the file has the other one too, and one of `vague` where no other of the file's
-    does: an earlier one before a later one. A file without it may have one text for all its rows, where `constant` is
-    the one that is proposed, which may be empty, and `help` what people are told of it.
+    does: an earlier one before a later one. Where its cells are like no others, `fits` knows them. A file without it
+    may have one text for all its rows, where `constant` is the one that is proposed, which may be empty, and `help`
+    what people are told of it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Column(NamedTuple):
     headings: tuple[str, ...] = ()
     beside: tuple[tuple[str, str], ...] = ()
     vague: tuple[str, ...] = ()
+    fits: Callable[[str], Any] | None = None
     constant: str | None = None
     help: Any = ""
 
@@ -67,6 +69,27 @@ def _in_parts(parts: set[str], known: dict[str, str]) -> str:
     """The column that each part of a heading means; empty where they do not all mean the same."""
     names = {known.get(part, "") for part in parts}
     return names.pop() if len(names) == 1 else ""
+
+
+def by_cells(
+    found: dict[str, int], titles: Sequence[str], rows: Sequence[Sequence[str]], columns: tuple[Column, ...]
+) -> dict[str, int]:
+    """The places of columns, as `meant` has found them, where cells may say more than a vague heading, or one unknown.
+
+    Such a column is where most cells of `rows` fit, from the left, and nowhere where those of its heading do not.
+    """
+    found = dict(found)
+    cells = [[row[place] for row in rows if place < len(row) and row[place]] for place in range(len(titles))]
+    for column in columns:
+        place, fits = found.get(column.name), column.fits
+        if not fits or (place is not None and key(titles[place]) not in map(key, column.vague)):
+            continue
+        fitting = [place for place, said in enumerate(cells) if len([*filter(fits, said)]) * 2 > len(said)]
+        if place is None or (cells[place] and place not in fitting):
+            found.pop(column.name, None)
+            if free := [place for place in fitting if place not in found.values()]:
+                found[column.name] = free[0]
+    return found
 
 
 def _in_all_languages(text: Any) -> list[str]:

@@ -3,7 +3,7 @@
 Rooms mount `new` for the kinds of files that they take.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import Any
 from uuid import UUID
@@ -29,7 +29,7 @@ from codservice.accounts.sessions import by_itself
 from codservice.accounts.team import Right
 from codservice.errors import Refused
 from codservice.files.downloads import table_answer
-from codservice.files.headings import key, meant
+from codservice.files.headings import by_cells, key, meant
 from codservice.files.tables import ADDED
 from codservice.form_fields import Form, Words
 from codservice.uploads import arrival, wording, work
@@ -39,6 +39,7 @@ from codservice.uploads.models import RefusedRow, Upload
 Status = Upload.Status
 SHOWN_UPLOADS = 20
 SHOWN_ROWS = 3  # of a file whose columns are to be matched
+ROWS_LOOKED_AT = 20  # for what their cells say
 SHOWN_REFUSED = 50
 BATCH = 50  # refused rows in memory at once
 
@@ -110,7 +111,8 @@ class MatchForm(Form):
     """Asks for each of our columns which one of the file holds it, or of some which text all rows have in its place."""
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
-        super().__init__(data, initial=_guess(upload), use_required_attribute=False)
+        self.rows = [row.cells for row in islice(work.rows_of(upload), ROWS_LOOKED_AT)]
+        super().__init__(data, initial=_guess(upload, self.rows), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1})
@@ -179,20 +181,39 @@ def _constant(name: str) -> str:
     return f"{name}_constant"
 
 
-def _guess(upload: Upload) -> dict[str, Any]:
-    """How a file with the same headings was matched before, or else what its headings mean."""
+def _guess(upload: Upload, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """How a file with the same headings was matched before, or else what its headings and cells mean, and what people
+    have corrected of that in a file with other columns besides."""
     columns = KINDS[upload.kind].intake.columns
-    found = {name: place for place, name in enumerate(meant(upload.titles, columns)) if name}
-    before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind, headings=upload.headings)
-    known = before.exclude(mapping={}).order_by("-created_at", "-id").first()
+    found = by_cells(_places(meant(upload.titles, columns)), upload.titles, rows, columns)
+    before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind).exclude(mapping={})
+    before = before.order_by("-created_at", "-id")
+    known = before.filter(headings=upload.headings).first()
     constants = {column.name: column.constant for column in columns} | (known.constants if known else {})
     proposed = {_constant(name): text for name, text in constants.items() if text}
     if known is None:
-        return found | proposed
+        return _corrected(found, upload, before[:SHOWN_UPLOADS]) | proposed
     places = _found_again(known.titles, upload.titles)
     again = {name: places[place] for name, place in known.mapping.items() if place in places}
     missing = {name: place for name, place in found.items() if name in known.mapping and place not in again.values()}
     return missing | again | proposed
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names) if name}
+
+
+def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) -> dict[str, int]:
+    """What is proposed, as people have corrected it in the latest file whose columns that they chose are here again."""
+    for other in before:
+        places = _found_again(other.titles, upload.titles)
+        if all(place in places and other.titles[place] for place in other.mapping.values()):
+            then = _places(meant(other.titles, KINDS[upload.kind].intake.columns))
+            chosen = {name: places[place] for name, place in other.mapping.items() if then.get(name) != place}
+            undone = {(name, places.get(then[name])) for name in then.keys() - other.mapping.keys()}
+            kept = {pair for pair in found.items() if pair not in undone and pair[1] not in chosen.values()}
+            return dict(kept) | chosen
+    return found
 
 
 def _found_again(then: list[str], now: list[str]) -> dict[int, int]:
@@ -285,12 +306,11 @@ def _context(upload: Upload, form: MatchForm | None = None) -> dict[str, Any]:
         "counts": _counts(upload),
     }
     if upload.status == Status.MATCHING:
-        rows = work.rows_of(upload)
         context["form"] = form = form or MatchForm(upload)
         read = {str(field.value()) for field, *_constants in form.pairs()}
         context["columns"] = [(place, title, str(place) in read) for place, title in enumerate(upload.titles) if title]
         context["has_unread"] = not all(is_read for *_, is_read in context["columns"])
-        context["sample"] = [_titled(row.cells, upload) for row in islice(rows, SHOWN_ROWS)]
+        context["sample"] = [_titled(cells, upload) for cells in form.rows[:SHOWN_ROWS]]
         context["same"] = _same(upload)
     elif upload.status not in Upload.OPEN:
         refused = list(RefusedRow.objects.filter(upload=upload).order_by("line")[: SHOWN_REFUSED + 1])

@@ -329,7 +329,7 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
 ) -> None:
     header = ["a", "b", "c", "d", "e", "f", "g", "h"]
     upload = send(browser, csv_of([row()], header))
-    assert chosen(browser, upload) == {"quantity_constant": "1"}
+    assert chosen(browser, upload) == {"customer_phone": "2", "quantity_constant": "1"}
     answer = browser.post(f"/account/uploads/{upload.id}", {"customer_name": "1"})
     assert answer.status_code == 422
     assert answer.content.decode().count("Choose the column.") == 1
@@ -347,7 +347,57 @@ def test_how_columns_were_matched_is_remembered_for_the_same_headings(
     assert Order.objects.get(external_id="A2").customer_name == "Nadia"
 
     theirs = browser_of(charlie.holder)
-    assert chosen(theirs, send(theirs, csv_of([row()], header))) == {"quantity_constant": "1"}
+    found = chosen(theirs, send(theirs, csv_of([row()], header)))
+    assert found == {"customer_phone": "2", "quantity_constant": "1"}
+
+
+def test_what_was_corrected_is_remembered_where_columns_have_come_or_gone(browser: Client) -> None:
+    header = [*HEADER[:-1], "Prix", "Montant", "Statut"]
+    upload = send(browser, csv_of([[*row("A1")[:-1], "900", "1800", "neuf"]], header))
+    assert chosen(browser, upload)["total_amount"] == "8"
+    take_in(browser, upload, unit_price="8", total_amount="", notes="9")
+
+    more = ["Remarque", *header, "Total à payer", "Date"]
+    found = chosen(browser, send(browser, csv_of([["", *row("A2")[:-1], "900", "1800", "x", "1800", ""]], more)))
+    assert (found["unit_price"], found["notes"], found["total_amount"]) == ("9", "10", "11"), (
+        "what is clearer is proposed"
+    )
+    less = [*header[:-1], "Remarque"]
+    found = chosen(browser, send(browser, csv_of([[*row("A3")[:-1], "900", "1800", ""]], less)))
+    assert (found["unit_price"], found["notes"]) == ("7", "9"), "of a file that lacks what was chosen nothing is known"
+    less = header[1:]
+    found = chosen(browser, send(browser, csv_of([[*row("A4")[1:-1], "900", "1800", ""]], less)))
+    assert "external_id" not in found
+
+
+def test_what_all_rows_have_is_proposed_for_the_same_headings_alone(browser: Client) -> None:
+    """Another advertisement's form asks for something else, and sells something else."""
+    header = HEADER[:-3]
+    said = {"product_name_constant": "Robe", "unit_price_constant": "2500"}
+    take_in(browser, send(browser, csv_of([row("A1")[:-3]], header)), **said)
+    assert chosen(browser, send(browser, csv_of([row("A2")[:-3]], header))).items() >= said.items()
+    other = send(browser, csv_of([[*row("A3")[:-3], "M"]], [*header, "Quelle taille ?"]))
+    assert not chosen(browser, other).keys() & said.keys()
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "phone"),
+    [
+        ("Numéro,Nom,Joindre", ["101", "Amine", "0550 12 34 56"], "Joindre"),
+        ("Numéro,Nom,", ["101", "Amine", "550123456"], ""),
+        ("الرقم,Nom", ["101", "Amine"], None),
+        ("Numéro,Nom", ["0550 12 34 56", "Amine"], "Numéro"),
+        ("الرقم,Nom", ["٠٥٥٠١٢٣٤٥٦", "Amine"], "الرقم"),
+        ("Numéro,Nom", ["", "Amine"], "Numéro"),
+        ("Tél,Numéro", ["x", "0550 12 34 56"], "Tél"),
+    ],
+)
+def test_cells_say_whether_a_column_holds_phones_where_its_heading_does_not(
+    browser: Client, header: str, cells: list[str], phone: str | None
+) -> None:
+    upload = send(browser, csv_of([cells, ["", *cells[1:-1], ""]], header.split(",")))
+    place = chosen(browser, upload).get("customer_phone")
+    assert (upload.titles[int(place)] if place else None) == phone
 
 
 def test_how_columns_were_matched_is_remembered_however_the_headings_are_written(browser: Client) -> None:
