@@ -1,7 +1,5 @@
 """Couriers' files: what their columns and statuses are called, and how their rows say where orders are."""
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice import values
 from codservice.errors import Invalid
-from codservice.files.headings import Column
+from codservice.files.headings import Column, key
 from codservice.files.intake import Entry, Errors, Intake, Taken
 from orders import order_files, shipments
 from orders.models import Status
@@ -76,8 +74,6 @@ _WITHOUT_ACCOUNT = {
     "external_id": "It names an order only within an account: say which with --account.",
 }
 
-_BETWEEN_WORDS = re.compile(r"[\s_’'.()\[\]-]+")
-
 
 class ShipmentRows(Intake):
     """A row is an order, and where a courier says that it is; without an account one of any.
@@ -129,7 +125,7 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
             external_id = values.text(number, max_length=64)
         except ValueError:
             errors[named_by] = ["No order can have it."]
-    status = _STATUSES.get(_plain(cells.get("status", "")))
+    status = _STATUSES.get(key(cells.get("status", "")))
     if status is None:
         errors["status"] = [_NO_STATUS]
     try:
@@ -146,9 +142,4 @@ def _named_by(cells: Mapping[str, str]) -> str:
     return "order_id" if cells.get("order_id") or not cells.get("external_id") else "external_id"
 
 
-def _plain(word: str) -> str:
-    letters = (letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
-    return _BETWEEN_WORDS.sub(" ", "".join(letters).casefold()).strip()
-
-
-_STATUSES = {_plain(word): status for status, words in WORDS.items() for word in words}
+_STATUSES = {key(word): status for status, words in WORDS.items() for word in words}
