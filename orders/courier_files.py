@@ -33,41 +33,72 @@ COLUMNS = (
     ),
 )  # fmt: skip
 # What couriers in Algeria write, in any case and accents, by the status that an order then has at least: what it is
-# called by Yalidine, EcoTrack and Procolis, whose systems most of them use, and by people. A parcel after a failed try,
-# or on its way back, is shipped. One that the courier may not have yet leaves the order as it is, if it is confirmed.
-# None of these is what somebody must look into: a parcel that is cancelled, blocked or given up.
+# called by Yalidine, EcoTrack, Procolis, ZR Express, Noest and Maystro, whose systems most of them use, and by people.
+# A parcel after a failed try, or on its way back, is shipped. One that the courier may not have yet leaves the order as
+# it is, if it is confirmed, and one that the courier has cancelled, if the order is.
 WORDS = {
     Status.CONFIRMED: (
         "pas encore expédié", "à vérifier", "prêt à expédier", "prête à expédier", "en traitement - prêt à expédié",
         "en préparation", "en préparation stock", "prête à préparer", "pas encore ramassé", "en ramassage",
-        "en passation", "en attente",
+        "en passation", "en attente", "débloqué", "créé", "demande de ramassage", "ramassage demandé", "en cours",
+        "en traitement", "en attente de transit", "assigné", "commande reçue", "appel de confirmation",
+        "commande confirmée", "commande enregistrée et validée", "uploadé sur le système", "validé",
     ),
     Status.SHIPPED: (
         "shipped", "in transit", "expédié", "expédiée", "envoyé", "envoyée", "en transit", "ramassé", "ramassée",
-        "transfert", "dispatcher", "vers hub", "en hub", "centre", "en localisation", "vers wilaya", "reçu à wilaya",
-        "au bureau", "prêt pour livreur", "en livraison", "sorti en livraison", "sortir en livraison",
-        "en cours de livraison", "en attente du client", "SD - en attente du client",
-        "tentative échouée", "échec livraison", "en alerte", "suspendu", "reporté", "SD - reporté", "a relancé",
+        "colis ramassé", "transfert", "dispatch", "dispatcher", "vers hub", "en hub", "centre", "en localisation",
+        "vers wilaya", "reçu à wilaya", "au bureau", "confirmé au bureau", "confirmée au bureau", "réception validée",
+        "reception validé", "enlevé par le livreur", "récupérée par le prestataire",
+        "réceptionnée par le centre de tri", "dispatchée au livreur", "en transit pour expédition",
+        "prêt pour livreur", "en livraison", "en livraison (1528)", "sorti en livraison", "sortie en livraison",
+        "sortir en livraison", "en cours de livraison", "en attente du client", "SD - en attente du client",
+        "tentative de livraison", "tentative échouée", "tentative de livraison échouée", "nouvelle tentative demandée",
+        "nouvelle tentative demandée par le vendeur", "échec livraison", "en alerte", "alerté", "alerte résolue",
+        "suspendu", "reporté", "SD - reporté", "a relancé",
         "appel sans réponse 1", "appel sans réponse 2", "appel sans réponse 3",
         "SD - appel sans réponse 1", "SD - appel sans réponse 2", "SD - appel sans réponse 3",
         "retour vers centre", "retourné au centre", "retour transfert", "retour groupé", "retour à retirer",
         "retour non retiré", "retour vers vendeur", "retour chez livreur", "retour transit entrepôt",
-        "retour en traitement", "retour livreur", "retour de dispatche", "retour navette",
+        "retour en traitement", "retour livreur", "retour de dispatche", "retour navette", "retour initié",
+        "retour initié par le centre de tri", "retour demandé par le partenaire", "retour en transit",
+        "en transit pour retour", "prêt à retourner", "retour sous-traitant", "attente récupération fournisseur",
+        "retour transmis vers entrepôt", "retour transmis au partenaire", "transmission du retour annulée",
+        "transmission du retour au partenaire annulée", "retour remis en livraison",
         "تم الشحن", "مشحون", "تم الإرسال", "في الطريق",
     ),
     Status.DELIVERED: (
-        "delivered", "livré", "livrée", "colis livré", "colis livrée", "livrée [ encaisser ]", "livrée [ recouvert ]",
-        "livré non encaissé", "encaissé non payé", "paiements prêts", "payé et archivé",
+        "delivered", "livré", "livrée", "colis livré", "colis livrée", "commande livrée", "livrée [ encaisser ]",
+        "livrée [ recouvert ]", "livré non encaissé", "encaissé", "encaissé non payé", "commande encaissée",
+        "recouvert", "paiements prêts", "paiement effectué", "payé et archivé", "montant transmis au partenaire",
+        "montant reçu par le partenaire",
         "تم التوصيل", "تم التسليم", "مسلم",
     ),
     Status.RETURNED: (
         "returned", "retour", "retourné", "retournée", "retourné au vendeur", "retourné à l'expéditeur",
-        "retour reçu", "retour archivé", "retour stock", "retour client",
+        "retour reçu", "retour reçu par le partenaire", "retour validé par le partenaire",
+        "retour réceptionné par le vendeur", "retour archivé", "retour stock", "retour client",
+        "récupéré par fournisseur", "récupéré par le magasin", "pris par le magasin", "réinjecté dans stock",
         "تم الإرجاع", "مرجع", "مرتجع",
     ),
+    Status.CANCELED: (
+        "canceled", "cancelled", "annulé", "annulée", "colis annulé", "annulé par le client", "annuler par le client",
+        "SD - annuler par le client", "SD - annuler 3x", "ملغى", "ملغاة", "تم الإلغاء",
+    ),
 }  # fmt: skip
+# What they write of a parcel that somebody must look into: nobody knows by it where the order is.
+UNDECIDED = (
+    "bloqué", "colis bloqué", "abandonné", "colis abandonné", "échange", "échange échoué", "perdu", "colis perdu",
+    "disparu", "cassé", "endommagé", "non reçu", "rupture de stock", "en rupture de stock", "demande de suppression",
+)  # fmt: skip
 _NO_STATUS = (
     "Must be shipped, delivered or returned, or what couriers write for it, such as expédié, livré or retourné."
+)
+_UNDECIDED = (
+    "The courier does not say where it is: ask them, and write what became of it, such as expédié, livré or retourné."
+)
+_CANCELED = (
+    "The courier has cancelled it, which cancels no order: cancel the order, or write what became of it, such as "
+    "expédié, livré or retourné."
 )
 _WITHOUT_ACCOUNT = {
     "order_id": "Must be an order's id, a UUID, or with --account the shop's own number.",
@@ -100,13 +131,14 @@ class ShipmentRows(Intake):
             account_id=self.account_id,
         )
         counts: Counter[str] = Counter()
-        for (entry, _shipment), outcome in zip(read, outcomes, strict=True):
+        for (entry, shipment), outcome in zip(read, outcomes, strict=True):
             if isinstance(outcome, bool):
                 counts["moved" if outcome else "already"] += 1
             elif isinstance(outcome, shipments.UnknownOrder):
                 refused.append((entry, {_named_by(entry[0].cells): [outcome.message]}))
             else:
-                refused.append((entry, {"status": [outcome.message]}))
+                is_canceled = shipment.status == Status.CANCELED
+                refused.append((entry, {"status": [_CANCELED if is_canceled else outcome.message]}))
         return Taken(counts, refused)
 
 
@@ -125,9 +157,10 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
             external_id = values.text(number, max_length=64)
         except ValueError:
             errors[named_by] = ["No order can have it."]
-    status = _STATUSES.get(key(cells.get("status", "")))
+    word = key(cells.get("status", ""))
+    status = _STATUSES.get(word)
     if status is None:
-        errors["status"] = [_NO_STATUS]
+        errors["status"] = [_UNDECIDED if word in map(key, UNDECIDED) else _NO_STATUS]
     try:
         reason = values.text(cells.get("reason", ""), max_length=500, free=True, may_be_blank=True)
     except ValueError as error:

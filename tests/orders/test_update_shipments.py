@@ -12,7 +12,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from codservice.accounts.models import Account
-from orders.courier_files import WORDS
+from codservice.files.headings import key
+from orders.courier_files import UNDECIDED, WORDS
 from orders.models import Order, Status, StatusChange
 from tests.factories import make_order
 from tests.harness.background import held_up
@@ -73,20 +74,26 @@ def test_orders_move_to_where_the_courier_says_they_are(alice: Account, write: A
 
 def test_a_couriers_word_in_any_case_and_accents(alice: Account, write: Any) -> None:
     said = [(status, word) for status, words in WORDS.items() for word in words]
-    orders = [order_in("shipped" if status in ("delivered", "returned") else "confirmed", alice) for status, _ in said]
+    before = {Status.DELIVERED: "shipped", Status.RETURNED: "shipped", Status.CANCELED: "canceled"}
+    orders = [order_in(before.get(status, "confirmed"), alice) for status, _ in said]
     written = [f" {word.upper().replace(' ', '_')} " for _, word in said]
 
     result, _ = run(write(*((order.id, "", word, "") for order, word in zip(orders, written, strict=True))))
 
-    already = len(WORDS[Status.CONFIRMED])
+    already = len(WORDS[Status.CONFIRMED]) + len(WORDS[Status.CANCELED])
     assert counts(result) == (len(said) - already, already, 0)
     assert statuses(*orders) == [status for status, _ in said]
 
 
 def test_the_operators_manual_has_all_words() -> None:
     manual = (ROOT / "docs/operators.md").read_text()
-    for words in WORDS.values():
+    for words in (*WORDS.values(), UNDECIDED):
         assert f"| {', '.join(words)} |" in manual
+
+
+def test_no_word_says_two_things() -> None:
+    words = [*map(key, (word for words in (*WORDS.values(), UNDECIDED) for word in words))]
+    assert [word for word in words if words.count(word) > 1] == []
 
 
 # As Yalidine's documentation of its API has them.
@@ -142,6 +149,25 @@ def test_a_parcel_that_the_courier_does_not_have_yet_moves_nothing(alice: Accoun
         "confirmed", "shipped", "delivered", "returned", "pending_confirmation", "canceled"
     ]  # fmt: skip
     assert [error["order_id"] for error in result["errors"]] == [str(pending.id), str(canceled.id)]
+
+
+def test_a_parcel_that_is_cancelled_or_blocked_changes_no_order_and_it_is_said_what_to_do(
+    alice: Account, write: Any
+) -> None:
+    canceled, *orders = (order_in(status, alice) for status in ("canceled", "confirmed", "shipped", "confirmed"))
+    words = ("Annulé", "Colis annulé", "SD - Annuler par le Client", "Bloqué")
+    before = StatusChange.objects.count()
+
+    result, status = run(
+        write(*((order.id, "", word, "") for order, word in zip((canceled, *orders), words, strict=True)))
+    )
+
+    assert (counts(result), status) == ((0, 1, 3), 1)
+    said = [error["errors"]["status"][0] for error in result["errors"]]
+    assert [each.partition(":")[0] for each in said] == [
+        *["The courier has cancelled it, which cancels no order"] * 2, "The courier does not say where it is"
+    ]  # fmt: skip
+    assert StatusChange.objects.count() == before
 
 
 @pytest.mark.parametrize(

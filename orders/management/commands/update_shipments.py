@@ -14,7 +14,8 @@ class Command(FileCommand):
 Columns: {", ".join(column.name for column in COLUMNS)}, or their usual headings. The order is named by its id, or with
 --account by the shop's own number, which couriers' files call order_id too. Its status is {", ".join(STATUSES)}, or
 what couriers in Algeria write for it, in French or Arabic; of a parcel that they do not have yet the order stays
-confirmed. Couriers leave steps out: a confirmed order that is delivered is shipped first. An order that is there
+confirmed; one that they cancelled is there already if its order is canceled, and refused if not, as one is that they
+blocked or lost. Couriers leave steps out: a confirmed order that is delivered is shipped first. An order that is there
 already, or has been there, stays as it is, so that a file can be given again, after an interruption too. An order that
 is not confirmed, or has ended otherwise, is refused and reported with its line, and with --report its row is written to
 a file. Exit status 1 when one was refused."""
