@@ -163,8 +163,12 @@ def yes_or_no(text: str) -> bool:
 _KEYBOARDS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹٫٬،", "01234567890123456789.\u202f,")
 _MARKS = re.compile("[\u200e\u200f]+")
 _SPACE = "[ \u00a0\u2009\u202f]"
-_CURRENCY = re.compile(r"(da|dzd|د\.?\s?ج)\.?$", re.IGNORECASE)
+_CURRENCY = re.compile(r"^(?:da|dzd)\.?(?=[\s0-9])|(?:da|dzd|dinars?|د\.?\s?ج|دينار)\.?$", re.IGNORECASE)
 _GROUPED = re.compile(rf"[0-9]{{1,3}}({_SPACE}[0-9]{{3}})+([.,][0-9]*)?", re.ASCII)
+# Thousands apart by another sign than the fraction's, or by the same twice: `2.500` alone may be either.
+_POINTED = re.compile(
+    r"[0-9]{1,3}([.,])[0-9]{3}(?:\1[0-9]{3})*(?!\1)[.,][0-9]{1,2}|[0-9]{1,3}([.,])[0-9]{3}(?:\2[0-9]{3})+", re.ASCII
+)
 # With no more zeros than a spreadsheet shows of a fraction: of `1.000` nobody knows which it is.
 _WHOLE = re.compile(rf"([0-9]{{1,3}}(?:{_SPACE}[0-9]{{3}})+|[0-9]+)(?:[.,]0{{1,2}})?", re.ASCII)
 
@@ -182,13 +186,15 @@ def plain_integer(text: str) -> str:
 
 
 def plain_amount(text: str) -> str:
-    """An amount as people write it, such as `2 500,50 DA`, as `amount` takes it: no spaces, a point for a comma.
+    """An amount as people write it, such as `2 500,50 DA` or `2.500,50`, as `amount` takes it.
 
     Two numbers, such as `1500 2000`, stay two.
     """
     text = _CURRENCY.sub("", _plain(text)).strip()
     if _GROUPED.fullmatch(text):
         text = re.sub(_SPACE, "", text)
+    elif pointed := _POINTED.fullmatch(text):
+        text = text.replace(pointed[1] or pointed[2], "")
     return text.replace(",", ".")
 
 

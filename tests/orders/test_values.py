@@ -468,7 +468,11 @@ def test_amounts_survive_the_database(api, total, fee, price):
         "٢٥٠٠": "2500", "۲۵۰۰": "2500", "٢٬٥٠٠٫٥٠ د.ج": "2500.50", "٢٥٠٠،٥": "2500.5", "1٢": "12",
         "٣٠٠٠ ٤٠٠": None, "²": None, "½": None, "٪": None, "१२": None,
         "1500\n2000": None, "1500 2000": None, "4500 400": None, "12 5": None, "2 500 50": None, "2 500, 50": None,
-        "2\n500": None, "1 2500": None, "2 500 DA 400 DA": None,
+        "2.500,50 DA": "2500.50", "DZD 2,500.5": "2500.50", "1.234.567,00": "1234567", "1.250.000": "1250000",
+        "DA. 2 500": "2500", "DA2500": "2500", "2500 Dinars": "2500", "٢٥٠٠ دينار": "2500",
+        "2.500": None, "2,500": None, "2.500.00": None, "2,500,5": None,
+        "1.23.456": None, "1.2345,00": None, "2.500,000": None, "DA": None,
+        "2,500.00,00": None, "dadada 5": None, "2\n500": None, "1 2500": None, "2 500 DA 400 DA": None,
     }.items(),
 )  # fmt: skip
 def test_an_amount_is_understood_as_people_write_it_and_two_are_none(written: str, meant: str | None) -> None:
