@@ -206,7 +206,11 @@ _DELIVERIES = {
 _PHONES = ("customer_phone", "customer_phone_2")
 # What stands before a number in lists of Facebook's leads, and where somebody kept its zero from a spreadsheet.
 _BEFORE_PHONE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
-_BETWEEN_PHONES = re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE)
+_BETWEEN_PHONES = (
+    re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE),
+    re.compile(r"[-–—\s]+"),  # which else stand within one
+)
+_PHONE_AS_AMOUNT = re.compile(r"([0-9]{8,12})[.,]00?", re.ASCII)  # as programs write a column of numbers
 _AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
 _DETAILS = {"size": "taille", "colour": "couleur"}  # columns of their own, by what shops call these attributes
 _PRODUCT = ("product_name", "sku", "product_id")
@@ -592,9 +596,12 @@ def _body(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees
     for name in _PHONES:
         if marked := _BEFORE_PHONE.match(body.get(name, "")):
             body[name] = body[name][marked.end() :]
-    two = [phone.strip() for phone in _BETWEEN_PHONES.split(body.get("customer_phone", ""))]
-    if len(two) == 2 and "customer_phone_2" not in body and all(map(phones.e164_or_none, two)):
-        body |= dict(zip(_PHONES, two, strict=True))
+        if number := _PHONE_AS_AMOUNT.fullmatch(body.get(name, "")):
+            body[name] = number[1]
+    for between in _BETWEEN_PHONES:
+        two = [phone.strip() for phone in between.split(body.get("customer_phone", ""))]
+        if len(two) == 2 and "customer_phone_2" not in body and all(map(phones.e164_or_none, two)):
+            body |= dict(zip(_PHONES, two, strict=True))
     body["items"] = [_item(row.cells, constants, catalog) for row in entry]
     _write_amounts_plainly(body)
     if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):

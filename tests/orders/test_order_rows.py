@@ -61,6 +61,13 @@ def test_a_phone_may_have_the_mark_of_a_list_of_leads_or_of_a_spreadsheet(
     assert Order.objects.get(external_id="A2").customer_phone_2 == "0661 23 45 67"
 
 
+def test_a_phone_may_have_come_through_a_column_of_numbers(alice: Account, write: Any) -> None:
+    said = ("550123456.0", "213550123456,00", "0550.12.34.00", "550123456.5")
+    run(write([row(external_id=f"A{n}", customer_phone=phone) for n, phone in enumerate(said)]), alice)
+    phones = Order.objects.order_by("external_id").values_list("phone_e164", flat=True)
+    assert list(phones) == ["+213550123456", "+213550123456", "+213550123400"]
+
+
 def test_an_order_may_say_how_it_is_delivered_where_it_came_from_and_a_second_phone(alice: Account, write: Any) -> None:
     said = {"customer_phone_2": "021 55 66 77", "delivery_type": "desk", "source": "facebook"}
     result, _ = run(write([row(**said), row(external_id="A2"), row(external_id="A3", delivery_type="x")]), alice)
