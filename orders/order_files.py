@@ -65,6 +65,7 @@ COLUMNS = (
         "customer_name_2",
         _("Rest of the name"),
         beside=_REST_AND_NAME,
+        rest_of="customer_name",
     ),
     Column(
         "customer_phone",

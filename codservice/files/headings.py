@@ -25,13 +25,14 @@ class Column(NamedTuple):
     A heading of `beside` means it where the file has the other one too, and one of `vague` where no other of the file's
     does: an earlier one before a later one. Where its cells are like no others, `fits` knows them. A file without it
     may have one text for all its rows, where `constant` is the one that is proposed, which may be empty, and `help`
-    what people are told of it.
+    what people are told of it. What is the `rest_of` another has no headings where that has its own name.
     """
 
     name: str
     label: Any
     headings: tuple[str, ...] = ()
     beside: tuple[tuple[str, str], ...] = ()
+    rest_of: str | None = None
     vague: tuple[str, ...] = ()
     fits: Callable[[str], Any] | None = None
     constant: str | None = None
@@ -111,7 +112,8 @@ def meant(headings: Sequence[str], columns: tuple[Column, ...]) -> list[str]:
     names = {column.name for column in columns}
     own = [name if (name := heading.strip().lower().replace(" ", "_")) in names else "" for heading in headings]
     keys = [key(heading) for heading in headings]
-    beside = {heading: column.name for column in columns for heading, other in column.beside if other in keys}
+    told = [column for column in columns if column.rest_of not in own]
+    beside = {heading: column.name for column in told for heading, other in column.beside if other in keys}
     listed, labels, vague = _known(columns)
     parts = [_parts(heading) for heading in headings]
     ways = [own, *([each.get(key, "") for key in keys] for each in (beside, listed, labels))]

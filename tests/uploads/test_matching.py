@@ -164,6 +164,8 @@ def test_how_shops_shorten_their_headings_is_known(name: str, headings: list[str
         ("Name,First name", {"customer_name": "Name"}),
         ("Prénom,Nom complet", {"customer_name": "Nom complet"}),
         ("Client,Nom,Prénom", {"customer_name": "Nom", "customer_name_2": "Prénom"}),
+        ("customer_name,Nom,Prénom", {"customer_name": "customer_name", "customer_name_2": None}),
+        ("Customer name,Nom,Prénom", {"customer_name": "Customer name", "customer_name_2": None}),
         ("Full name,First name,Last name", {"customer_name": "First name", "customer_name_2": "Last name"}),
         # So are WooCommerce's in French, and two in one, beside the column's plain name.
         ("Wilaya / Commune,Wilaya,Commune", {"customer_wilaya": "Wilaya", "customer_commune": "Commune"}),
