@@ -151,12 +151,15 @@ _YES_OR_NO = {
 }
 
 
+YES_OR_NO = "Must be true or false, yes or no, oui or non, 1 or 0."
+
+
 def yes_or_no(text: str) -> bool:
     """What a cell of a file says in English, French or Arabic."""
     try:
         return _YES_OR_NO[text.lower()]
     except KeyError:
-        raise ValueError("Must be true or false, yes or no, oui or non, 1 or 0.") from None
+        raise ValueError(YES_OR_NO) from None
 
 
 # The digits of Arabic and of Persian keyboards; the signs before a fraction and between thousands; the comma.

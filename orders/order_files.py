@@ -360,7 +360,7 @@ class OrderRows(Intake):
                 else:
                     counts["already_there"] += 1
             elif isinstance(outcome, Invalid):
-                refused.append((entry, _errors(outcome, body)))
+                refused.append((entry, _errors(outcome, body, entry[0].cells)))
             else:
                 counts["imported"] += 1
         return Taken(counts, [_to_report(entry, errors) for entry, errors in refused])
@@ -414,15 +414,20 @@ class UploadedOrderRows(OrderRows):
         return fees.by_place(self.account_id)
 
 
-def _errors(refusal: Invalid, body: dict[str, Any]) -> Errors:
-    """What is wrong, but for a total or a price that is only missing because what it is made of is wrong."""
+def _errors(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) -> Errors:
+    """What is wrong, by columns that the row has, but for a total or a price that is only missing because what it is
+    made of is wrong."""
     follows = ""
     if "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors):
         follows = "total_amount"
     elif _lacks_price(body) and refusal.errors.keys() & {"total_amount", "shipping_fee", "items.0.quantity"}:
         follows = "items.0.unit_price"
     shortened = {name: [_NO_PHONE] for name in _PHONES if _SHORTENED.fullmatch(body.get(name, ""))}
-    return {path: said for path, said in refusal.errors.items() if path != follows} | shortened
+    errors = {path: said for path, said in refusal.errors.items() if path != follows} | shortened
+    if "delivery_type" in errors and not first.get("delivery_type"):
+        del errors["delivery_type"]
+        errors["stop_desk"] = [values.YES_OR_NO]
+    return errors
 
 
 def _apart(first: int) -> str:

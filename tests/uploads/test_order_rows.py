@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 from django.utils.translation import gettext, override
 
+from codservice import values
 from codservice.accounts.models import Account
 from codservice.uploads import work
 from codservice.uploads.models import RefusedRow, Upload
@@ -360,7 +361,8 @@ def test_a_column_of_yes_and_no_says_whether_it_is_the_desk(browser: Client) -> 
     taken = dict(Order.objects.values_list("external_id", "delivery_type"))
     wanted = {f"A{number}": kind for number, kind in enumerate(said.values()) if kind} | {"B": "home"}
     assert taken == wanted
-    assert b"Must be \xe2\x80\x9chome\xe2\x80\x9d" in browser.get(f"/account/uploads/{upload.id}").content
+    assert RefusedRow.objects.get().faults == [["stop_desk", [values.YES_OR_NO]]]
+    assert "STOP DESK</bdi>: Must be yes or no." in browser.get(f"/account/uploads/{upload.id}").content.decode()
 
 
 @pytest.mark.parametrize("language", ["fr", "ar-dz"])
