@@ -44,6 +44,16 @@ def test_a_deactivated_account_takes_no_file_in(command: str, who: str, alice: A
         call_command(command, str(write([row()])), "--account", alice.holder.email)
 
 
+def test_a_file_that_lacks_what_every_order_needs_is_refused_as_a_whole(alice: Account, tmp_path: Path) -> None:
+    """One of headings that nobody knows, and no rows, was imported."""
+    path = tmp_path / "orders.csv"
+    path.write_text("foo;bar\n")
+    with pytest.raises(CommandError, match=r"has no column customer_name, customer_phone, .*quantity; its first line"):
+        call_command("import_orders", str(path), "--account", alice.holder.email)
+    path.write_text("Nom;Tél;Wilaya;Adresse;Qté\n")
+    assert run(path, alice)[1] == 0, "there is just none today"
+
+
 @pytest.mark.process
 def test_of_several_sheets_the_one_that_is_read_is_named(alice: Account, tmp_path: Path) -> None:
     path, err = tmp_path / "orders.xlsx", StringIO()
@@ -183,7 +193,11 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
         ["line 5", " quantity"],
         ["line 6", " quantity"],
     ]
-    assert "1 orders imported, 0 were there already, 3 refused. 1 have no external_id" in err.getvalue()
+    said = "1 orders {}imported, 0 were there already, 3 refused. 1 have no external_id: each run imports them anew."
+    assert said.format("") in err.getvalue()
+    with pytest.raises(CommandError):
+        call_command("import_orders", str(path), "--account", alice.holder.email, "--dry-run", stdout=out, stderr=err)
+    assert said.format("would be ") in err.getvalue()
 
 
 @pytest.mark.django_db(transaction=True)

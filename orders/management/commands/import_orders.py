@@ -34,6 +34,7 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
         "import_orders orders.xlsx --account yasmine@example.dz --atomic --json\n"
         "import_orders - --account yasmine@example.dz < orders.csv"
     )
+    required = ("customer_name", "customer_phone", "customer_wilaya", "customer_address", "quantity")
     named_by = ("external_id",)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -78,7 +79,7 @@ rows are written to a file; mend that and import it. Exit status 1 when one was 
 
     def summary(self) -> str:
         would = "would be imported" if self.dry_run else "imported"
-        again = f" {self.unnamed} have no external_id: another run imports them again." if self.unnamed else ""
+        again = f" {self.unnamed} have no external_id: each run imports them anew." if self.unnamed else ""
         return (
             f"{self.counts['imported']} orders {would}, {self.counts['already_there']} were there already, "
             f"{self.counts['refused']} refused.{again}"
