@@ -238,6 +238,24 @@ def test_a_period_or_a_name_above_is_no_header(tmp_path: Path, rows: str, header
     assert [line for line, *_ in table.records()][:1] == [rows[: rows.index(";".join(header))].count("\n") + 2]
 
 
+@pytest.mark.parametrize(
+    ("rows", "header", "line"),
+    [
+        ("Article;;;Price;\nSKU;Name;Poids;Price;Stock\nROB-1;Robe;2;2500;3\n", "SKU;Name;Poids;Price;Stock", 3),
+        ("Liste;;;;\n\nN°;Name;;Price;\n;SKU;Name;Price;Stock\n1;ROB-1;Robe;25;3\n", "N°;SKU;Name;Price;Stock", 5),
+        # Which is not so where the next row has no more cells, or names less.
+        ("Name;Price;;x\nSKU;Name;Price;\nROB-1;Robe;25;3\n", "Name;Price;;x", 2),
+        ("Name;Price;;\nSKU;Robe;Sac;Price\nROB-1;Robe;25;3\n", "Name;Price;;", 2),
+        ("Name;Price;;\n\nSKU;Name;Price;Stock\nROB-1;Robe;25;3\n", "Name;Price;;", 3),
+    ],
+)
+def test_nor_are_groups_above_the_headings(tmp_path: Path, rows: str, header: str, line: int) -> None:
+    (tmp_path / "t.csv").write_text(rows)
+    columns = (Column("sku", "SKU"), Column("name", "Name", ("article",)), *LISTED[2:])
+    table = Table(tmp_path / "t.csv", columns=columns, by_place=True)
+    assert (table.header, next(table.records())[0]) == (header.split(";"), line)
+
+
 @reads_sheet
 def test_nor_is_one_of_a_sheet(tmp_path: Path) -> None:
     write_xlsx(tmp_path / "t.xlsx", [["sku"], ["ROB-1", "5"], ["ROB-2", "7"]])

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from decimal import Decimal
 from io import StringIO, TextIOWrapper
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
 
@@ -72,9 +72,11 @@ class Table:
     """The rows of a CSV or XLSX file, in constant memory; empty rows are passed over, above the header too.
 
     The header is the first row with two cells or more, if only titles of one cell stand above it; else the first row.
-    There are two exceptions. A title is the header if it names one of `columns` and is as wide as the row with two
-    cells, which names none and has a number: the other columns then have no names. And a row that names at most one of
-    `columns`, such as a period or a shop's name, is not the header if a row a little below names SURE of them.
+    There are three exceptions. A title is the header if it names one of `columns` and is as wide as the row with two
+    cells, which names none and has a number: the other columns then have no names. A row that names at most one of
+    `columns`, such as a period or a shop's name, is not the header if a row a little below names SURE of them. And one
+    of groups, such as `Client` above a name and a phone, is not if the next row has more cells and names more: there it
+    names the columns of which that row says nothing.
 
     CSV is in UTF-8, or in another encoding that is certain (`encodings`), with commas, semicolons or tabs as the header
     has them, or a line `sep=;` above it says. Of an XLSX file the first sheet that is shown is read, and named by
@@ -108,8 +110,9 @@ class Table:
                 self._encoding = encoding
             else:
                 raise UnreadableTable(_NOT_UTF_8.format(self))
-        self._above = self._rows_above(columns)
-        self.header = header = next(islice(self._all_records(), self._above, None), (1, 1, []))[2]
+        self._above, groups = self._rows_above(columns)
+        header = next(islice(self._all_records(), self._above, None), (1, 1, []))[2]
+        self.header = header = [title or group for title, group in zip_longest(header, groups, fillvalue="")]
         if not any(header):
             which = f" has an empty sheet in front, {self.sheet}" if self.sheet else " is empty"
             raise UnreadableTable(f"{self}{which}; its first line must name the columns.")
@@ -158,28 +161,33 @@ class Table:
     def _open(self) -> AbstractContextManager[IO[bytes]]:
         return self.path.open("rb") if self._file is None else nullcontext(self._file)
 
-    def _rows_above(self, columns: tuple[Column, ...]) -> int:
-        """How many rows stand above the header."""
+    def _rows_above(self, columns: tuple[Column, ...]) -> tuple[int, list[str]]:
+        """How many rows stand above the header, and what the last of them says of groups of columns, if it does."""
         titles: dict[int, list[str]] = {}
-        first: int | None = None  # the first row with two cells, while it may be a period or a shop's name
+        first: int | None = None  # the first row with two cells, while it may say a period, a shop's name or groups
+        groups: list[str] = []
         for above, (_, _, cells) in enumerate(islice(self._all_records(), MAX_ABOVE + 1)):
             filled = sum(map(bool, cells))
             if first is not None:
-                if _count_named(cells, columns) >= SURE:
-                    return above
+                named = _count_named(cells, columns)
+                if groups:
+                    is_more = named > _count_named(groups, columns) and filled > sum(map(bool, groups))
+                    return (above, groups) if named >= SURE and is_more else (first, [])
+                if named >= SURE:
+                    return above, []
                 if above - first >= MAX_TITLES:
                     break
             elif filled > 1:
                 if (title := _title_in_its_place(titles, cells, columns)) is not None:
-                    return title
-                if len(columns) < SURE or _count_named(cells, columns) > 1:
-                    return above
-                first = above
+                    return title, []
+                if len(columns) < SURE:
+                    return above, []
+                first, groups = above, cells if _count_named(cells, columns) > 1 else []
             elif filled:
                 titles[above] = cells
                 if len(titles) > MAX_TITLES:
                     break
-        return next(iter(titles), 0) if first is None else first
+        return next(iter(titles), 0) if first is None else first, []
 
     def _all_records(self) -> Iterator[tuple[int, int, list[str]]]:
         """The lines in which each row of the file begins and ends, and its cells."""
