@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from django.db.models import F, Func, TextField
+from django.db.models import DateTimeField, F, Func, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import override
@@ -35,8 +35,8 @@ _ORDER = (Cast("id", TextField()), "external_id", "status", "created_at", "updat
           "cancel_reason", "customer_name", "phone_e164", "customer_address", "wilaya_code", "commune_code", _ITEMS,
           "total_amount", "shipping_fee", "notes", "delivery_type", "source", "phone_2_e164")  # fmt: skip
 _SHOWN = tuple(
-    Func(name, template=f"to_char(%(expressions)s AT TIME ZONE '{ALGIERS}', 'YYYY-MM-DD HH24:MI:SS')",
-         output_field=TextField())
+    Func(name, template=f"date_trunc('second', %(expressions)s AT TIME ZONE '{ALGIERS}')",
+         output_field=DateTimeField())
     if type(name) is str and name.endswith("_at") else name
     for name in _ORDER
 )  # fmt: skip
@@ -73,7 +73,7 @@ def batches(
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The COLUMNS of each order, oldest first, up to BATCH of them by one statement; its lines are one text.
 
-    With `shown` times are texts as people read them in a table, in no language: Algeria's, without fraction and offset.
+    With `shown` times are as people read them in a table: Algeria's, without fraction and zone.
 
     Read by key and not by one cursor: nobody's transaction stays open meanwhile, and each order is as it is at the
     moment when it is read. `around` stands around each statement.

@@ -1,12 +1,13 @@
 """XLSX workbooks that are written while they are sent, in constant memory.
 
-Cells are texts and numbers and never formulas: nothing in such a workbook runs where it is opened.
+Cells are texts, numbers and times, and never formulas: nothing in such a workbook runs where it is opened.
 """
 
 import html
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -27,6 +28,18 @@ _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _SHEET_TYPE = CONTENT_TYPE.removesuffix("sheet") + "worksheet+xml"
 _BOOK_TYPE = CONTENT_TYPE + ".main+xml"
+_STYLES_TYPE = CONTENT_TYPE.removesuffix("sheet") + "styles+xml"
+_DAY_0, _DAY = datetime(1899, 12, 30), timedelta(days=1)  # noqa: DTZ001 - a spreadsheet's times have no zone
+_COLUMNS = '<cols><col min="1" max="{}" width="20" customWidth="1"/></cols>'  # a time in a narrower one is not shown
+_STYLES = (
+    f'<styleSheet xmlns="{_MAIN}"><fonts count="1"><font><sz val="11"/><name val="Calibri"/><family val="2"/></font>'
+    '</fonts><fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/>'
+    '</fill></fills><borders count="1"><border><left/><right/><top/><bottom/><diagonal/></border></borders>'
+    '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs><cellXfs count="2">'
+    '<xf numFmtId="0" fontId="0" fillId="0" borderId="0" xfId="0"/>'
+    '<xf numFmtId="22" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>'  # as countries have it
+    '</cellXfs><cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles></styleSheet>'
+)
 
 
 class Sink:
@@ -52,7 +65,8 @@ class Sink:
 def pieces(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
     """The bytes of a workbook with these rows, the header first; of what fills a sheet the rest stands on the next.
 
-    None is an empty cell, int and Decimal are numbers, all else is text, cut off where a spreadsheet would refuse it.
+    None is an empty cell, int and Decimal are numbers, datetime without a zone is a time, all else is text, cut off
+    where a spreadsheet would refuse it.
     """
     sink, sheets, rest = Sink(), 0, iter(rows)
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as book:  # type: ignore[call-overload]
@@ -60,7 +74,8 @@ def pieces(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[byt
         while not is_over:
             sheets += 1
             with book.open(f"xl/worksheets/sheet{sheets}.xml", "w") as sheet:
-                size = sheet.write(f'{_HEAD}<worksheet xmlns="{_MAIN}"><sheetData>{_row(header)}'.encode())
+                begin = f'{_HEAD}<worksheet xmlns="{_MAIN}">{_COLUMNS.format(len(header))}<sheetData>{_row(header)}'
+                size = sheet.write(begin.encode())
                 count = 1
                 while count < MAX_ROWS and size < MAX_SHEET_BYTES:
                     row = next(rest, None)
@@ -85,6 +100,8 @@ def _cell(value: Any) -> str:
         return "<c/>"
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return f"<c><v>{value}</v></c>"
+    if isinstance(value, datetime):
+        return f'<c s="1"><v>{(value - _DAY_0) / _DAY:.10f}</v></c>'
     text = _NOT_IN_XML.sub("\ufffd", escaped(str(value)))[:MAX_CELL]
     return f'<c t="inlineStr"><is><t xml:space="preserve">{html.escape(text, quote=False)}</t></is></c>'
 
@@ -99,10 +116,13 @@ def _parts(sheets: int) -> dict[str, str]:
     relationships = f'<Relationships xmlns="{_PACKAGE}/relationships">'
     return {
         "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><sheets>{names}</sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f"{relationships}{links}</Relationships>",
+        "xl/_rels/workbook.xml.rels": f'{relationships}{links}<Relationship Id="styles" Type="{_OFFICE}/styles" '
+        'Target="styles.xml"/></Relationships>',
+        "xl/styles.xml": _STYLES,
         "_rels/.rels": f'{relationships}<Relationship Id="rId1" Type="{_OFFICE}/officeDocument" '
         'Target="xl/workbook.xml"/></Relationships>',
         "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="rels" '
         'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-        f'<Override PartName="/xl/workbook.xml" ContentType="{_BOOK_TYPE}"/>{types}</Types>',
+        f'<Override PartName="/xl/workbook.xml" ContentType="{_BOOK_TYPE}"/>'
+        f'<Override PartName="/xl/styles.xml" ContentType="{_STYLES_TYPE}"/>{types}</Types>',
     }

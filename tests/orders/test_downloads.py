@@ -109,6 +109,19 @@ def test_a_row_says_all_of_an_order_and_runs_nothing(browser: Client, alice: Acc
         assert (said["Phone"], said["To pay on delivery"]) == ("+213550123456", 4500.5)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_times_are_of_algeria_and_a_spreadsheet_knows_them_as_such(browser: Client, alice: Account, form: str) -> None:
+    order = make_order(alice)
+    Order.objects.filter(id=order.id).update(created_at=datetime(2026, 3, 1, 23, 30, 5, 700_000, tzinfo=UTC))
+
+    header, row = table(browser, form)
+
+    said = dict(zip(header, row, strict=True))
+    at = datetime(2026, 3, 2, 0, 30, 5)
+    assert said["Received"] == (at if form == "xlsx" else "2026-03-02 00:30:05")
+    assert said["Confirmed on"] == ""
+
+
 def test_of_an_order_no_more_is_held_than_a_cell_takes(browser: Client, alice: Account) -> None:
     details = {f"{number:064}": "é" * 255 for number in range(20)}
     make_order(alice, items=[order_line(product_name="Robe", quantity=1, unit_price=5, attributes=details)] * 100)
