@@ -19,7 +19,7 @@ PIECE_BYTES = 256 << 10  # which a slow line carries in seconds; a request's bod
 MAX_BYTES = 40 << 20
 MAX_NAME = 255  # the end is kept, which says what the file is
 MAX_OPEN = 3  # uploads of an account that are not over
-SUFFIXES = (".csv", ".xlsx")
+SUFFIXES = (".csv", ".txt", ".tsv", ".xlsx")  # Excel calls its “Unicode text” so, and Google its tables
 
 
 class Unacceptable(Refused):
@@ -37,7 +37,7 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
     except ValueError:
         raise Unacceptable(_("Choose a file.")) from None
     if not name.lower().endswith(SUFFIXES):
-        raise Unacceptable(_("The file must be CSV or XLSX: its name ends in .csv or .xlsx."))
+        raise Unacceptable(_("The file must be CSV or XLSX: its name ends in .csv, .txt, .tsv or .xlsx."))
     if not size:
         raise Unacceptable(_("The file is empty."))
     if size > MAX_BYTES:

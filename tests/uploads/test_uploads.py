@@ -154,6 +154,13 @@ def test_what_cannot_be_taken_is_said_before_it_is_sent(browser: Client, name: s
     assert not Upload.objects.exists()
 
 
+@pytest.mark.parametrize(("name", "encoding"), [("Commandes.TXT", "utf-16"), ("commandes.tsv", "utf-8")])
+def test_a_text_with_tabs_is_taken_as_excel_and_google_call_it(browser: Client, name: str, encoding: str) -> None:
+    data = csv_of([row(name="Élodie")], delimiter="\t").decode().encode(encoding)
+    assert take_in(browser, send(browser, data, name)).counts == {"imported": 1, "refused": 0}
+    assert Order.objects.get().customer_name == "Élodie"
+
+
 def test_of_a_long_name_the_end_is_kept(browser: Client) -> None:
     """Composed, this letter is two characters."""
     assert browser.post(PAGE, {"name": "\u0958" * 251 + ".csv", "size": 5}).status_code == 200
