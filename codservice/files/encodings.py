@@ -2,8 +2,9 @@
 
 Excel saves “CSV” in the code page of its Windows: 1252 in French, 1256 in Arabic. French in small letters has the same
 bytes in both. A capital such as É has the byte of an Arabic letter, but stands in a word with Latin ones, as no Arabic
-letter does. What says neither, as files of DOS and of a Mac, is not guessed at: detectors such as charset_normalizer
-read some Arabic names in a file of Latin words as letters that nobody wrote.
+letter does; À has that of a letter of Urdu, and may stand alone (`À domicile`). What says neither, as files of DOS and
+of a Mac, is not guessed at: detectors such as charset_normalizer read some Arabic names in a file of Latin words as
+letters that nobody wrote.
 """
 
 import codecs
@@ -13,12 +14,14 @@ from typing import IO
 _PIECE = 1 << 20
 _SMALL = re.escape("àâçèéêëîïôùûüœ".encode("cp1252"))
 _SIGNS = re.escape("\u00a0«»°²’–€".encode("cp1252"))
-_CAPITALS = re.escape("ÀÂÇÈÉÊËÎÏÔÙÛÜ".encode("cp1252"))
+_CAPITALS = re.escape("ÂÇÈÉÊËÎÏÔÙÛÜ".encode("cp1252"))
 _ARABIC = re.escape("".join(map(chr, [*range(0x621, 0x63B), *range(0x640, 0x653), *map(ord, "،؛؟")])).encode("cp1256"))
-_LATIN = rb"A-Za-z" + _SMALL
+_FRENCH = re.escape("À".encode("cp1252"))
+_LATIN = rb"A-Za-z" + _SMALL + _FRENCH
 _COMMON = rb"\x00-\x7f" + _SMALL + _SIGNS
 _has_other_than_french = re.compile(
-    rb"[^%b%b]|(?<![%b%b])[%b]+(?![%b%b])" % (_COMMON, _CAPITALS, _LATIN, _CAPITALS, _CAPITALS, _LATIN, _CAPITALS)
+    rb"[^%b%b%b]|(?<![%b%b])[%b]+(?![%b%b])"
+    % (_COMMON, _FRENCH, _CAPITALS, _LATIN, _CAPITALS, _CAPITALS, _LATIN, _CAPITALS)
 ).search
 _has_other_than_arabic = re.compile(
     rb"[^%b%b]|[%b][%b]|[%b][%b]" % (_COMMON, _ARABIC, _LATIN, _ARABIC, _ARABIC, _LATIN)
