@@ -81,9 +81,11 @@ COLUMNS = (
     Column(
         "customer_phone_2",
         _("Second phone"),
-        ("phone 2", "phone2", "mobile 2", "tel 2", "tel2", "tel 02", "telephone 2", "telephone2", "autre telephone",
+        ("phone 2", "phone2", "mobile 2", "tel 2", "tel2", "tel 02", "telephone 2", "telephone2", "n tel 2",
+         "n telephone 2", "num tel 2", "numero tel 2", "numero telephone 2", "deuxieme numero", "2eme numero",
+         "autre telephone",
          "autre tel", "deuxieme telephone", "deuxieme tel", "2eme telephone", "2eme tel", "telephone secondaire",
-         "tel secondaire", "telephone b", "tel b", "الهاتف 2", "رقم الهاتف 2"),
+         "tel secondaire", "telephone b", "tel b", "الهاتف 2", "رقم الهاتف 2", "رقم الهاتف الثاني", "الرقم الثاني"),
     ),
     Column(
         "customer_wilaya",

@@ -113,7 +113,10 @@ def test_what_shops_write_above_their_columns_is_known(heading: str, name: str) 
         ("external_id", ["Code commande", "Commande n°", "N° BL"]),
         ("customer_name", ["Acheteur", "Nom du destinataire", "Nom et prénoms", "اسم و لقب الزبون", "اسم المستلم"]),
         ("customer_phone", ["Num. téléphone", "N° de tél", "Tél client", "GSM", "Tél. portable", "رقم هاتف الزبون"]),
-        ("customer_phone_2", ["Tel2", "Phone2", "2ème téléphone", "Autre tél", "Tél secondaire"]),
+        (
+            "customer_phone_2",
+            ["Tel2", "Phone2", "2ème téléphone", "Autre tél", "Tél secondaire", "N° Tél 2", "رقم الهاتف الثاني"],
+        ),
         ("customer_wilaya", ["N° wilaya", "Willaya", "Wilaya du client"]),
         ("customer_commune", ["Commune de livraison", "Baladiya", "Nom commune"]),
         ("customer_address", ["Adresse exacte", "Adr."]),
