@@ -245,10 +245,10 @@ _TOTALS = {
     for words in (
         "total", "totals", "grand total", "subtotal", "sub total", "sum",
         "totaux", "total général", "sous total", "montant total", "total à payer", "total TTC", "total HT", "total DA",
-        "TVA", "TVA 19 %", "TVA 9 %",
         "somme", "المجموع", "المجموع الكلي", "المجموع العام", "الإجمالي", "الإجمالي الكلي", "المبلغ الإجمالي",
     )
 }  # fmt: skip
+_TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # and between these
 
 
 class OrderRows(Intake):
@@ -324,7 +324,8 @@ class OrderRows(Intake):
 
     def _is_line(self, cells: dict[str, str]) -> bool:
         """Whether a row below a total is a line and no other row of a foot, in a file without quantities too."""
-        return _is_counted(_with(self.constants, cells)) and not _is_total(cells)
+        is_of_foot = _is_total(cells) or key(cells.get("product_name", "")) in _TAXES
+        return _is_counted(_with(self.constants, cells)) and not is_of_foot
 
     def name_of(self, entry: Entry) -> str | None:
         cells = entry[0].cells

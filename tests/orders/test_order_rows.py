@@ -179,6 +179,12 @@ def test_a_foot_in_the_column_of_products_keeps_no_order_out(
     assert products_of(Order.objects.get(external_id="A2")) == ["Robe", "Sac"]
 
 
+def test_tax_may_be_a_line(alice: Account, write: Any) -> None:
+    tax = dict.fromkeys(COLUMNS, "") | {"product_name": "TVA 19 %", "quantity": "1", "unit_price": "19"}
+    run(write([row(total_amount=""), tax]), alice)
+    assert products_of(Order.objects.get()) == ["Robe", "TVA 19 %"]
+
+
 def test_nor_does_a_total_below_each_order(alice: Account, write: Any) -> None:
     """Of the file's lines only the first is the sum of all above."""
     nobody = dict.fromkeys(COLUMNS, "")
