@@ -27,7 +27,7 @@ class OrdersConfig(AppConfig):
         SWEEPS["customers"] = retention.anonymise_customers
         SWEEPS["test_orders"] = retention.delete_test_orders
         KINDS["orders"] = Kind(
-            path="orders.order_files.UploadedOrderRows",
+            path="orders.order_files.rows.UploadedOrderRows",
             title=_("Orders from a file"),
             help=_(
                 "A row is a line of an order; rows that follow each other with the same order number are one order."

@@ -11,10 +11,11 @@ from codservice import values
 from codservice.errors import Invalid
 from codservice.files.headings import Column, key
 from codservice.files.intake import Entry, Errors, Intake, Taken
-from orders import order_files, shipments
+from orders import shipments
 from orders.models import Status
+from orders.order_files.columns import COLUMNS as ORDER_COLUMNS
 
-_NUMBER = next(column for column in order_files.COLUMNS if column.name == "external_id")
+_NUMBER = next(column for column in ORDER_COLUMNS if column.name == "external_id")
 COLUMNS = (
     Column("order_id", _("Order")),
     _NUMBER._replace(vague=("reference", "ref", "reference client", "id externe", "المرجع", *_NUMBER.vague)),

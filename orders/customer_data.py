@@ -27,7 +27,7 @@ from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
 from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, OrderQuerySet, has_phone
-from orders.order_files import WHOSE
+from orders.order_files.columns import WHOSE
 from webhooks import personal
 
 BATCH = 200  # orders that a transaction erases

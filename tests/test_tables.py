@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from codservice.files import sheets
 from codservice.files.headings import Column
 from codservice.files.tables import MAX_ABOVE, MAX_RECORD, MAX_TITLES, SafeWriter, Table, UnreadableTable
-from orders.order_files import COLUMNS
+from orders.order_files.columns import COLUMNS
 from tests.harness.sheets import Failed, workbook, write_xlsx
 
 # Whoever reads a spreadsheet starts a process that does.

@@ -25,7 +25,7 @@ from codservice.files.tables import SafeWriter
 from orders import customer_data
 from orders.management.commands.import_orders import Command
 from orders.models import Order, OrderItem, Status, StatusChange
-from orders.order_files import OrderRows
+from orders.order_files.rows import OrderRows
 from tests.factories import make_order
 from tests.harness.background import PATIENCE, held_up
 from tests.harness.database import end_sessions, environment, wait_for_lock

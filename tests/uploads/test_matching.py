@@ -10,7 +10,7 @@ from codservice.accounts.models import Account
 from codservice.files.headings import meant
 from codservice.uploads.models import Upload
 from orders.models import Order
-from orders.order_files import COLUMNS
+from orders.order_files.columns import COLUMNS
 from tests.harness.client import browser_of
 from tests.uploads.files import (
     ECOTRACK,

@@ -22,7 +22,7 @@ from codservice.retention import SWEEPS
 from codservice.uploads import account_pages, arrival, work
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from orders.models import CallState, Order, OrderItem, StatusChange
-from orders.order_files import OrderRows
+from orders.order_files.rows import OrderRows
 from tests.factories import UserFactory
 from tests.harness.background import Background
 from tests.harness.client import browser_of

@@ -11,7 +11,7 @@ from codservice.accounts.actor import Actor
 from codservice.files.file_command import FileCommand
 from codservice.files.intake import Entry
 from orders.models import Erasure
-from orders.order_files import OrderRows
+from orders.order_files.rows import OrderRows
 from orders.serializers import SENT, SENT_OF_LINE
 
 

@@ -1,0 +1,138 @@
+"""How an uploaded file's columns are matched with ours: what is proposed, and the form that asks for it."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from django import forms
+from django.forms import BoundField
+from django.utils.translation import gettext
+
+from codservice.files.headings import by_cells, key, meant
+from codservice.form_fields import Form, Words
+from codservice.uploads import wording, work
+from codservice.uploads.kinds import KINDS
+from codservice.uploads.models import Upload
+
+ROWS_LOOKED_AT = 20  # for what their cells say
+FILES_LOOKED_AT = 20  # the latest ones, for what was corrected in them
+
+
+class MatchForm(Form):
+    """Asks for each of our columns which one of the file holds it, or of some which text all rows have in its place."""
+
+    def __init__(self, upload: Upload, data: Any = None) -> None:
+        self.rows = [row.cells for row in islice(work.rows_of(upload), ROWS_LOOKED_AT)]
+        super().__init__(data, initial=_guess(upload, self.rows), use_required_attribute=False)
+        self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
+        names = [
+            (place, title or gettext("Column %(number)d") % {"number": place + 1})
+            for place, title in enumerate(upload.titles)
+        ]
+        for column in self.intake.columns:
+            field = forms.TypedChoiceField(
+                label=column.label,
+                choices=[("", gettext("(not in the file)")), *names],
+                coerce=int,
+                empty_value=None,
+                required=False,
+            )
+            field.widget.attrs["dir"] = "auto"
+            self.fields[column.name] = field
+            if column.constant is not None:
+                label = gettext("%(column)s for all rows") % {"column": column.label}
+                self.fields[_constant(column.name)] = Words(
+                    label=label, help_text=column.help, required=False, max_length=500
+                )
+
+    def pairs(self) -> list[list[BoundField]]:
+        """The fields of each of our columns."""
+        names = [(column.name, _constant(column.name)) for column in self.intake.columns]
+        return [[self[name] for name in both if name in self.fields] for both in names]
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        for name in self.mapping():  # the page shows no text beside a column that is chosen, nor what is wrong with it
+            self.errors.pop(_constant(name), None)
+        constants = self.constants()
+        there = self.mapping().keys() | self.intake.understood(self.account_id, constants).keys()
+        for names in self.intake.required:
+            if there.isdisjoint(names) and self.errors.keys().isdisjoint([*names, *map(_constant, names)]):
+                self.add_error(names[0], self._asked_for(names))
+        for name, sentences in self.intake.wrong_constants(constants).items():
+            self.add_error(_constant(name), [wording.in_words(each) for each in sentences])
+        return data
+
+    def _asked_for(self, names: Sequence[str]) -> str:
+        if any(_constant(name) in self.fields for name in names):
+            one, some = (
+                gettext("Choose the column, or write it for all rows."),
+                gettext("Choose one of: %(names)s; or write it for all rows."),
+            )
+        else:
+            one, some = gettext("Choose the column."), gettext("Choose one of: %(names)s.")
+        return some % {"names": ", ".join(str(self.fields[name].label) for name in names)} if len(names) > 1 else one
+
+    def mapping(self) -> dict[str, int]:
+        places = {column.name: self.cleaned_data.get(column.name) for column in self.intake.columns}
+        return {name: place for name, place in places.items() if place is not None}
+
+    def constants(self) -> dict[str, str]:
+        texts = {column.name: self.cleaned_data.get(_constant(column.name)) for column in self.intake.columns}
+        return {name: text for name, text in texts.items() if text and self.cleaned_data.get(name) is None}
+
+
+def _constant(name: str) -> str:
+    """The field of the text that all rows have in a column's place."""
+    return f"{name}_constant"
+
+
+def _guess(upload: Upload, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """How a file with the same headings was matched before, or else what its headings and cells mean, and what people
+    have corrected of that in a file with other columns besides."""
+    columns = KINDS[upload.kind].intake.columns
+    found = by_cells(_places(meant(upload.titles, columns)), upload.titles, rows, columns)
+    before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind).exclude(mapping={})
+    before = before.order_by("-created_at", "-id")
+    known = before.filter(headings=upload.headings).first()
+    constants = {column.name: column.constant for column in columns} | (known.constants if known else {})
+    proposed = {_constant(name): text for name, text in constants.items() if text}
+    if known is None:
+        return _corrected(found, upload, before[:FILES_LOOKED_AT]) | proposed
+    places = _found_again(known.titles, upload.titles)
+    again = {name: places[place] for name, place in known.mapping.items() if place in places}
+    missing = {name: place for name, place in found.items() if name in known.mapping and place not in again.values()}
+    return missing | again | proposed
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names) if name}
+
+
+def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) -> dict[str, int]:
+    """What is proposed, as people have corrected it in the latest file whose columns that they chose are here again."""
+    for other in before:
+        places = _found_again(other.titles, upload.titles)
+        if all(place in places and other.titles[place] for place in other.mapping.values()):
+            then = _places(meant(other.titles, KINDS[upload.kind].intake.columns))
+            chosen = {name: places[place] for name, place in other.mapping.items() if then.get(name) != place}
+            undone = {(name, places.get(then[name])) for name in then.keys() - other.mapping.keys()}
+            kept = {pair for pair in found.items() if pair not in undone and pair[1] not in chosen.values()}
+            return dict(kept) | chosen
+    return found
+
+
+def _found_again(then: list[str], now: list[str]) -> dict[int, int]:
+    """Where titles stand now, by their place then: those written the same, and then those that mean the same."""
+    found: dict[int, int] = {}
+    for written in (str, key):
+        places = {each: place for place, each in enumerate(_numbered([written(title) for title in now]))}
+        for place, each in enumerate(_numbered([written(title) for title in then])):
+            if place not in found and each in places and places[each] not in found.values():
+                found[place] = places[each]
+    return found
+
+
+def _numbered(titles: list[str]) -> list[tuple[str, int]]:
+    """Each title with how many of the same stand before it."""
+    return [(title, titles[:place].count(title)) for place, title in enumerate(titles)]

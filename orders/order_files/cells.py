@@ -1,0 +1,183 @@
+"""The rows of one order in a file, as the body of an import: what people write in cells, as the API takes it."""
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from codservice import values
+from codservice.errors import Invalid
+from codservice.files.headings import key
+from codservice.files.intake import Entry, Errors
+from inventory.models import Product
+from inventory.product_files import sku_of
+from orders import phones, regions, serializers
+from orders.models import MAX_QUANTITY, DeliveryType
+from orders.order_files.columns import AMOUNTS, DETAILS, NAME, PHONES
+from orders.serializers import SENT, SENT_OF_LINE
+
+Catalog = dict[str | UUID, Product]  # by SKU and by id
+Fees = dict[tuple[str, str], Decimal]  # by wilaya and delivery type
+
+_INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
+SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
+# How people write where a parcel goes.
+_DELIVERIES = {
+    key(word): kind.value
+    for kind, words in {
+        DeliveryType.HOME: (
+            "home", "home delivery", "to the door", "domicile", "a domicile", "maison",
+            "livraison à domicile", "livraison domicile",
+            "المنزل", "إلى المنزل", "للمنزل", "إلى الباب", "توصيل إلى المنزل", "توصيل للمنزل", "توصيل منزلي",
+        ),
+        DeliveryType.DESK: (
+            "desk", "stop desk", "stopdesk", "stop-desk", "bureau", "agence", "point relais", "point de retrait",
+            "au bureau", "livraison au bureau", "livraison stop desk", "livraison en stop desk",
+            "المكتب", "مكتب الاستلام", "إلى المكتب", "للمكتب", "توصيل إلى المكتب", "توصيل للمكتب", "ستوب ديسك",
+        ),
+    }.items()
+    for word in words
+}  # fmt: skip
+# What stands before a number in lists of Facebook's leads, and where somebody kept its zero from a spreadsheet.
+_BEFORE_PHONE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
+_BETWEEN_PHONES = (
+    re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE),
+    re.compile(r"[-–—\s]+"),  # which else stand within one
+)
+_PHONE_AS_AMOUNT = re.compile(r"([0-9]{8,12})[.,]00?", re.ASCII)  # as programs write a column of numbers
+_NO_PHONE = (
+    "Is a number that a spreadsheet has shortened, and its last digits are lost: format the column as text, and write "
+    "the numbers again."
+)
+
+
+def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fees: Fees) -> dict[str, Any]:
+    """The order as the API takes it, from its rows and what is said for all rows.
+
+    A total that is left out is the sum of the lines and the shipping fee, and the price of an order's only line what
+    the total leaves for each of its pieces. A SKU of the catalog is its product; of any other product it is the name,
+    where that is left out. Wilaya and commune, and two phones, may stand in one cell, and the name in two. Size and
+    colour are attributes. Where it says neither fee nor total, the fee is that of `own_fees` for where it goes.
+    """
+    first = with_constants(constants, entry[0].cells)
+    body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
+    if name := " ".join(filter(None, map(first.get, NAME))):
+        body["customer_name"] = name
+    if not first.get("customer_commune") and (places := regions.find_both(first.get("customer_wilaya", ""))):
+        body["customer_wilaya"], body["customer_commune"] = (place.name for place in places)
+    if kind := _delivery_type(first):
+        body["delivery_type"] = kind
+    _part_phones(body)
+    body["items"] = [_item(row.cells, constants, catalog) for row in entry]
+    _write_amounts_plainly(body)
+    if own_fees and body.keys().isdisjoint(("shipping_fee", "total_amount")):
+        where = serializers.wilaya_code(body) or "", body.get("delivery_type", DeliveryType.HOME.value)
+        if where in own_fees:  # else it is not clear where it goes, or that has no fee
+            body["shipping_fee"] = own_fees[where]
+    if _lacks_price(body):
+        if (price := _price(body)) is not None:
+            body["items"][0]["unit_price"] = price
+    elif "total_amount" not in body and (total := _total(body, catalog)) is not None:
+        body["total_amount"] = total
+    return body
+
+
+def _part_phones(body: dict[str, Any]) -> None:
+    """Leave only numbers in the phones, and two of one cell in a field each."""
+    for name in PHONES:
+        if marked := _BEFORE_PHONE.match(body.get(name, "")):
+            body[name] = body[name][marked.end() :]
+        if number := _PHONE_AS_AMOUNT.fullmatch(body.get(name, "")):
+            body[name] = number[1]
+    for between in _BETWEEN_PHONES:
+        two = [phone.strip() for phone in between.split(body.get("customer_phone", ""))]
+        if len(two) == 2 and "customer_phone_2" not in body and all(map(phones.e164_or_none, two)):
+            body |= dict(zip(PHONES, two, strict=True))
+
+
+def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) -> Errors:
+    """What is wrong, by columns that the row has, but for a total or a price that is only missing because what it is
+    made of is wrong."""
+    follows = ""
+    if "total_amount" not in body and any(path.startswith("items.") for path in refusal.errors):
+        follows = "total_amount"
+    elif _lacks_price(body) and refusal.errors.keys() & {"total_amount", "shipping_fee", "items.0.quantity"}:
+        follows = "items.0.unit_price"
+    shortened = {name: [_NO_PHONE] for name in PHONES if SHORTENED.fullmatch(body.get(name, ""))}
+    errors = {path: said for path, said in refusal.errors.items() if path != follows} | shortened
+    if "delivery_type" in errors and not first.get("delivery_type"):
+        del errors["delivery_type"]
+        errors["stop_desk"] = [values.YES_OR_NO]
+    return errors
+
+
+def with_constants(constants: Mapping[str, str], cells: dict[str, str]) -> dict[str, str]:
+    """A row's cells, with the text for all rows in place of an empty one."""
+    return {**constants, **{name: cell for name, cell in cells.items() if cell}} if constants else cells
+
+
+def _delivery_type(cells: Mapping[str, str]) -> str:
+    """As the API calls it; what it does not know as it is, and nothing where the row says nothing."""
+    said = cells.get("delivery_type", "")
+    if not said and (said := cells.get("stop_desk", "")):
+        with contextlib.suppress(ValueError):
+            return DeliveryType.DESK.value if values.yes_or_no(said) else DeliveryType.HOME.value
+    return _DELIVERIES.get(key(said), said) if said else ""
+
+
+def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) -> dict[str, Any]:
+    cells = with_constants(constants, said)
+    item: dict[str, Any] = {name: cells[name] for name in SENT_OF_LINE if cells.get(name)}
+    _write_amounts_plainly(item)
+    if _INTEGER.fullmatch(quantity := values.plain_integer(item.get("quantity", ""))):
+        item["quantity"] = int(quantity)
+    if "attributes" in item:
+        with contextlib.suppress(ValueError, RecursionError):  # a text is refused with the field's own sentence
+            item["attributes"] = json.loads(item["attributes"])
+    details = {word: cell for name, word in DETAILS.items() if (cell := cells.get(name))}
+    if details and isinstance(attributes := item.get("attributes", {}), dict):
+        item["attributes"] = details | attributes
+    if (sku := cells.get("sku")) and "product_id" not in item:
+        if product := catalog.get(sku_of(cells)):
+            item["product_id"] = str(product.id)
+        else:
+            item.setdefault("product_name", sku)
+    if "product_id" in item and not said.get("product_name"):
+        item.pop("product_name", None)  # the name of all rows, where the catalog has the row's own
+    return item
+
+
+def _write_amounts_plainly(body: dict[str, Any]) -> None:
+    for name in AMOUNTS:
+        if name in body:
+            body[name] = values.plain_amount(body[name])
+
+
+def _lacks_price(body: dict[str, Any]) -> bool:
+    """Whether the order's only line has no price, and the order a total that may say it."""
+    first, *others = body["items"]
+    return "total_amount" in body and not (others or "unit_price" in first or "product_id" in first)
+
+
+def _price(body: dict[str, Any]) -> Decimal | None:
+    """What the total leaves for each piece; None where that is no amount, or one of them cannot be read."""
+    try:
+        paid = values.amount(body["total_amount"]) - values.amount(body.get("shipping_fee", "0"))
+        return values.amount(paid / values.integer(body["items"][0]["quantity"], 1, MAX_QUANTITY))
+    except (KeyError, ValueError):
+        return None
+
+
+def _total(body: dict[str, Any], catalog: Catalog) -> Decimal | None:
+    """The sum of the lines and the shipping fee; None while one of them cannot be read, which is said of it."""
+    total = Decimal()
+    try:
+        for item in body["items"]:
+            price = item["unit_price"] if "unit_price" in item else catalog[values.uuid(item["product_id"])].price
+            total += values.amount(price) * values.integer(item["quantity"], 1, MAX_QUANTITY)
+        return total + values.amount(body.get("shipping_fee", "0"))
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,172 @@
+"""What the columns of a file of orders are called, and which of them say what."""
+
+from django.utils.translation import gettext_lazy as _
+
+from codservice.files.headings import Column
+from orders import phones
+from orders.serializers import SENT
+
+_REST_AND_NAME = (
+    ("prenom", "nom"), ("prenom", "nom client"), ("prenom client", "nom client"),
+    ("prenom destinataire", "nom destinataire"), ("nom famille", "prenom"), ("last name", "first name"),
+    ("family name", "first name"), ("lastname", "firstname"), ("familyname", "firstname"),
+    ("last name billing", "first name billing"), ("nom facturation", "prenom facturation"),
+    ("nom famille facturation", "prenom facturation"), ("لقب", "اسم"),
+)  # fmt: skip
+
+COLUMNS = (
+    Column(
+        "external_id",
+        _("Order number"),
+        ("order id", "order no", "n commande", "no commande", "num commande", "id commande", "ref commande",
+         "reference commande", "commande n", "رقم الطلب", "رقم الطلبية"),
+        beside=(("name", "lineitem name"), ("id", "form id")),  # Shopify's `#1001`, a lead of Facebook's
+        vague=("code commande", "commande", "order", "الطلبية", "facture", "n facture", "invoice", "invoice no",
+               "invoice number", "رقم الفاتورة", "n bl"),
+    ),
+    Column(
+        "customer_name",
+        _("Name"),
+        ("customer", "customer name", "full name", "client", "nom client", "nom complet", "nom prenom",
+         "nom et prenom", "nom et prenoms", "prenom nom", "prenom et nom", "destinataire", "nom destinataire",
+         "nom et prenom destinataire", "shipping name", "first name billing", "last name billing",
+         "الاسم الكامل", "الاسم واللقب", "الاسم و اللقب", "اسم الزبون", "اسم العميل", "الزبون",
+         "اسم ولقب الزبون", "اسم و لقب الزبون", "اسم المستلم", "الاسم بالكامل"),
+        beside=tuple((name, rest) for rest, name in _REST_AND_NAME),
+        vague=("prenom facturation", "nom facturation", "nom famille facturation", "acheteur", "prenom", "first name",
+               "firstname"),
+    ),
+    Column(
+        "customer_name_2",
+        _("Rest of the name"),
+        beside=_REST_AND_NAME,
+        rest_of="customer_name",
+    ),
+    Column(
+        "customer_phone",
+        _("Phone"),
+        ("phone number", "phone 1", "phone1", "mobile", "mobile 1", "tel", "tel 1", "tel1", "telephone 1", "telephone1",
+         "telephone client", "tel client", "n tel", "n telephone", "num tel", "num telephone", "numero tel",
+         "numero telephone", "portable", "telephone portable", "tel portable", "telephone mobile", "tel mobile", "gsm",
+         "shipping phone", "phone billing", "contact phone",
+         "رقم الهاتف", "هاتف الزبون", "رقم هاتف الزبون", "الهاتف 1"),
+        vague=("telephone facturation", "numero", "num", "الرقم"),  # the latter may be the order's number as well
+        fits=phones.e164_or_none,
+    ),
+    Column(
+        "customer_phone_2",
+        _("Second phone"),
+        ("phone 2", "phone2", "mobile 2", "tel 2", "tel2", "tel 02", "telephone 2", "telephone2", "n tel 2",
+         "n telephone 2", "num tel 2", "numero tel 2", "numero telephone 2", "deuxieme numero", "2eme numero",
+         "autre telephone",
+         "autre tel", "deuxieme telephone", "deuxieme tel", "2eme telephone", "2eme tel", "telephone secondaire",
+         "tel secondaire", "telephone b", "tel b", "الهاتف 2", "رقم الهاتف 2", "رقم الهاتف الثاني", "الرقم الثاني"),
+    ),
+    Column(
+        "customer_wilaya",
+        _("Wilaya"),
+        ("wilaya livraison", "wilaya client", "nom wilaya", "willaya", "shipping province name", "state code billing",
+         "to wilaya name", "ولاية التوصيل"),
+        vague=("wilaya commune", "wilaya et commune", "commune wilaya", "commune et wilaya",
+               "الولاية البلدية", "الولاية والبلدية", "الولاية و البلدية", "البلدية والولاية", "البلدية و الولاية",
+               "code etat facturation", "etat facturation", "code wilaya", "n wilaya", "province", "state"),
+        constant="",
+    ),
+    Column(
+        "customer_commune",
+        _("Commune"),
+        ("commune livraison", "nom commune", "municipality", "baladia", "baladiya", "shipping city", "city billing",
+         "to commune name"),
+        vague=("ville facturation", "ville", "city", "المدينة"),
+    ),
+    Column(
+        "customer_address",
+        _("Address"),
+        ("shipping address", "delivery address", "street address", "adresse client", "adresse livraison",
+         "adresse complete", "adresse exacte", "adr", "shipping street", "address 1 2 billing",
+         "عنوان التوصيل", "العنوان الكامل"),
+        vague=("adresse 1 2 facturation", "adresse 1 facturation", "adresse facturation"),
+        constant="",
+    ),
+    Column("delivery_type", _("Delivery type"), ("mode livraison", "type livraison", "طريقة التوصيل")),
+    Column("stop_desk", _("Stop desk (yes or no)"), ("stopdesk", "is stopdesk", "is stop desk", "ستوب ديسك")),
+    Column(
+        "product_name",
+        _("Product"),
+        ("item name", "lineitem name", "nom article", "nom produit", "produits", "produit commande",
+         "produits commandes", "products", "designation", "designation produit", "designation article",
+         "product list", "اسم المنتج", "المنتوج", "اسم المنتوج", "المنتجات", "السلعة", "اسم السلعة"),
+        vague=("nom element", "article", "item", "libelle", "description"),
+        constant="",
+        help=_("One of your SKUs, or a name."),
+    ),
+    Column(
+        "sku",
+        _("SKU"),
+        ("stock code", "product code", "reference produit", "code article", "code produit", "lineitem sku",
+         "ugs", "رمز المنتج"),
+        vague=("reference", "ref", "المرجع", "code"),
+    ),
+    Column(
+        "quantity",
+        _("Quantity"),
+        ("qty", "qte", "qt", "qtt", "qnt", "quantites", "quantite commandee", "qte commandee", "lineitem quantity",
+         "quantity refund"),
+        vague=("quantite remboursement",
+               "nombre", "العدد", "nombre pieces", "nb pieces", "nbr pieces", "nbre pieces", "عدد القطع", "nb",
+               "nbr", "nbre", "pieces", "pcs"),
+        constant="1",
+    ),
+    Column(
+        "unit_price",
+        _("Price"),
+        ("prix unitaire", "prix unit", "prix u", "pu", "p u", "pu ttc", "prix vente", "prix produit",
+         "prix article", "lineitem price", "item cost", "سعر الوحدة", "سعر المنتج", "سعر المنتوج", "الثمن"),
+        vague=("cout article", "pu ht"),
+        constant="",
+    ),
+    Column("attributes", _("Attributes")),
+    Column("size", _("Size"), ("taille", "tailles", "pointure", "المقاس", "القياس")),
+    Column("colour", _("Colour"), ("color", "couleur", "couleurs", "اللون")),
+    Column("product_id", _("Product id")),
+    Column(
+        "shipping_fee",
+        _("Shipping fee"),
+        ("order shipping amount", "delivery fee", "frais port", "frais expedition", "frais transport",
+         "prix livraison", "tarif livraison", "cout livraison", "سعر التوصيل", "ثمن التوصيل", "مصاريف التوصيل"),
+        vague=("montant livraison", "livraison", "shipping", "delivery", "التوصيل"),
+        constant="",
+        help=_("Left empty: your shipping fees by wilaya, unless the file says what is to pay."),
+    ),
+    Column(
+        "total_amount",
+        _("To pay on delivery"),
+        ("to pay at the door", "order total amount", "cod", "montant a payer", "a payer", "total a payer",
+         "net a payer", "a encaisser", "montant a encaisser", "total a encaisser"),
+        vague=("montant total commande",
+               "total ttc", "total", "montant total", "المبلغ الإجمالي", "المجموع", "الإجمالي", "total commande",
+               "montant commande", "prix total", "total price", "السعر الإجمالي", "montant", "amount", "المبلغ",
+               "montant colis"),
+    ),
+    Column(
+        "notes",
+        _("Notes for the agent"),
+        ("note", "customer note", "comment", "comments", "remarque", "remarques", "observation", "observations",
+         "commentaire", "commentaires", "note client", "instruction", "instructions",
+         "ملاحظة", "ملاحظات"),
+    ),
+    Column(
+        "source",
+        _("Source"),
+        ("where it came from", "origin", "origine", "d'ou elle vient", "canal", "channel", "المصدر", "مصدرها"),
+        beside=(("platform", "form id"),),
+    ),
+)  # fmt: skip
+
+PHONES = ("customer_phone", "customer_phone_2")
+AMOUNTS = ("total_amount", "shipping_fee", "unit_price")
+DETAILS = {"size": "taille", "colour": "couleur"}  # columns of their own, by what shops call these attributes
+PRODUCT = ("product_name", "sku", "product_id")
+NAME = ("customer_name", "customer_name_2")  # two columns of a file; an order has one
+OF_ORDER = (*SENT, "customer_name_2", "stop_desk")
+WHOSE = ("external_id", *NAME, "customer_phone")  # of these a row below the first of an order says none

@@ -1,0 +1,249 @@
+"""Which rows of a file are one order, and why they may be none."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from codservice import values
+from codservice.files.headings import key
+from codservice.files.intake import FAILED, MAX_TEXT, Entry, Errors, has_failed, text_in
+from codservice.files.tables import Row, UnreadableTable, is_of_report
+from orders import phones, serializers
+from orders.order_files.cells import SHORTENED, with_constants
+from orders.order_files.columns import AMOUNTS, COLUMNS, DETAILS, OF_ORDER, PHONES, PRODUCT, WHOSE
+from orders.serializers import SENT_OF_LINE
+
+MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
+_NAMES = [column.name for column in COLUMNS]
+_NO_NUMBER = (
+    "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
+)
+_EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
+_BEHIND = "May be a line of the order above: write that order's number here then, and otherwise one of its own."
+_NOBODYS = "May be a line of the order above: write that order's number here then, and otherwise who the customer is."
+_TOTAL = "Is a total of rows above, and no order."
+_TOTAL_OR_LINE = (
+    "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
+    "number in each of the rows."
+)
+# What people write at the foot of a list, beside its sums.
+_TOTALS = {
+    key(words)
+    for words in (
+        "total", "totals", "grand total", "subtotal", "sub total", "sum",
+        "totaux", "total général", "sous total", "montant total", "total à payer", "total TTC", "total HT", "total DA",
+        "somme", "المجموع", "المجموع الكلي", "المجموع العام", "الإجمالي", "الإجمالي الكلي", "المبلغ الإجمالي",
+    )
+}  # fmt: skip
+_TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # and between these
+
+
+def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Entry]:
+    """A row is one line of an order; rows that follow each other with the same order number are one order.
+
+    A row below them that says a line and not whose is theirs too: of merged cells only the first has the text. In a
+    report that is not certain, for rows that were between others are missing: there each has its order's number, and
+    one without is refused together with the order above. So is, in any file, one whose number cannot be used and may be
+    the order's before it was mended, and one that says a line with another number and no customer. An empty row ends
+    them, and so does a total at the foot of a list, which is refused. One that may be a product is refused together
+    with the order above: it says a quantity and a price, which are not the sums of the order's or the file's lines
+    above, or lines stand below it. What an order's first row says of the customer holds for its other rows, and none
+    may say otherwise.
+    """
+    entry: list[Row] = []
+    number = ""  # that the order began with, if with any
+    first: Mapping[str, str] = {}  # cells of its first row
+    is_open = False  # whether a row below may be of it without its number
+    of_file, of_order, text = _Sums(), _Sums(), 0
+    for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
+        cells, named, is_total = row.cells, _number(row), _is_total(row.cells)
+        are_sums = is_total and (of_file.are(cells) or of_order.are(cells))
+        if named and named == number:
+            goes_on = True
+        elif not is_open or row.is_apart:
+            goes_on = False
+        elif is_total:
+            is_line = _is_priced(cells) and not are_sums
+            has_line = not below.is_apart and _goes_on(below.cells) and _is_line(below.cells, constants)
+            goes_on = is_line or has_line or _number(below) == number != ""
+        else:
+            goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
+        if not goes_on:
+            of_order = _Sums()
+        if not are_sums:
+            of_file.add(cells)
+            of_order.add(cells)
+        if entry and (not goes_on or len(entry) == MAX_ROWS):
+            yield entry
+            entry, text = [], 0
+        if not goes_on:
+            number, first, is_open = named, cells, any(map(cells.get, WHOSE)) and not is_total
+        entry.append(row)
+        text += text_in(row)
+        if text > MAX_TEXT:
+            raise UnreadableTable(f"The file has too much text in row {row.line}.")
+    if entry:
+        yield entry
+
+
+def _is_line(cells: dict[str, str], constants: Mapping[str, str]) -> bool:
+    """Whether a row below a total is a line and no other row of a foot, in a file without quantities too."""
+    is_of_foot = _is_total(cells) or key(cells.get("product_name", "")) in _TAXES
+    return _is_counted(with_constants(constants, cells)) and not is_of_foot
+
+
+def doubts(entry: Entry) -> Errors:
+    """Why these rows may not be one order."""
+    first, below = entry[0].cells, entry[1:]
+    if _is_total(first):
+        return {"": [_TOTAL]}
+    if any(_is_total(row.cells) for row in below):
+        return {"external_id": [_TOTAL_OR_LINE]}
+    if failed := [
+        f"items.{index}.{name}"
+        for index, row in enumerate(entry)
+        for name in _NAMES
+        if has_failed(row.cells.get(name, ""))
+    ]:
+        return {path: [FAILED] for path in failed}
+    if SHORTENED.fullmatch(first.get("external_id", "")):
+        return {"external_id": [_NO_NUMBER]}
+    if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in below):
+        return {"external_id": [_EACH]}
+    if left_behind := {
+        f"items.{index}.external_id": _behind(row.cells)
+        for index, row in enumerate(below, start=1)
+        if _number(row) not in ("", _number(entry[0]))
+    }:
+        return left_behind
+    return {
+        f"items.{index}.{name}": [f"Line {entry[0].line} of the same order says otherwise."]
+        for index, row in enumerate(below, start=1)
+        for name in OF_ORDER
+        if row.cells.get(name) and not _is_same(name, row.cells, first)
+    }
+
+
+def _behind(cells: Mapping[str, str]) -> list[str]:
+    """What is wrong with a row that is left behind."""
+    if _can_be_used(cells):
+        return [_NOBODYS]
+    if SHORTENED.fullmatch(cells["external_id"]):
+        return [_NO_NUMBER, _BEHIND]
+    return [*serializers.read_order({"external_id": cells["external_id"]})[1]["external_id"], _BEHIND]
+
+
+def to_report(entry: Entry, errors: Errors) -> tuple[Entry, Errors]:
+    """A refused order, such that each of its rows has the number in the report, or is blamed for it."""
+    number, below = _number(entry[0]), range(1, len(entry))
+    if below and not number:
+        errors = {"external_id": [_EACH]} | errors
+    if said := errors.get("external_id"):
+        return entry, errors | {f"items.{index}.external_id": said for index in below}
+    for index in below:
+        if not _number(entry[index]):
+            entry[index].cells["external_id"] = number
+    return entry, errors
+
+
+def _goes_on(cells: Mapping[str, str]) -> bool:
+    """Whether a row says a line of the order above."""
+    return not any(map(cells.get, WHOSE)) and any(map(cells.get, (*SENT_OF_LINE, "sku", *DETAILS)))
+
+
+def _is_left_behind(cells: Mapping[str, str], first: Mapping[str, str]) -> bool:
+    """Whether a row with another number may be of the order above all the same.
+
+    It can be no order of its own: its number cannot be used, perhaps since that order's was mended in the first row
+    alone, and it says no other customer; or it says a line and no customer.
+    """
+    if not _can_be_used(cells):
+        return all(_is_same(name, cells, first) for name in WHOSE[1:] if cells.get(name))
+    return says_customer(first) and not says_customer(cells) and _says_product(cells)
+
+
+def _can_be_used(cells: Mapping[str, str]) -> bool:
+    """Whether a row's number may be that of an order."""
+    number = cells["external_id"]
+    return not (has_failed(number) or SHORTENED.fullmatch(number) or serializers.external_id(cells) is None)
+
+
+def says_customer(cells: Mapping[str, str]) -> bool:
+    return any(map(cells.get, WHOSE[1:]))
+
+
+def _says_product(cells: Mapping[str, str]) -> bool:
+    return any(map(cells.get, PRODUCT))
+
+
+def _is_counted(cells: Mapping[str, str]) -> bool:
+    """Whether a row says how many of which product, as a line does, and `TVA` at the foot of a list does not."""
+    return _says_product(cells) and bool(cells.get("quantity"))
+
+
+def _is_priced(cells: Mapping[str, str]) -> bool:
+    """Whether a row says besides what one of them costs, or which of the catalog it is: all that a line needs."""
+    names = [cell for name in ("unit_price", "product_id", "sku") if (cell := cells.get(name))]
+    return _is_counted(cells) and any(key(cell) not in _TOTALS for cell in names)
+
+
+class _Sums:
+    """Of lines of a file."""
+
+    def __init__(self) -> None:
+        self.lines, self.quantities, self.prices, self.amounts = 0, Decimal(), Decimal(), Decimal()
+
+    def add(self, cells: Mapping[str, str]) -> None:
+        with contextlib.suppress(ValueError):
+            quantity, price = _figures(cells)
+            self.lines, self.quantities = self.lines + 1, self.quantities + quantity
+            self.prices, self.amounts = self.prices + price, self.amounts + price * quantity
+
+    def are(self, cells: Mapping[str, str]) -> bool:
+        """Whether a row's quantity and price are these. In a report, which lacks rows, they are of none."""
+        try:
+            quantity, price = _figures(cells)
+        except ValueError:
+            return False
+        is_sum = self.lines > 0 and quantity == self.quantities and price in (self.prices, self.amounts)
+        return is_sum and not is_of_report(cells)
+
+
+def _figures(cells: Mapping[str, str]) -> tuple[Decimal, Decimal]:
+    """A row's quantity and price. Raises ValueError."""
+    return _figure(cells.get("quantity", "")), _figure(cells.get("unit_price", ""))
+
+
+def _figure(cell: str) -> Decimal:
+    if len(cell) < 16 and cell.replace(".", "", 1).isdecimal():  # as most are: the other way takes 20 times as long
+        return Decimal(cell)
+    return values.amount(values.plain_amount(cell))
+
+
+def _is_total(cells: Mapping[str, str]) -> bool:
+    """Whether a row says the sums of a list and not whose they are: the word may stand in any of its cells."""
+    whose = [cell for name in WHOSE if (cell := cells.get(name))]
+    if len(whose) > 1 or not all(key(cell) in _TOTALS for cell in whose):
+        return False
+    return any(key(cell) in _TOTALS for cell in cells.values() if cell)
+
+
+def _number(row: Row) -> str:
+    return row.cells.get("external_id", "")
+
+
+def _is_same(name: str, cells: Mapping[str, str], others: Mapping[str, str]) -> bool:
+    said, before = cells[name], others.get(name, "")
+    return said == before or _plain(name, said) == _plain(name, before)
+
+
+def _plain(name: str, text: str) -> Any:
+    """The same however it is written."""
+    with contextlib.suppress(ValueError):
+        if name in AMOUNTS:
+            return values.amount(values.plain_amount(text))
+        if name in PHONES:
+            return phones.to_e164(text)
+    return " ".join(text.casefold().split())

@@ -1,0 +1,148 @@
+"""Files of orders, taken in by the API's rules."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Exists, OuterRef, Q
+from django.utils.translation import gettext_lazy as _
+
+from codservice import values
+from codservice.errors import Invalid
+from codservice.files.intake import Entry, Errors, Intake, Taken
+from codservice.files.tables import Row, is_of_report
+from inventory.models import Product
+from inventory.product_files import sku_of
+from orders import fees, importing, serializers
+from orders.models import Order, OrderEdit
+from orders.order_files import grouping
+from orders.order_files.cells import Catalog, Fees, body_of, errors_of, with_constants
+from orders.order_files.columns import COLUMNS, PRODUCT
+
+_ITEM_PATH = re.compile(r"items\.(\d+)\.(.+)", re.ASCII)
+_FEWER = (
+    "The order of this number is there already with fewer lines than the file has: correct it, or write another number."
+)
+_LEFT_OUT = "The order of this number is there already without this row: correct it, or write another number."
+
+
+class OrderRows(Intake):
+    """A row is one line of an order: `grouping.orders_of` says which rows are one order, `cells.body_of` which order.
+
+    Orders whose number is in the account already are left as they are; rows that were never of such an order are
+    refused: those of a report that say no customer, and those of a number when they are more than its order has lines
+    and nobody has changed these.
+    """
+
+    columns = COLUMNS
+    required = (
+        ("customer_name",),
+        ("customer_phone",),
+        ("customer_wilaya",),
+        ("customer_address",),
+        PRODUCT,
+        ("quantity",),
+        ("unit_price", "sku", "product_id", "total_amount"),
+    )
+    # Of orders and not of rows, which may be several times as many.
+    counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders already there")}
+    refused = _("Orders refused")
+    batch = 500  # rows: some tenths of a second
+
+    def entries(self, rows: Iterator[Row]) -> Iterator[Entry]:
+        return grouping.orders_of(rows, self.constants)
+
+    def name_of(self, entry: Entry) -> str | None:
+        cells = entry[0].cells
+        return serializers.external_id(cells) if cells.get("external_id") else None
+
+    def take(self, entries: Sequence[Entry]) -> Taken:
+        counts: Counter[str] = Counter()
+        refused: list[tuple[Entry, Errors]] = []
+        sent: list[tuple[Entry, dict[str, Any]]] = []
+        catalog, own_fees = self._catalog(entries), self._fees()
+        for entry in entries:
+            first = self.first_line(entry)
+            if errors := grouping.doubts(entry):
+                refused.append((entry, errors))
+            elif first != entry[0].line:
+                refused.append((entry, {"external_id": [_apart(first)]}))
+            else:
+                sent.append((entry, body_of(entry, catalog, self.constants, own_fees)))
+        outcomes = importing.import_orders(
+            self.account_id, [body for _entry, body in sent], actor=self.actor, skip_known=True
+        )
+        line_counts = self._line_counts(
+            [
+                outcome.order_id
+                for (entry, _body), outcome in zip(sent, outcomes, strict=True)
+                if isinstance(outcome, importing.DuplicateExternalId) and len(entry) > 1
+            ]
+        )
+        for (entry, body), outcome in zip(sent, outcomes, strict=True):
+            if isinstance(outcome, importing.DuplicateExternalId):
+                if is_of_report(cells := entry[0].cells) and not grouping.says_customer(cells):
+                    refused.append((entry, {"external_id": [_LEFT_OUT]}))
+                elif len(entry) > line_counts.get(outcome.order_id, len(entry)):
+                    refused.append((entry, {"external_id": [_FEWER]}))
+                else:
+                    counts["already_there"] += 1
+            elif isinstance(outcome, Invalid):
+                refused.append((entry, errors_of(outcome, body, entry[0].cells)))
+            else:
+                counts["imported"] += 1
+        return Taken(counts, [grouping.to_report(entry, errors) for entry, errors in refused])
+
+    @classmethod
+    def understood(cls, account_id: UUID, constants: Mapping[str, str]) -> Mapping[str, str]:
+        """A product that is one of the catalog's SKUs is that one, and any other a name."""
+        sku = sku_of({"sku": constants.get("product_name", "")})
+        if not (sku and Product.objects.filter(account_id=account_id, sku=sku).exists()):
+            return constants
+        return {"sku": sku} | {name: text for name, text in constants.items() if name != "product_name"}
+
+    @classmethod
+    def wrong_constants(cls, constants: Mapping[str, str]) -> Errors:
+        errors = serializers.read_order(body_of([Row(0, {}, [])], {}, constants, {}))[1]
+        columns = {path.rpartition(".")[2]: said for path, said in errors.items()}
+        return {name: said for name, said in columns.items() if name in constants}
+
+    def row_of(self, path: str) -> tuple[int, str]:
+        item = _ITEM_PATH.fullmatch(path)
+        return (int(item[1]), item[2]) if item else (0, path)
+
+    def _line_counts(self, ids: Sequence[UUID | None]) -> dict[UUID | None, int]:
+        """With how many lines these orders were imported, where nobody has changed them; no statement for no order."""
+        if not ids:
+            return {}
+        orders = Order.objects.filter(account_id=self.account_id, id__in=ids)
+        changed = OrderEdit.objects.filter(order=OuterRef("id"), field__startswith="items.")
+        return dict(orders.filter(~Exists(changed)).annotate(lines=Count("items")).values_list("id", "lines"))
+
+    def _catalog(self, entries: Sequence[Entry]) -> Catalog:
+        """The account's products that rows name by their SKUs, or by id without a price; no statement for none."""
+        cells = [with_constants(self.constants, row.cells) for entry in entries for row in entry]
+        skus = {sku_of(each) for each in cells} - {""}
+        ids = {values.uuid_or_none(each.get("product_id")) for each in cells if not each.get("unit_price")} - {None}
+        if not (skus or ids):
+            return {}
+        found = Product.objects.filter(Q(sku__in=skus) | Q(id__in=ids), account_id=self.account_id)
+        return {name: each for each in found.only("id", "sku", "price") for name in (each.sku, each.id)}
+
+    def _fees(self) -> Fees:
+        """What deliveries cost where an order says neither its fee nor its total."""
+        return {}
+
+
+class UploadedOrderRows(OrderRows):
+    """Of a file that a merchant uploads: an order that says neither its fee nor its total has the account's fee for
+    where it goes, as one that is written by hand."""
+
+    def _fees(self) -> Fees:
+        return fees.by_place(self.account_id)
+
+
+def _apart(first: int) -> str:
+    return f"Line {first} has the same external_id, with other orders between. An order's rows must follow each other."
