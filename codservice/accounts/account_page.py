@@ -75,8 +75,7 @@ def account_page(
         if seat.is_closed and request.method == "POST" and needed > Right.READ and not takes_out:
             messages.error(request, _("This account is closed: nothing can be changed any more."))
             return redirect("account")
-        is_test = request.session.get(MODE) == TEST and hasattr(live, "twin")
-        account = live.twin if is_test else live
+        account = shown(request, live)
         if request.method == "POST" and request.POST.get(MODE, account.mode) != account.mode:
             messages.error(request, _("Another page has switched test mode on or off; nothing was changed here."))
             return redirect(request.path)
@@ -122,6 +121,12 @@ def seat(request: HttpRequest) -> dict[str, Any]:
     if hasattr(request, "seat"):
         return {"seat": request.seat}
     return {"seat": SimpleLazyObject(lambda: None if request.user.is_staff else team.seat_of(request.user))}
+
+
+def shown(request: HttpRequest, live: Account) -> Account:
+    """What of this account the pages show in this session: itself or, in test mode, its twin."""
+    is_test = request.session.get(MODE) == TEST and hasattr(live, "twin")
+    return live.twin if is_test else live
 
 
 def switch(request: HttpRequest, account: Account) -> None:

@@ -21,8 +21,8 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.generic import FormView, TemplateView
 
-from codservice.accounts import known_browsers, sessions
-from codservice.accounts.account_page import account_page, confirmation, switch
+from codservice.accounts import known_browsers, sessions, team
+from codservice.accounts.account_page import account_page, confirmation, shown, switch
 from codservice.accounts.forms import (
     MOST_LINKS,
     ApiKeyForm,
@@ -70,6 +70,7 @@ class Login(auth_views.LoginView):
         return locked_or(self.render_to_response(context), form.wait)
 
 
+@never_cache
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     """The answer to a form without the right token: it comes from elsewhere, or is older than a login in another tab.
 
@@ -83,17 +84,19 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
         login = Login()
         login.setup(request)
         return redirect(login.get_redirect_url() or request.get_full_path())
+    if seat := team.seat_of(request.user):
+        request.account = shown(request, seat.account)  # type: ignore[attr-defined]  # its mode, for the template
     fields = _written(request) if is_old and request.user.is_authenticated else []
     return render(request, "403_csrf.html", {"fields": fields}, status=403)
 
 
 def _written(request: HttpRequest) -> list[tuple[str, str]]:
-    """The fields of a form that a page of ours sent, as its `Origin` says: a stranger's, too, one press would send.
+    """The fields of a form that a page of ours sent, as its `Origin` says, which Django has looked at before the token:
+    a stranger's, too, one press would send.
 
     None where one of them must not stand on a page, or cannot: a password, a file.
     """
-    is_ours = request.headers.get("Origin") == f"{request.scheme}://{request.get_host()}"
-    if not is_ours or request.FILES or any("password" in name for name in request.POST):
+    if "Origin" not in request.headers or request.FILES or any("password" in name for name in request.POST):
         return []
     return [(name, value) for name, values in request.POST.lists() for value in values if name != "csrfmiddlewaretoken"]
 

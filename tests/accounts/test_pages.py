@@ -179,6 +179,7 @@ def test_what_was_written_before_another_sign_in_is_sent_with_a_press(alice: Acc
     written = {"name": 'Shop "été"\n<b>', "scopes": ["orders:read", "orders:write"], "last_day": ""}
     refused = browser.post("/account/keys", written | {"csrfmiddlewaretoken": "o" * 64}, **ours)
     assert refused.status_code == 403
+    assert "no-store" in refused.headers["Cache-Control"]
     assert ApiKey.objects.count() == 0
     assert f"You are signed in as {alice.holder.display_name}," in refused.content.decode()
     fields = _Fields(refused.content.decode()).fields
@@ -188,6 +189,16 @@ def test_what_was_written_before_another_sign_in_is_sent_with_a_press(alice: Acc
     assert fields["csrfmiddlewaretoken"] != ["o" * 64]
     assert browser.post("/account/keys", fields | {"name": "Shop"}, **ours).status_code == 201
     assert alice.api_keys.get().scopes == ["orders:read", "orders:write"]
+
+
+def test_so_it_is_behind_a_proxy_that_changes_the_host(alice: Account, settings: Any) -> None:
+    settings.CSRF_TRUSTED_ORIGINS = ["https://shop.example"]
+    browser = browser_of(alice.holder, enforce_csrf_checks=True)
+    browser.cookies["csrftoken"] = "n" * 32
+    data = {"name": "Written", "csrfmiddlewaretoken": "o" * 64}
+    refused = browser.post("/account/keys", data, headers={"Origin": "https://shop.example"})
+    assert refused.status_code == 403
+    assert _Fields(refused.content.decode()).fields["name"] == ["Written"]
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,27 @@ def test_nor_is_an_order_to_which_lines_were_added(visited: Visit) -> None:
     assert not Order.objects.exists()
 
 
+def test_nor_is_what_was_sent_from_before_another_sign_in(visited: Visit, alice: Account) -> None:
+    """It is of the mode that its page was of, however long the answer stands there."""
+    page = visited.page
+    press_in_menu(page, "Test mode")
+    page.goto(NEW_PRODUCT)
+    for name, text in {"name": "Robe", "sku": "ROBE-1", "price": "2500"}.items():
+        type_into(page, name, text)
+    visited.context.add_cookies([{"name": "csrftoken", "value": "n" * 32, "url": visited.address}])
+    page.get_by_role("button", name="Create the product").click()
+    send = page.get_by_role("button", name="Send it again")
+    send.focus()
+    page.keyboard.press("Shift")  # a browser asks nobody who has not touched the page
+    with visited.asked():
+        page.get_by_role("link", name="Orders", exact=True).click()
+    expect(page.locator("html")).to_have_attribute("data-mode", "test")
+    page.evaluate("dispatchEvent(new StorageEvent('storage', { key: 'pages' }))")
+    send.click()
+    page.wait_for_url(lambda url: not url.endswith(NEW_PRODUCT))
+    assert Product.objects.get().account == alice.twin
+
+
 def test_nor_is_a_script_that_was_looked_at(visited: Visit) -> None:
     page = visited.page
     page.goto("/account/script")
