@@ -44,7 +44,7 @@ ROLE_WORDS = {
 # Invitations that an account may send, and that are mailed to one address, whoever invites it.
 INVITATION_RATE = "30/h"
 MAIL_RATE = "5/h"
-AGAIN_RATE = "1/30s"  # of one invitation: a second press would end the link of the first one's mail
+AGAIN = 1  # of one invitation in a minute: a second press would end the link of the first one's mail
 
 
 _TEAM = ("team", gettext_lazy("Team"), False)
@@ -139,7 +139,7 @@ def invite_again(request: HttpRequest, account: Account, id: UUID) -> HttpRespon
     except TooManyTries as error:
         messages.error(request, error.messages[0])
     else:
-        is_second = bool(ratelimit.limited_for(request, "invitation-again", str(id), AGAIN_RATE))
+        is_second = ratelimit.counter.use((f"invitation-again:{id}", AGAIN)).is_exceeded
         _send(request, invitation.email, lambda: team.invite_again(live.id, id), is_on_its_way=is_second)
     return redirect("team")
 
