@@ -41,6 +41,8 @@ def test_every_page_of_operators_is_for_everybody(
         assert page.evaluate("document.documentElement.dir") == ("rtl" if language == "ar" else "ltr")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         assert len(page.content().encode()) < MOST_BYTES, path
+        for field in page.locator("[type=number]").all():
+            assert field.evaluate("e => getComputedStyle(e).direction") == "ltr", path
         axe(page)
 
 

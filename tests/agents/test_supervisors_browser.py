@@ -60,6 +60,8 @@ def test_every_page_is_for_everybody(
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         assert page.evaluate(small, pressed) == [], path
         assert len(page.content().encode()) < 100_000
+        for field in page.locator("[type=number]").all():
+            assert field.evaluate("e => getComputedStyle(e).direction") == "ltr", path
         axe(page)
         page.set_viewport_size({"width": 1366, "height": 768})
         axe(page)
