@@ -330,8 +330,9 @@ def test_create_operator_refuses_a_name_that_nobody_could_use(db: None, name: st
     assert not User.objects.exists()
 
 
-def test_create_operator_refuses_a_taken_name(db: None) -> None:
-    factories.UserFactory(username="operator")
+@pytest.mark.parametrize("there", ["operator", "Operator"])
+def test_create_operator_refuses_a_taken_name(db: None, there: str) -> None:
+    factories.UserFactory(username=there)
     with pytest.raises(CommandError, match="taken"):
         run("create_operator")
 

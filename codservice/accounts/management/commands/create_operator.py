@@ -33,6 +33,8 @@ class Command(commands.Command):
         with self.shown_or_undone():
             try:
                 with transaction.atomic():
+                    if User.objects.filter(username__iexact=username).exists():
+                        raise IntegrityError("it is another's but for case")
                     operator = User.objects.create_superuser(
                         username=username, password=password, has_one_time_password=True
                     )
