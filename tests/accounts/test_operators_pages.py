@@ -458,6 +458,14 @@ def test_a_page_of_a_list_has_fifty_rows(operator: Client, name: str) -> None:
     assert len(text.encode()) < 100_000
 
 
+def test_a_list_says_where_it_stops_in_groups_of_three(operator: Client, alice: Account) -> None:
+    SecurityEntry.objects.bulk_create(
+        SecurityEntry(account=alice, action="key_made", by="person", outcome="done") for _ in range(1000)
+    )
+    text = text_of(operator.get(page("accounts_securityentry_changelist")))
+    assert "The first 1\N{NARROW NO-BREAK SPACE}000; " in text
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_searches_and_filters_take_any_text(operator: Client, name: str) -> None:
     furnish("Shop")

@@ -23,6 +23,7 @@ from tests.agents.states import statuses
 from tests.factories import make_order
 from tests.harness.background import Background, open_transaction
 from tests.harness.database import wait_for_lock
+from tests.harness.plans import copy
 from webhooks.models import Event
 
 LIST, BULK = "/console/orders/order/", "/console/bulk/"
@@ -191,6 +192,12 @@ def test_one_press_takes_so_many_and_another_the_rest(
     assert "these are its first 3" in look(browser, "cancel", every="1").content.decode()
     assert press(browser, "cancel", REFUSED, every="1") == ["3 orders are now “Canceled”."]
     assert press(browser, "cancel", REFUSED, every="1") == ["1 order is now “Canceled”."]
+
+
+def test_many_are_counted_in_groups_of_three_before_the_press_too(orders: list[Order], browser: Client) -> None:
+    copy(orders[0], 1230, days=1)
+    assert "1\N{NARROW NO-BREAK SPACE}234 orders can be changed." in look(browser, "cancel", every="1").content.decode()
+    assert "The first 1\N{NARROW NO-BREAK SPACE}000 orders; " in browser.get(LIST).content.decode()
 
 
 @pytest.mark.parametrize("query", [{"status": "all", "sort": "oldest"}, {"q": "Amina"}])

@@ -538,6 +538,20 @@ def test_in_test_mode_a_file_becomes_test_orders(browser: Client, alice: Account
     assert browser.get(f"/account/uploads/{upload.id}").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (Status.MATCHING, "The file has 123\N{NARROW NO-BREAK SPACE}456 rows."),
+        (Status.RUNNING, "12\N{NARROW NO-BREAK SPACE}345 of 123\N{NARROW NO-BREAK SPACE}456 rows are done."),
+        (Status.DONE, "Done: 123\N{NARROW NO-BREAK SPACE}456 rows."),
+    ],
+)
+def test_a_page_counts_in_groups_of_three(browser: Client, status: str, says: str) -> None:
+    upload = send(browser, csv_of([row("A1")]))
+    Upload.objects.update(status=status, row_count=123_456, rows_done=12_345)
+    assert says in browser.get(f"/account/uploads/{upload.id}").content.decode()
+
+
 def test_a_page_costs_the_same_however_large_the_file_is(browser: Client) -> None:
     counts = []
     for rows in (2, 400):
