@@ -14,8 +14,9 @@ from codservice.files.headings import key
 from codservice.files.intake import Entry, Errors
 from inventory.models import Product
 from inventory.product_files import sku_of
-from orders import phones, regions, serializers
+from orders import regions, serializers
 from orders.models import MAX_QUANTITY, DeliveryType
+from orders.order_files import phone_cells
 from orders.order_files.columns import AMOUNTS, DETAILS, NAME, PHONES
 from orders.serializers import SENT, SENT_OF_LINE
 
@@ -41,13 +42,6 @@ _DELIVERIES = {
     }.items()
     for word in words
 }  # fmt: skip
-# What stands before a number in lists of Facebook's leads, and where somebody kept its zero from a spreadsheet.
-_BEFORE_PHONE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
-_BETWEEN_PHONES = (
-    re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE),
-    re.compile(r"[-–—\s]+"),  # which else stand within one
-)
-_PHONE_AS_AMOUNT = re.compile(r"([0-9]{8,12})[.,]00?", re.ASCII)  # as programs write a column of numbers
 _NO_PHONE = (
     "Is a number that a spreadsheet has shortened, and its last digits are lost: format the column as text, and write "
     "the numbers again."
@@ -87,15 +81,9 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
 
 def _part_phones(body: dict[str, Any]) -> None:
     """Leave only numbers in the phones, and two of one cell in a field each."""
-    for name in PHONES:
-        if marked := _BEFORE_PHONE.match(body.get(name, "")):
-            body[name] = body[name][marked.end() :]
-        if number := _PHONE_AS_AMOUNT.fullmatch(body.get(name, "")):
-            body[name] = number[1]
-    for between in _BETWEEN_PHONES:
-        two = [phone.strip() for phone in between.split(body.get("customer_phone", ""))]
-        if len(two) == 2 and "customer_phone_2" not in body and all(map(phones.e164_or_none, two)):
-            body |= dict(zip(PHONES, two, strict=True))
+    body |= {name: phone_cells.bare(body[name]) for name in PHONES if name in body}
+    if "customer_phone_2" not in body and (two := phone_cells.two_in(body.get("customer_phone", ""))):
+        body |= dict(zip(PHONES, two, strict=True))
 
 
 def errors_of(refusal: Invalid, body: dict[str, Any], first: Mapping[str, str]) -> Errors:

@@ -3,7 +3,7 @@
 from django.utils.translation import gettext_lazy as _
 
 from codservice.files.headings import Column
-from orders import phones
+from orders.order_files import phone_cells
 from orders.serializers import SENT
 
 _REST_AND_NAME = (
@@ -51,7 +51,7 @@ COLUMNS = (
          "shipping phone", "phone billing", "contact phone",
          "رقم الهاتف", "هاتف الزبون", "رقم هاتف الزبون", "الهاتف 1"),
         vague=("telephone facturation", "numero", "num", "الرقم"),  # the latter may be the order's number as well
-        fits=phones.e164_or_none,
+        fits=phone_cells.has_mobile,
     ),
     Column(
         "customer_phone_2",

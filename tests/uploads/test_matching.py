@@ -395,6 +395,16 @@ def test_what_all_rows_have_is_proposed_for_the_same_headings_alone(browser: Cli
         ("الرقم,Nom", ["٠٥٥٠١٢٣٤٥٦", "Amine"], "الرقم"),
         ("Numéro,Nom", ["", "Amine"], "Numéro"),
         ("Tél,Numéro", ["x", "0550 12 34 56"], "Tél"),
+        # Eight digits are a landline's, and a day's, and many another number's.
+        ("Date,Nom,Joindre", ["2026-11-27", "Amine", "0550 12 34 56"], "Joindre"),
+        ("Jour,Nom,Suivi", ["27/11/2026", "Amine", "10000234"], None),
+        ("Suivi,Numéro", ["10000234", "101"], None),
+        # As phones may stand in cells.
+        ("Numéro,Nom", ["0550123456 / 0661112233", "Amine"], "Numéro"),
+        ("Numéro,Nom", ["'0550 12 34 56", "Amine"], "Numéro"),
+        ("Numéro,Nom", ["p:+213550123456", "Amine"], "Numéro"),
+        ("Numéro,Nom", ["550123456.0", "Amine"], "Numéro"),
+        ("Numéro,Nom", ["021 12 34 56-0550 12 34 56", "Amine"], "Numéro"),
     ],
 )
 def test_cells_say_whether_a_column_holds_phones_where_its_heading_does_not(

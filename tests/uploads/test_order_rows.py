@@ -98,7 +98,8 @@ def test_wilaya_and_commune_may_stand_in_one_cell(browser: Client) -> None:
 def test_two_phones_may_stand_in_one_cell(browser: Client) -> None:
     said = (
         "0550 12 34 56 / 0661 11 22 33", "p:+213550123456,0661112233", "0550123456 ou 0661112233",
-        "0550123456-0661112233", "550123456 0661112233", "0550/12/34/56", "0550-12-34-56", "0550 123456",
+        "0550123456-0661112233", "550123456 0661112233", "0550 12 34 56-0661 11 22 33",
+        "0550-12-34-56 0661-11-22-33", "0550/12/34/56", "0550-12-34-56", "0550 123456",
         "0550123456-066", "0550123456 / 066", "0550123456 / 0661112233 / 0770112233",
     )  # fmt: skip
     rows = [[*row(f"A{number}", phone=phone), ""] for number, phone in enumerate(said)]
@@ -107,7 +108,7 @@ def test_two_phones_may_stand_in_one_cell(browser: Client) -> None:
     upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Téléphone 2"])))
 
     taken = list(Order.objects.order_by("external_id").values_list("phone_e164", "phone_2_e164"))
-    assert taken == [("+213550123456", "+213661112233")] * 5 + [("+213550123456", None)] * 3
+    assert taken == [("+213550123456", "+213661112233")] * 7 + [("+213550123456", None)] * 3
     assert [each.faults[0][0] for each in RefusedRow.objects.filter(upload=upload)] == ["customer_phone"] * 4
 
 

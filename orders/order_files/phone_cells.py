@@ -1,0 +1,38 @@
+"""Phones as they stand in the cells of a file of orders."""
+
+import re
+
+from orders import phones
+
+# What stands before a number in lists of Facebook's leads, and where somebody kept its zero from a spreadsheet.
+_BEFORE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
+_BETWEEN = (
+    re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE),
+    re.compile(r"[-–—]+"),  # which else stands within one, as do blanks
+    re.compile(r"\s+"),
+)
+_AS_AMOUNT = re.compile(r"([0-9]{8,12})[.,]00?", re.ASCII)  # as programs write a column of numbers
+_MOBILE = ("+2135", "+2136", "+2137")
+
+
+def bare(cell: str) -> str:
+    """The cell without what is no part of its number."""
+    if marked := _BEFORE.match(cell):
+        cell = cell[marked.end() :]
+    number = _AS_AMOUNT.fullmatch(cell)
+    return number[1] if number else cell
+
+
+def two_in(cell: str) -> list[str]:
+    """The two numbers of a cell that has so many, else none."""
+    for between in _BETWEEN:
+        two = [phone.strip() for phone in between.split(cell)]
+        if len(two) == 2 and all(map(phones.e164_or_none, two)):
+            return two
+    return []
+
+
+def has_mobile(cell: str) -> bool:
+    """Whether the cell says a mobile number. Eight digits, as a landline has, are a date's and many a number's too."""
+    cell = bare(cell)
+    return any((phones.e164_or_none(each) or "").startswith(_MOBILE) for each in two_in(cell) or [cell])
