@@ -58,8 +58,9 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
     is_open = False  # whether a row below may be of it without its number
     of_file, of_order, text = _Sums(), _Sums(), 0
     for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
-        cells, named, is_total = row.cells, _number(row), _is_total(row.cells)
-        are_sums = is_total and (of_file.are(cells) or of_order.are(cells))
+        cells, named, is_total, figures = row.cells, _number(row), _is_total(row.cells), _figures(row.cells)
+        # In a report, which lacks rows, a row's figures are the sums of none.
+        are_sums = is_total and not is_of_report(cells) and (of_file.are(figures) or of_order.are(figures))
         if named and named == number:
             goes_on = True
         elif not is_open or row.is_apart:
@@ -73,8 +74,8 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
         if not goes_on:
             of_order = _Sums()
         if not are_sums:
-            of_file.add(cells)
-            of_order.add(cells)
+            of_file.add(figures)
+            of_order.add(figures)
         if entry and (not goes_on or len(entry) == MAX_ROWS):
             yield entry
             entry, text = [], 0
@@ -189,31 +190,30 @@ def _is_priced(cells: Mapping[str, str]) -> bool:
     return _is_counted(cells) and any(key(cell) not in _TOTALS for cell in names)
 
 
+Figures = tuple[Decimal, Decimal]  # a row's quantity and price
+
+
 class _Sums:
-    """Of lines of a file."""
+    """Of those lines of a file whose quantity and price can be read."""
 
     def __init__(self) -> None:
-        self.lines, self.quantities, self.prices, self.amounts = 0, Decimal(), Decimal(), Decimal()
+        self.quantities, self.prices, self.amounts = Decimal(), Decimal(), Decimal()
 
-    def add(self, cells: Mapping[str, str]) -> None:
-        with contextlib.suppress(ValueError):
-            quantity, price = _figures(cells)
-            self.lines, self.quantities = self.lines + 1, self.quantities + quantity
-            self.prices, self.amounts = self.prices + price, self.amounts + price * quantity
+    def add(self, figures: Figures | None) -> None:
+        if figures:
+            quantity, price = figures
+            self.quantities, self.prices = self.quantities + quantity, self.prices + price
+            self.amounts += price * quantity
 
-    def are(self, cells: Mapping[str, str]) -> bool:
-        """Whether a row's quantity and price are these. In a report, which lacks rows, they are of none."""
-        try:
-            quantity, price = _figures(cells)
-        except ValueError:
-            return False
-        is_sum = self.lines > 0 and quantity == self.quantities and price in (self.prices, self.amounts)
-        return is_sum and not is_of_report(cells)
+    def are(self, figures: Figures | None) -> bool:
+        return figures in ((self.quantities, self.prices), (self.quantities, self.amounts))
 
 
-def _figures(cells: Mapping[str, str]) -> tuple[Decimal, Decimal]:
-    """A row's quantity and price. Raises ValueError."""
-    return _figure(cells.get("quantity", "")), _figure(cells.get("unit_price", ""))
+def _figures(cells: Mapping[str, str]) -> Figures | None:
+    try:
+        return _figure(cells.get("quantity", "")), _figure(cells.get("unit_price", ""))
+    except ValueError:
+        return None
 
 
 def _figure(cell: str) -> Decimal:
