@@ -170,7 +170,7 @@ _CURRENCY = re.compile(r"^(?:da|dzd)\.?(?=[\s0-9])|(?:da|dzd|dinars?|د\.?\s?ج|
 _GROUPED = re.compile(rf"[0-9]{{1,3}}({_SPACE}[0-9]{{3}})+([.,][0-9]*)?", re.ASCII)
 # Thousands apart by another sign than the fraction's, or by the same twice: `2.500` alone may be either.
 _POINTED = re.compile(
-    r"[0-9]{1,3}([.,])[0-9]{3}(?:\1[0-9]{3})*(?!\1)[.,][0-9]{1,2}|[0-9]{1,3}([.,])[0-9]{3}(?:\2[0-9]{3})+", re.ASCII
+    r"[1-9][0-9]{0,2}(?:([.,])[0-9]{3}(?:\1[0-9]{3})*(?!\1)[.,][0-9]{1,2}|([.,])[0-9]{3}(?:\2[0-9]{3})+)", re.ASCII
 )
 # With no more zeros than a spreadsheet shows of a fraction: of `1.000` nobody knows which it is.
 _WHOLE = re.compile(rf"([0-9]{{1,3}}(?:{_SPACE}[0-9]{{3}})+|[0-9]+)(?:[.,]0{{1,2}})?", re.ASCII)
