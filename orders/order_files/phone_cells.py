@@ -26,7 +26,7 @@ def bare(cell: str) -> str:
 def two_in(cell: str) -> list[str]:
     """The two numbers of a cell that has so many, else none."""
     for between in _BETWEEN:
-        two = [phone.strip() for phone in between.split(cell)]
+        two = [phone.strip() for phone in between.split(cell, maxsplit=2)]
         if len(two) == 2 and all(map(phones.e164_or_none, two)):
             return two
     return []
