@@ -521,6 +521,16 @@ def test_a_row_that_does_not_end_is_not_taken_into_memory(tmp_path: Path, conten
         list(Table(tmp_path / "t.csv"))
 
 
+def test_rows_that_a_quotation_mark_of_a_text_takes_in_are_not_lost(tmp_path: Path) -> None:
+    """Google's .tsv quotes nothing: a cell may begin with a mark of its own, and a later one end with one."""
+    path = tmp_path / "orders.tsv"
+    path.write_text('name\tnotes\nAmine\t"fragile\nNadia\t\nLina\técran 5"\nSami\t\n')
+    with pytest.raises(UnreadableTable, match="line 2 that does not end"):
+        list(Table(path))
+    path.write_text('name\tnotes\nAmine\t"fragile,\nvite"\nNadia\t"a\tb"\n')
+    assert [row.cells["notes"] for row in Table(path)] == ["fragile,\nvite", "a\tb"]
+
+
 @pytest.mark.parametrize("above", ["", "sku,name,stock\n"], ids=["header", "row"])
 def test_a_row_of_more_cells_than_a_spreadsheet_has_is_refused_before_its_headings_are_compared(
     tmp_path: Path, above: str

@@ -210,9 +210,12 @@ class Table:
                     end = before + reader.line_num
                     if len(cells) > sheets.MAX_COLUMNS:
                         self._cut(cells)
+                    # Rows in a cell: Google quotes nothing there, and texts have quotation marks of their own.
+                    if end > line and self.path.suffix.lower() == ".tsv" and any("\t" in cell for cell in cells):
+                        raise _Endless
                     yield line, end, [_original(cell.strip()) for cell in cells]
                     line, lines.taken = end + 1, 0
-        except _TooLong:
+        except _Endless:
             raise UnreadableTable(
                 f"{self} has a row at line {line} that does not end: is a quotation mark left open?"
             ) from None
@@ -279,7 +282,7 @@ def _outside_quotes(file: TextIO, line: str) -> str:
     return outside
 
 
-class _TooLong(Exception):
+class _Endless(Exception):
     pass
 
 
@@ -298,7 +301,7 @@ class _Lines:
             raise StopIteration
         self.taken += len(line)
         if self.taken > MAX_RECORD:
-            raise _TooLong
+            raise _Endless
         return line
 
 
