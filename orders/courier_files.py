@@ -1,5 +1,6 @@
 """Couriers' files: what their columns and statuses are called, and how their rows say where orders are."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -91,6 +92,7 @@ UNDECIDED = (
     "bloqué", "colis bloqué", "abandonné", "colis abandonné", "échange", "échange échoué", "perdu", "colis perdu",
     "disparu", "cassé", "endommagé", "non reçu", "rupture de stock", "en rupture de stock", "demande de suppression",
 )  # fmt: skip
+_DOUBTED = re.compile("[?؟❌✗✘✖]")  # with such a sign no word says what it says
 _NO_STATUS = (
     "Must be shipped, delivered or returned, or what couriers write for it, such as expédié, livré or retourné."
 )
@@ -158,8 +160,9 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
             external_id = values.text(number, max_length=64)
         except ValueError:
             errors[named_by] = ["No order can have it."]
-    word = key(cells.get("status", ""))
-    status = _STATUSES.get(word)
+    said = cells.get("status", "")
+    word = key(said)
+    status = None if _DOUBTED.search(said) else _STATUSES.get(word)
     if status is None:
         errors["status"] = [_UNDECIDED if word in map(key, UNDECIDED) else _NO_STATUS]
     try:

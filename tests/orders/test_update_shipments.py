@@ -182,6 +182,8 @@ def test_a_parcel_that_is_cancelled_or_blocked_changes_no_order_and_it_is_said_w
         (("ORDER", "", "Annuler par le client", ""), "status"),
         (("ORDER", "", "bloqué", ""), "status"),
         (("ORDER", "", "confirmed", ""), "status"),
+        (("ORDER", "", "livré ?", ""), "status"),
+        (("ORDER", "", "❌ livré", ""), "status"),
         (("ORDER", "", "livré", "x" * 501), "reason"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
