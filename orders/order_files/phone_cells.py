@@ -6,11 +6,8 @@ from orders import phones
 
 # What stands before a number in lists of Facebook's leads, and where somebody kept its zero from a spreadsheet.
 _BEFORE = re.compile(r"(?:p:|')\s*(?=[+\d])", re.IGNORECASE)
-_BETWEEN = (
-    re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE),
-    re.compile(r"[-–—]+"),  # which else stands within one, as do blanks
-    re.compile(r"\s+"),
-)
+_BETWEEN = re.compile(r"[/,،;|\n]|\s(?:[-–—]|ou|et|or|and|و|أو)\s", re.IGNORECASE)
+_WITHIN = (re.compile(r"[-–—]+"), re.compile(r"\s+"))  # which else stand within one, but between mobile ones
 _AS_AMOUNT = re.compile(r"([0-9]{8,12})[.,]00?", re.ASCII)  # as programs write a column of numbers
 _MOBILE = ("+2135", "+2136", "+2137")
 
@@ -25,14 +22,19 @@ def bare(cell: str) -> str:
 
 def two_in(cell: str) -> list[str]:
     """The two numbers of a cell that has so many, else none."""
-    for between in _BETWEEN:
+    for between, is_number in ((_BETWEEN, phones.e164_or_none), *((each, _is_mobile) for each in _WITHIN)):
         two = [phone.strip() for phone in between.split(cell, maxsplit=2)]
-        if len(two) == 2 and all(map(phones.e164_or_none, two)):
+        if len(two) == 2 and all(map(is_number, two)):
             return two
     return []
 
 
 def has_mobile(cell: str) -> bool:
-    """Whether the cell says a mobile number. Eight digits, as a landline has, are a date's and many a number's too."""
+    """Whether the cell says a mobile number."""
     cell = bare(cell)
-    return any((phones.e164_or_none(each) or "").startswith(_MOBILE) for each in two_in(cell) or [cell])
+    return any(map(_is_mobile, two_in(cell) or [cell]))
+
+
+def _is_mobile(text: str) -> bool:
+    """Eight digits, as a landline has, are a date's and many a number's too."""
+    return (phones.e164_or_none(text) or "").startswith(_MOBILE)
