@@ -110,13 +110,21 @@ def _places(names: Sequence[str]) -> dict[str, int]:
 
 
 def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) -> dict[str, int]:
-    """What is proposed, as people have corrected it in the latest file whose columns that they chose are here again."""
+    """What is proposed, as people have corrected it in the latest file whose columns that they chose are here again.
+
+    What they made do with in that file gives way where this one has a further column whose heading means the same.
+    """
     for other in before:
         places = _found_again(other.titles, upload.titles)
         if all(place in places and other.titles[place] for place in other.mapping.values()):
-            then = _places(meant(other.titles, KINDS[upload.kind].intake.columns))
-            chosen = {name: places[place] for name, place in other.mapping.items() if then.get(name) != place}
-            undone = {(name, places.get(then[name])) for name in then.keys() - other.mapping.keys()}
+            columns = KINDS[upload.kind].intake.columns
+            now, then = (_places(meant(each.titles, columns)) for each in (upload, other))
+            further = {name for name, place in found.items() if now.get(name) == place not in places.values()}
+            corrected = {name: place for name, place in other.mapping.items() if then.get(name) != place}
+            made_do = {place for name, place in corrected.items() if name in further}
+            chosen = {name: places[place] for name, place in corrected.items() if name not in further}
+            cleared = {name: place for name, place in then.items() if name not in other.mapping}
+            undone = {(name, places.get(place)) for name, place in cleared.items() if place not in made_do}
             kept = {pair for pair in found.items() if pair not in undone and pair[1] not in chosen.values()}
             return dict(kept) | chosen
     return found

@@ -364,7 +364,7 @@ def test_what_was_corrected_is_remembered_where_columns_have_come_or_gone(browse
 
     more = ["Remarque", *header, "Total à payer", "Date"]
     found = chosen(browser, send(browser, csv_of([["", *row("A2")[:-1], "900", "1800", "x", "1800", ""]], more)))
-    assert (found["unit_price"], found["notes"], found["total_amount"]) == ("9", "10", "11"), (
+    assert (found["unit_price"], found["notes"], found["total_amount"]) == ("9", "0", "11"), (
         "what is clearer is proposed"
     )
     less = [*header[:-1], "Remarque"]
@@ -373,6 +373,24 @@ def test_what_was_corrected_is_remembered_where_columns_have_come_or_gone(browse
     less = header[1:]
     found = chosen(browser, send(browser, csv_of([[*row("A4")[1:-1], "900", "1800", ""]], less)))
     assert "external_id" not in found
+
+
+def test_what_a_file_made_do_with_gives_way_to_a_column_that_says_it(browser: Client) -> None:
+    """`Montant` was the price where no other column had it; beside `Prix unitaire` it is the total again."""
+    header = [*HEADER[:2], "Tél 2", *HEADER[3:-1], "Montant"]
+    upload = send(browser, csv_of([row("A1", quantity="1", price="900")], header))
+    assert chosen(browser, upload)["total_amount"] == "7"
+    take_in(browser, upload, customer_phone="2", customer_phone_2="", unit_price="7", total_amount="")
+
+    more = [*header[:2], "Téléphone", *header[2:-1], "Prix unitaire", "Montant"]
+    cells = row("A2", price="900")
+    found = chosen(browser, send(browser, csv_of([[*cells[:2], "0661112233", *cells[2:], "1800"]], more)))
+    assert (found["customer_phone"], found["customer_phone_2"]) == ("2", "3")
+    assert (found["unit_price"], found["total_amount"]) == ("8", "9")
+
+    more = ["WhatsApp", *header, "Date"]
+    found = chosen(browser, send(browser, csv_of([["0661112233", *row("A3", price="900"), ""]], more)))
+    assert (found["customer_phone"], found["unit_price"]) == ("3", "8"), "cells alone say less than people do"
 
 
 def test_what_all_rows_have_is_proposed_for_the_same_headings_alone(browser: Client) -> None:
