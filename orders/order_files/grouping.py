@@ -102,6 +102,8 @@ def doubts(entry: Entry) -> Errors:
         return {"": [_TOTAL]}
     if any(_is_total(row.cells) for row in below):
         return {"external_id": [_TOTAL_OR_LINE]}
+    if (index := _own_total(entry)) is not None:
+        return {f"items.{index}.product_name": [_TOTAL]}
     if failed := [
         f"items.{index}.{name}"
         for index, row in enumerate(entry)
@@ -125,6 +127,20 @@ def doubts(entry: Entry) -> Errors:
         for name in OF_ORDER
         if row.cells.get(name) and not _is_same(name, row.cells, first)
     }
+
+
+def _own_total(entry: Entry) -> int | None:
+    """Which row has the order's number and is a total all the same: it says the sums of the lines above it.
+
+    In a file without quantities each line is one piece.
+    """
+    sums = _Sums()
+    for index, row in enumerate(entry):
+        is_called_so = index > 0 and key(row.cells.get("product_name", "")) in _TOTALS
+        if is_called_so and sums.are(_figures(with_constants({"quantity": str(index)}, row.cells))):
+            return index
+        sums.add(_figures(with_constants({"quantity": "1"}, row.cells)))
+    return None
 
 
 def _behind(cells: Mapping[str, str]) -> list[str]:

@@ -443,6 +443,29 @@ def priced(number: str, product: str, price: str, **whose: str) -> list[str]:
     return [cells[title] for title in WITHOUT_QUANTITY]
 
 
+def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) -> None:
+    rows = [
+        row("A1", product="Robe"), row("A1", product="Sac", price="400", **NOBODY),
+        row("A1", product="Total", quantity="4", price="5801", **NOBODY),
+        row("A2", product="Robe"), row("A2", product="Sac", price="400", **NOBODY),
+        row("A2", product="Total", price="300", **NOBODY),
+        row("A3", product="Robe"), row("A3", product="Total", price="5001", **NOBODY),
+    ]  # fmt: skip
+    upload = take_in(browser, send(browser, csv_of(rows)))
+
+    assert upload.counts == {"imported": 1, "refused": 2}
+    assert (order := Order.objects.get()).external_id == "A2"
+    assert order.total_amount == 6401, "of a product that is called so"
+    said = [each.faults[0] for each in RefusedRow.objects.filter(upload=upload).order_by("line")]
+    assert said[2] == said[4] == ["product_name", ["Is a total of rows above, and no order."]]
+
+    rows = [
+        priced("B1", "Robe", "2500"), priced("B1", "Sac", "4000", **NOBODY), priced("B1", "Total", "6500", **NOBODY),
+        priced("B2", "Robe", "2500"), priced("B2", "Total", "400", **NOBODY),
+    ]  # fmt: skip
+    assert take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY))).counts == {"imported": 1, "refused": 1}
+
+
 def test_no_order_loses_the_line_below_a_total_in_a_file_without_quantities(browser: Client) -> None:
     rows = [
         priced("A1", "Robe", "2500"), priced("", "Sac", "4000", **NOBODY), priced("", "Total", "6500", **NOBODY),
