@@ -132,12 +132,14 @@ def doubts(entry: Entry) -> Errors:
 def _own_total(entry: Entry) -> int | None:
     """Which row has the order's number and is a total all the same: it says the sums of the lines above it.
 
-    In a file without quantities each line is one piece.
+    The shipping fee may be among them. In a file without quantities each line is one piece.
     """
-    sums = _Sums()
+    sums, fee = _Sums(), _ZERO
+    with contextlib.suppress(ValueError):
+        fee = _figure(entry[0].cells.get("shipping_fee", ""))
     for index, row in enumerate(entry):
         is_called_so = index > 0 and key(row.cells.get("product_name", "")) in _TOTALS
-        if is_called_so and sums.are(_figures(with_constants({"quantity": str(index)}, row.cells))):
+        if is_called_so and sums.are(_figures(with_constants({"quantity": str(index)}, row.cells)), fee):
             return index
         sums.add(_figures(with_constants({"quantity": "1"}, row.cells)))
     return None
@@ -207,6 +209,7 @@ def _is_priced(cells: Mapping[str, str]) -> bool:
 
 
 Figures = tuple[Decimal, Decimal]  # a row's quantity and price
+_ZERO = Decimal()
 
 
 class _Sums:
@@ -221,8 +224,9 @@ class _Sums:
             self.quantities, self.prices = self.quantities + quantity, self.prices + price
             self.amounts += price * quantity
 
-    def are(self, figures: Figures | None) -> bool:
-        return figures in ((self.quantities, self.prices), (self.quantities, self.amounts))
+    def are(self, figures: Figures | None, fee: Decimal = _ZERO) -> bool:
+        sums = (self.prices, self.amounts, self.amounts + fee)
+        return figures is not None and figures[0] == self.quantities and figures[1] in sums
 
 
 def _figures(cells: Mapping[str, str]) -> Figures | None:

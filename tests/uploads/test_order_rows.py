@@ -464,6 +464,8 @@ def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) ->
         priced("B2", "Robe", "2500"), priced("B2", "Total", "400", **NOBODY),
     ]  # fmt: skip
     assert take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY))).counts == {"imported": 1, "refused": 1}
+    rows = [[*row("C1"), "600"], [*row("C1", product="Total", price="5601", **NOBODY), ""]]
+    assert take_in(browser, send(browser, csv_of(rows, [*HEADER, "Livraison"]))).counts == {"refused": 1}
 
 
 def test_no_order_loses_the_line_below_a_total_in_a_file_without_quantities(browser: Client) -> None:
