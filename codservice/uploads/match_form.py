@@ -117,16 +117,13 @@ def _corrected(found: dict[str, int], upload: Upload, before: Iterable[Upload]) 
     for other in before:
         places = _found_again(other.titles, upload.titles)
         if all(place in places and other.titles[place] for place in other.mapping.values()):
-            columns = KINDS[upload.kind].intake.columns
-            now, then = (_places(meant(each.titles, columns)) for each in (upload, other))
-            further = {name for name, place in found.items() if now.get(name) == place not in places.values()}
-            corrected = {name: place for name, place in other.mapping.items() if then.get(name) != place}
-            made_do = {place for name, place in corrected.items() if name in further}
-            chosen = {name: places[place] for name, place in corrected.items() if name not in further}
-            cleared = {name: place for name, place in then.items() if name not in other.mapping}
-            undone = {(name, places.get(place)) for name, place in cleared.items() if place not in made_do}
-            kept = {pair for pair in found.items() if pair not in undone and pair[1] not in chosen.values()}
-            return dict(kept) | chosen
+            now, then = (_places(meant(each.titles, KINDS[upload.kind].intake.columns)) for each in (upload, other))
+            further = {name for name, place in now.items() if place == found.get(name) not in places.values()}
+            again = {name: places[place] for name, place in other.mapping.items() if name not in further}
+            free = {places[place] for name, place in other.mapping.items() if name in further}
+            cleared = then.keys() - other.mapping.keys() - further
+            rest = {name: place for name, place in found.items() if name not in cleared or place in free}
+            return {name: place for name, place in rest.items() if place not in again.values()} | again
     return found
 
 
