@@ -51,8 +51,10 @@ def test_a_name_of_this_machine_is_an_address(run):
     assert run(HOST="localhost").wait_until_up().stop() == 0
 
 
-def test_a_production_says_what_it_cannot_listen_at(taken):
-    environ = os.environ | PRODUCTION | {"PYTHONWARNINGS": "ignore:No directory at"}  # of a checkout's pages' files
+def test_web_by_itself_says_what_it_cannot_listen_at(taken, tmp_path):
+    """As production starts it, but in development: production reads the pages' files, which others may be gathering
+    in the checkout meanwhile."""
+    environ = os.environ | dict.fromkeys(PRODUCTION, "") | {"ALLOWED_HOSTS": "localhost", "DATA_DIR": str(tmp_path)}
     for given in ({"HOST": "no.such.host.invalid"}, {"HOST": "192.0.2.1"}, {"PORT": str(taken)}):
         command = [sys.executable, "-m", "codservice.run.web"]
         done = subprocess.run(
