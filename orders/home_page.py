@@ -235,7 +235,11 @@ class Part(NamedTuple):
 def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
     whole = sum(count for _name, count in rows)
     parts = [Part(name, count, _rate(count, whole)) for name, count in rows]
-    bars = [Bar(part.name, [part.count], f"{counted(part.count)} · {part.share}") for part in parts]
+    is_rate = whole >= FEWEST_FOR_A_RATE  # else the share begins with the count
+    bars = [
+        Bar(part.name, [part.count], f"{counted(part.count)} · {part.share}" if is_rate else part.share)
+        for part in parts
+    ]
     return {"parts": parts[:MOST_ROWS], "count": whole, "rows": charts.rows(bars)}
 
 

@@ -116,6 +116,7 @@ def test_a_rate_of_few_cases_is_shown_as_counts(browser: Client, alice: Account,
     lived(alice, agent)
     assert "<bdi>4 of 5</bdi>" in page(browser)
     assert " %" not in page(browser, "?by=wilaya")
+    assert "5 · 5 of 5" not in page(browser), "the bar of a first call's wait says its count once"
     for _ in range(25):
         lifecycle.confirm(make_order(alice).id, actor=SUPERVISOR)
     assert "<bdi>96.7 %</bdi>" in page(browser)
