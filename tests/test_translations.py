@@ -25,6 +25,9 @@ from orders.templatetags.orders import age, moment
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("fr", "ar_DZ")
 SOURCES = ("agents", "codservice", "inventory", "orders", "docs", "templates", "webhooks", "manage.py", "Makefile")
+# For people who work on the pages.
+PAGES = ("agents", "supervisors", "without-a-developer", "products", "team", "test-mode")
+GUIDES = [path for name in PAGES for path in sorted(ROOT.glob(f"docs/**/{name}.md"))]
 
 
 def catalog(root: Path, language: str) -> Path:
@@ -182,6 +185,21 @@ def test_what_a_sentence_names_is_called_as_it_is_on_its_page(language: str) -> 
         if name in called and called[name] not in entry.msgstr
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
+def test_what_a_guide_names_is_called_as_it_is_on_its_page(path: Path) -> None:
+    """In italics stands what people look for on a page, or write into a cell of their file."""
+    texts = {"à domicile", "desk", "home", "bureau", "point relais", "stop desk", "المنزل", "Total", "المجموع"}
+    texts |= {"oui", "yes", "نعم", "non", "no", "لا"}
+    language = {"fr": "fr", "ar": "ar_DZ"}.get(path.parent.name)
+    for entry in polib.pofile(catalog(ROOT, language or "fr")):
+        said = {entry.msgstr, *entry.msgstr_plural.values()} if language else {entry.msgid, entry.msgid_plural}
+        texts |= {text.replace("’", "'").replace("\u202f", " ") for text in said}
+    guide = re.sub(r"`[^`]*`", "", path.read_text(encoding="utf-8"))
+    named = [re.sub(r"\s+", " ", name) for name in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", guide)]
+    assert named
+    assert [name for name in named if name not in texts] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -32,13 +32,15 @@ class Rendered:
     """In their order; the first is the page's title with what stands before the second heading."""
 
 
+_GROUPS = re.compile(r"(?<=\d) (?=\d{3}(?!\d))", re.ASCII)  # of a number: 10 000
 _SPACE = re.compile(r" (?=[:;?!»])|(?<=«) ")
 _APOSTROPHE = re.compile(r"(?<=\w)'")
 
 
 def typeset(text: str) -> str:
-    """Text of a page of the language that is active, with the signs that nobody types: in French no line begins with
-    what ends a word of the line before."""
+    """Text of a page of the language that is active, with the signs that nobody types: no line ends within a number,
+    whose groups would stand from right to left in Arabic, and in French none begins with what ends a word."""
+    text = _GROUPS.sub("\N{NARROW NO-BREAK SPACE}", text)
     if get_language() != "fr":
         return text
     return _APOSTROPHE.sub("’", _SPACE.sub("\N{NARROW NO-BREAK SPACE}", text))

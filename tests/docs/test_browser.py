@@ -20,6 +20,7 @@ PAGES = [
     "/docs/fr/supervisors",
     "/docs/ar/",
     "/docs/ar/agents",
+    "/docs/ar/without-a-developer",
     "/docs/agents",
     "/docs/architecture",
     "/docs/operators",

@@ -61,6 +61,11 @@ def test_no_line_of_a_french_page_begins_with_what_ends_a_word_of_the_line_befor
         assert re.findall(r".{0,20}(?: [:;?!»]|« |\w'\w).{0,20}", f"{page.title}\n{text}") == []
 
 
+def test_the_groups_of_a_number_stay_together_and_in_their_order(client: Client) -> None:
+    assert "10\u202f000" in read(client, "/docs/ar/without-a-developer")
+    assert "10\u202f000" in read(client, "/docs/without-a-developer")
+
+
 def test_a_page_is_well_made(page: library.Page, client: Client) -> None:
     html = read(client, page.url)
 
@@ -86,8 +91,8 @@ def test_arabic_pages_run_from_right_to_left(client: Client) -> None:
     assert '<a href="/docs/fr/agents" lang="fr" hreflang="fr">Français</a>' in html
     assert '<a href="/docs/ar/agents" lang="ar-dz" hreflang="ar-dz">العربية</a>' in read(client, "/docs/agents")
     # What is not in Arabic is listed in English, and leads back to the Arabic beginning.
-    assert '<a href="/docs/supervisors" lang="en">' in read(client, "/docs/ar/")
-    assert '<a href="/docs/ar/" lang="ar-dz" hreflang="ar-dz">العربية</a>' in read(client, "/docs/supervisors")
+    assert '<a href="/docs/orders" lang="en">' in read(client, "/docs/ar/")
+    assert '<a href="/docs/ar/" lang="ar-dz" hreflang="ar-dz">العربية</a>' in read(client, "/docs/orders")
 
 
 @pytest.mark.parametrize(
