@@ -25,6 +25,8 @@ from codservice.docs.rendering import Rendered, Section, render, typeset
 FOLDER = settings.BASE_DIR / "docs"
 LANGUAGES = {"en": "English", "fr": "Français", "ar-dz": "العربية"}
 FOLDERS = {"en": "", "fr": "fr/", "ar-dz": "ar/"}  # of their pages, and in their addresses
+# In which of them a reader is given a page, the best first: who reads Arabic here reads French before English.
+READ = {"en": ["en"], "fr": ["fr", "en"], "ar-dz": ["ar-dz", "fr", "en"]}
 # The pages, in the order in which they are read, after `index`.
 PARTS = (
     (
@@ -97,11 +99,16 @@ class Site:
     files: dict[str, Path]
     """By the address under /docs/."""
 
+    def best(self, language: str) -> dict[str, Page]:
+        """Each page by its name, in the best language that who reads this one reads."""
+        best = {}
+        for read in reversed(READ[language]):
+            best |= {name: page for (lang, name), page in self.pages.items() if lang == read}
+        return best
+
     def parts(self, language: str) -> Iterator[tuple[str, list[Page]]]:
-        """The parts of the navigation with their pages: in this language, else in English."""
-        best = {name: page for (lang, name), page in self.pages.items() if lang == "en"}
-        best |= {name: page for (lang, name), page in self.pages.items() if lang == language}
-        best.pop("index", None)
+        """The parts of the navigation with their pages."""
+        best = self.best(language)
         for title, names in PARTS:
             yield str(title), [best[name] for name in names if name in best]
 
@@ -111,9 +118,9 @@ def _address(language: str, name: str) -> str:
 
 
 def address(name: str) -> str:
-    """Where a reader of the language of just now finds the page, without making any: in English if in no other."""
-    language = translation.get_language() or "en"
-    return _address(language if language in FOLDERS and _path(language, name) else "en", name)
+    """Where a reader of the language of just now finds the page, without making any."""
+    languages = READ.get(translation.get_language() or "en", READ["en"])
+    return _address(next((language for language in languages if _path(language, name)), "en"), name)
 
 
 def _written() -> list[tuple[str, str, Path]]:

@@ -86,10 +86,8 @@ def search(site: Site, language: str, query: str) -> list[Result]:
 
 @lru_cache(maxsize=len(LANGUAGES))
 def _index(site: Site, language: str) -> tuple[list[tuple[Page, Section]], str]:
-    """The sections of this language and those of English pages that it lacks, and PostgreSQL's vectors of them."""
-    pages = site.pages.values()
-    shown = [page for page in pages if page.language == language or (language, page.name) not in site.pages]
-    sections = [(page, section) for page in shown for section in page.sections]
+    """The sections of the pages that who reads this language is given, and PostgreSQL's vectors of them."""
+    sections = [(page, section) for page in site.best(language).values() for section in page.sections]
     headings = [_fold(section.heading) for _, section in sections]
     titles = [_fold(page.title) for page, _ in sections]
     texts = [_fold(section.text) for _, section in sections]
