@@ -5,7 +5,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection, connections
+from django.db.backends.base import base
 from psycopg.pq import Format
 
 from codservice.days import ALGIERS
@@ -24,3 +25,14 @@ def test_times_are_read_in_utc_by_what_psycopg_has_for_them(cursor: Any) -> None
     times = psycopg.postgres.types["timestamptz"].oid
     reader = psycopg.adapters.get_loader(times, Format.TEXT)
     assert connection.connection.adapters.get_loader(times, Format.TEXT) is reader
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_server_that_is_too_old_is_refused_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(base, "RAN_DB_VERSION_CHECK", set())
+        patch.setitem(vars(connections["default"]), "pg_version", 130004)
+        for _ in range(2):
+            with pytest.raises(OperationalError, match="PostgreSQL 13 is too old"):
+                connection.cursor()
