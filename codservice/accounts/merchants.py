@@ -48,6 +48,8 @@ def make(
         holder.set_password(password)
     try:
         with transaction.atomic():
+            if User.objects.filter(username__iexact=email).exists():  # in capitals, as of an agent
+                raise IntegrityError
             holder.save()
             account = Account.objects.create(name=name, holder=holder, rate_limit=rate_limit)
             security_log.note_person(Action.PERSON_MADE, holder)

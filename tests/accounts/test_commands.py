@@ -67,6 +67,7 @@ def test_a_password_that_was_not_given_is_made_and_printed() -> None:
         (["Boutique", "--email", "nobody"], "no e-mail address"),
         *((["Boutique", "--email", email], "no e-mail address") for email in factories.UNMAILABLE),
         (["Boutique", "--email", "TAKEN@example.dz"], "exists already"),
+        (["Boutique", "--email", "agent@example.dz"], "exists already"),
         (["  ", "--email", "y@example.dz"], "The name"),
         (["Bouti\x00que", "--email", "y@example.dz"], "The name"),
         (["Boutique", "--email", "y@example.dz", "--rate-limit", "0"], "--rate-limit"),
@@ -77,6 +78,7 @@ def test_a_password_that_was_not_given_is_made_and_printed() -> None:
 )
 def test_an_account_that_cannot_be_is_refused_in_words(arguments: list[str], says: str) -> None:
     User.objects.create_user("taken@example.dz", "taken@example.dz")
+    factories.AgentFactory(username="Agent@example.dz")
 
     with pytest.raises(CommandError, match=says):
         run("create_account", *arguments)
