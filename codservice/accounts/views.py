@@ -23,7 +23,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.generic import FormView, TemplateView
 
 from codservice.accounts import known_browsers, sessions, team
-from codservice.accounts.account_page import account_page, confirmation, shown, switch
+from codservice.accounts.account_page import MODE, account_page, confirmation, shown, switch
 from codservice.accounts.forms import (
     MOST_LINKS,
     ApiKeyForm,
@@ -33,6 +33,7 @@ from codservice.accounts.forms import (
     PasswordForgottenForm,
     TooManyTries,
 )
+from codservice.accounts.key_form import LIVE, TEST
 from codservice.accounts.models import Account, AccountChanged, ApiKey, NameTaken, TooManyKeys, User
 from codservice.accounts.tasks import LINK_HOURS
 from codservice.accounts.team import Right
@@ -76,7 +77,7 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     """The answer to a form without the right token: it comes from elsewhere, or is older than a login in another tab.
 
     Who sends the form of a second login is signed in already, and is led on. Who wrote on a page of ours gets it back,
-    to be sent with a press of their own.
+    to be sent with a press of their own, in the mode, live or test, in which it was written.
     """
     is_old = reason.endswith("incorrect.")  # as Django says it of a token which came from a page of ours
     if is_old and request.resolver_match.view_name in ("login", "admin:login") and request.user.is_authenticated:
@@ -85,9 +86,15 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
         login = Login()
         login.setup(request)
         return redirect(login.get_redirect_url() or request.get_full_path())
-    if seat := team.seat_of(request.user):
-        request.account = shown(request, seat.account)  # type: ignore[attr-defined]  # its mode, for the template
     fields = _written(request) if is_old and request.user.is_authenticated else []
+    if seat := team.seat_of(request.user):
+        live, mode = seat.account, dict(fields).get(MODE)
+        request.account = shown(request, live)  # type: ignore[attr-defined]  # its mode, for the template
+        # A sign-in begins in the live account; what was written in test mode would be refused there, and be lost.
+        if mode == TEST and hasattr(live, "twin"):
+            switch(request, live.twin)
+        elif mode == LIVE:
+            switch(request, live)
     return render(request, "403_csrf.html", {"fields": fields}, status=403)
 
 

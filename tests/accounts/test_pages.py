@@ -14,6 +14,7 @@ from django.utils.html import escape
 
 from codservice.accounts.models import SCOPES, Account, ApiKey
 from codservice.days import ALGIERS
+from inventory.models import Product
 from tests import factories
 from tests.harness.client import browser_of
 
@@ -189,6 +190,23 @@ def test_what_was_written_before_another_sign_in_is_sent_with_a_press(alice: Acc
     assert fields["csrfmiddlewaretoken"] != ["o" * 64]
     assert browser.post("/account/keys", fields | {"name": "Shop"}, **ours).status_code == 201
     assert alice.api_keys.get().scopes == ["orders:read", "orders:write"]
+
+
+@pytest.mark.parametrize(("mode", "now"), [("test", "live"), ("live", "test")])
+def test_it_is_sent_in_the_mode_in_which_it_was_written(alice: Account, mode: str, now: str) -> None:
+    """A sign-in begins in the live account."""
+    ApiKey.issue(alice, name="Till", is_test=True)
+    browser = browser_of(alice.holder)
+    browser.post("/account/mode", {"to": now})
+    browser.handler.enforce_csrf_checks = True
+    browser.cookies["csrftoken"] = "n" * 32
+    ours = {"headers": {"Origin": "http://testserver"}}
+    written = {"mode": mode, "name": "Robe", "sku": "ROBE-1", "price": "2500", "stock_quantity": "1"}
+    refused = browser.post("/account/products/new", written | {"csrfmiddlewaretoken": "o" * 64}, **ours)
+    page = refused.content.decode()
+    assert ('data-mode="test"' in page) == (mode == "test")
+    assert browser.post("/account/products/new", _Fields(page).fields, **ours).status_code == 302
+    assert Product.objects.get().account == (alice.twin if mode == "test" else alice)
 
 
 @pytest.mark.parametrize(("origin", "kept"), [("https://shop.example", ["Written"]), ("https://a.shop.example", [])])
