@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from codservice.accounts import team
 from codservice.accounts.actor import Actor, Role
@@ -312,6 +313,18 @@ def test_a_large_count_stays_on_one_line_in_its_tile(visit: Callable[..., Visit]
         broken = """all => all.filter(each => each.querySelector("bdi").getClientRects().length > 1
             || each.scrollWidth > each.clientWidth).length"""
         assert page.locator(".tiles strong").evaluate_all(broken) == 0, width
+
+
+def test_on_a_phone_the_table_of_figures_is_opened_by_who_wants_it(visit: Callable[..., Visit], alice: Account) -> None:
+    factories.make_order(alice)
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/")
+    expect(page.locator("table.numbers")).to_be_visible()
+    page.set_viewport_size({"width": 375, "height": 740})
+    page.reload()
+    expect(page.locator("table.numbers")).to_be_hidden()
+    page.get_by_text("As a table").first.press("Enter")
+    expect(page.locator("table.numbers")).to_be_visible()
 
 
 @pytest.mark.parametrize("locale", ["fr", "ar"])
