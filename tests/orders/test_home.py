@@ -13,13 +13,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.desk import claims, decisions
+from agents.supervision import review
 from codservice import charts, days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, Membership, User
 from codservice.charts import Bar
 from codservice.uploads.models import RefusedRow, Upload
 from inventory import catalog
-from orders import daily, editing, home_page, lifecycle
+from orders import daily, editing, home_page, lifecycle, needs
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, ChangedDay, DayFigure, OrderCount, StatusChange, SummedUp
 from orders.tasks import sum_up_days
@@ -226,6 +228,45 @@ def test_a_number_at_which_somebody_was_reached_since_is_wrong_no_more(
     assert "Needs your attention" not in page(browser)
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
     assert "1 order has a wrong phone number" in page(browser)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        editing.Edit(customer_phone_2="0661223344", phone_2_e164="+213661223344"),
+        editing.Edit(customer_phone="+213 550 12 34 56", phone_e164="+213550123456"),
+    ],
+)
+def test_a_wrong_number_that_the_order_still_has_is_wrong(
+    edit: editing.Edit, browser: Client, alice: Account, agent: User
+) -> None:
+    """As for the call center, where the order goes on waiting for a supervisor."""
+    factories.open_always()
+    order = make_order(alice, customer_phone="0550123456")
+    call = lifecycle.Call(agent, CallNote.Outcome.WRONG_NUMBER)
+    decisions.note_call(claims.take(order.id, agent=agent), call, seen={order.id: order.version})
+    editing.edit(order.id, edit, actor=Actor.of_merchant(alice.holder))
+    assert [waiting.id for waiting in review.waiting()] == [order.id]
+    assert "1 order has a wrong phone number" in page(browser)
+    new = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
+    editing.edit(order.id, new, actor=Actor.of_merchant(alice.holder))
+    assert not review.waiting()
+    assert "wrong phone number" not in page(browser)
+    for _ in range(6):
+        call = lifecycle.Call(agent, CallNote.Outcome.NO_ANSWER)
+        decisions.note_call(claims.take(order.id, agent=agent), call, seen={order.id: order.version + 2})
+    assert [waiting.id for waiting in review.waiting()] == [order.id]
+    assert "wrong phone number" not in page(browser)
+
+
+def test_more_wrong_numbers_than_are_counted_are_said_to_be_more(
+    browser: Client, alice: Account, agent: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needs, "MOST", 3)
+    for name in ("Nadia", "Karim", "Amel", "Lina"):
+        order = make_order(alice, customer_name=name)
+        lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.WRONG_NUMBER)
+    assert "2+ orders have a wrong phone number" in page(browser)
 
 
 def test_stock_that_will_not_last_needs_the_merchant(
