@@ -39,7 +39,9 @@ def page(request: HttpRequest) -> HttpResponse:
 
 def waiting() -> QuerySet[Order]:
     """The longest waiting first, each with `last_note`, the note that sent it here, and `now`, when it was read."""
-    last = CallNote.objects.filter(order_id=OuterRef("pk")).order_by("-created_at", "-id")
+    # Who skips a customer leaves their orders waiting for what they waited for.
+    notes = CallNote.objects.filter(order_id=OuterRef("pk")).exclude(outcome=CallNote.Outcome.SKIPPED)
+    last = notes.order_by("-created_at", "-id")
     note = last.values(json=JSONObject(outcome="outcome", note="note", agent="agent_name"))[:1]
     orders = Order.live.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
     return orders.annotate(last_note=Subquery(note), now=Now()).order_by("call_due_at", "id")

@@ -55,6 +55,14 @@ def test_the_review_list_says_why_an_order_is_there(for_review: Order, alice: Ac
     assert "Somebody else" not in text
 
 
+def test_who_skips_an_order_is_not_why_it_is_there(for_review: Order, supervisor: User, browser: Any) -> None:
+    skip = lifecycle.Call(supervisor, CallNote.Outcome.SKIPPED, "The line is bad")
+    decisions.note_call(claims.take(for_review.id, agent=supervisor), skip, seen={})
+    text = browser.get(REVIEW).content.decode()
+    assert "Toujours éteint" in text
+    assert "The line is bad" not in text
+
+
 def test_a_supervisor_calls_from_the_review_list(for_review: Order, supervisor: User, browser: Any) -> None:
     response = browser.post(REVIEW, {"take": str(for_review.id)})
     claim = Claim.objects.get()
