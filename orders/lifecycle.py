@@ -17,6 +17,7 @@ from uuid import UUID, uuid5
 from django.core.exceptions import EmptyResultSet
 from django.db import transaction
 from django.db.models import Count, QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
@@ -24,6 +25,7 @@ from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
+from codservice.days import ALGIERS
 from codservice.errors import Refused
 from codservice.wire import Amount, Id, Moment, converter
 from orders import movement
@@ -373,7 +375,9 @@ def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> Alr
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
         return refusal(_("This cannot be done to an order that is %(status)s.") % status_in_words(order))
-    when = _("%(time)s on %(date)s") % {"time": f"{last.at:%H:%M} UTC", "date": f"{last.at:%Y-%m-%d}"}
+    at = timezone.localtime(last.at)  # as the API has times, or by the clock of the page
+    clock = f"{at:%H:%M}" if timezone.get_current_timezone() == ALGIERS else f"{at:%H:%M %Z}"
+    when = _("%(time)s on %(date)s") % {"time": clock, "date": f"{at:%Y-%m-%d}"}
     who = {**status_in_words(order), "who": last.actor, "when": when}
     return refusal(_("Already %(status)s by %(who)s at %(when)s.") % who)
 

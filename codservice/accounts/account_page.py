@@ -11,6 +11,7 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import Promise, SimpleLazyObject
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -20,6 +21,7 @@ from codservice.accounts import team
 from codservice.accounts.key_form import TEST
 from codservice.accounts.models import Account
 from codservice.accounts.team import Right
+from codservice.days import ALGIERS
 
 MODE = "mode"  # what the session has of it, and a form's field: of which mode the page was that it stands on
 View = Callable[Concatenate[HttpRequest, Account, ...], HttpResponse]
@@ -54,9 +56,9 @@ def account_page(
 
     To look at the page takes the right `look`; any other method takes `change` too. Other people get 403, and strangers
     are sent to the login. A page whose `change` is READ is about the person alone, and changes nothing of the account.
-    In test mode the view gets the account's twin. People of a closed account may look, but change nothing; a page that
-    only `takes_out` data works for them too. What is not found, or is deleted by somebody else while it is being
-    changed, is answered with 404, in the words of `gone`. No browser or proxy keeps an answer.
+    Its clock is Algeria's. In test mode the view gets the account's twin. People of a closed account may look, but
+    change nothing; a page that only `takes_out` data works for them too. What is not found, or is deleted by somebody
+    else while it is being changed, is answered with 404, in the words of `gone`. No browser or proxy keeps an answer.
     """
     if view is None:
         return partial(account_page, look=look, change=change, takes_out=takes_out, gone=gone)
@@ -81,7 +83,8 @@ def account_page(
             return redirect(request.path)
         request.account = account  # type: ignore[attr-defined]
         try:
-            return view(request, account, *args, **kwargs)
+            with timezone.override(ALGIERS):
+                return view(request, account, *args, **kwargs)
         except (Http404, ObjectDoesNotExist) as missing:
             if request.method != "POST" and not isinstance(missing, Http404):
                 raise

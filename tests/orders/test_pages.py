@@ -12,6 +12,7 @@ from django.db.models.signals import post_init
 from django.test import Client
 from django.utils import timezone
 
+from codservice import days
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry, User
 from orders import amending, editing, importing, lifecycle, shipments
@@ -327,6 +328,17 @@ def test_an_order_that_has_changed_is_asked_about_again_with_the_reason(alice: A
     assert (order.status, order.cancel_reason) == ("canceled", "Out of stock")
 
 
+def test_who_was_faster_is_told_by_the_pages_clock(alice: Account, browser: Client, agent: User) -> None:
+    """A day later in Algeria than in UTC."""
+    order = make_order(alice)
+    order = lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
+    StatusChange.objects.update(at=datetime(2026, 3, 1, 23, 30, tzinfo=UTC))
+    answer = browser.post(of(order, "/cancel"), {"version": order.version}, follow=True)
+    text = " ".join(answer.content.decode().split())
+    assert "Already canceled by Samira at 00:30 on 2026-03-02." in text
+    assert "2 March 2026, 00:30" in text
+
+
 @pytest.mark.parametrize(
     ("moves", "may"),
     [
@@ -379,7 +391,7 @@ def test_who_comes_too_late_is_told_in_their_language(alice: Account, browser: C
     canceled = lifecycle.cancel(order.id, actor=Actor.of_staff(agent))
     browser.cookies["django_language"] = "fr"
     cancel(browser, order)
-    when = f"{canceled.canceled_at:%H:%M UTC le %Y-%m-%d}"
+    when = f"{canceled.canceled_at.astimezone(days.ALGIERS):%H:%M le %Y-%m-%d}"
     assert f"par Samira à {when}." in page(browser, of(order))
 
 
