@@ -15,6 +15,7 @@ from codservice import days
 from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.actor import Actor
+from codservice.accounts.key_form import TEST
 from codservice.accounts.models import Account
 from codservice.accounts.team import Right
 from codservice.errors import Refused
@@ -49,7 +50,8 @@ def data(request: HttpRequest, account: Account) -> HttpResponse:
         found = customer_data.of_customer(account, form.cleaned_data["phone"])
         context |= {
             "phone": form.cleaned_data["phone"],
-            "count": found.count(),
+            "count": (count := found.count()),
+            "tests": _said_of_tests(account, count - found.filter(account=account).count()),
             "open_count": customer_data.still_open(found).count(),
             "orders": found.filter(account=account).order_by("-id")[:MOST],
         }
@@ -93,7 +95,7 @@ def erase(request: HttpRequest, account: Account) -> HttpResponse:
     phone = form.cleaned_data["phone"]
     try:
         if request.method != "POST":
-            return _question(request, phone, customer_data.to_erase(account, phone))
+            return _question(request, account, phone, customer_data.to_erase(account, phone))
         erased = customer_data.erase(account, phone, actor=Actor.of_merchant(request.user))
     except Refused as refused:
         messages.error(request, refused.message)
@@ -102,11 +104,19 @@ def erase(request: HttpRequest, account: Account) -> HttpResponse:
     said = ngettext(
         "The customer is erased from %(count)d order.", "The customer is erased from %(count)d orders.", count
     )
-    messages.success(request, said % {"count": count})
+    messages.success(request, f"{said % {'count': count}} {_said_of_tests(account, erased.test_orders)}".strip())
     return redirect("account-data")
 
 
-def _question(request: HttpRequest, phone: str, found: customer_data.Erased) -> HttpResponse:
+def _said_of_tests(account: Account, count: int) -> str:
+    """How many of a customer's orders are those of a live account's twin, whose own pages list them."""
+    if not count or account.mode == TEST:
+        return ""
+    text = ngettext("%(count)d of them is a test order.", "%(count)d of them are test orders.", count)
+    return text % {"count": count}
+
+
+def _question(request: HttpRequest, account: Account, phone: str, found: customer_data.Erased) -> HttpResponse:
     text = ngettext(
         "%(count)d order loses name, phones, address and every text about the customer, in all copies that we keep, "
         "also the names of products that are not in your list of products. Amounts and quantities stay in your "
@@ -119,7 +129,7 @@ def _question(request: HttpRequest, phone: str, found: customer_data.Erased) -> 
     return confirmation(
         request,
         title=_("Erase this customer?"),
-        text=text % {"count": sum(found)},
+        text=f"{text % {'count': sum(found)}} {_said_of_tests(account, found.test_orders)}".strip(),
         button=_("Erase the customer"),
         back=reverse("account-data", query={"phone": phone}),
         fields={"phone": phone},

@@ -295,6 +295,26 @@ def test_a_customer_is_erased_after_a_question_and_a_record_is_shown(browser: Cl
     assert "No order has this number." in browser.get(PAGE, {"phone": PHONE}).content.decode()
 
 
+def test_orders_that_are_counted_and_not_listed_are_said_to_be_test_orders(
+    browser: Client, alice: Account, twin: Account
+) -> None:
+    for account in (alice, twin, twin):
+        order_of(account)
+    found = browser.get(PAGE, {"phone": PHONE}).content.decode()
+    assert ("<strong>3 orders</strong>" in found, found.count('href="/account/orders/')) == (True, 1)
+    question = browser.get(f"{PAGE}/erase", {"phone": PHONE}).content.decode()
+    answer = browser.post(f"{PAGE}/erase", {"phone": PHONE}, follow=True).content.decode()
+    assert "The customer is erased from 3 orders. 2 of them are test orders." in answer
+    assert '<td class="number">1 order</td>' in answer
+    for text in (found, question):
+        assert "2 of them are test orders." in text
+    order_of(twin)
+    browser.post("/account/mode", {"to": "test"})
+    text = browser.get(PAGE, {"phone": PHONE}).content.decode()
+    assert "<strong>1 order</strong>" in text
+    assert "test order" not in text
+
+
 def test_one_whose_order_is_under_way_is_not(browser: Client, alice: Account) -> None:
     order = order_of(alice, Status.SHIPPED)
     for answer in (

@@ -154,6 +154,14 @@ def test_products_and_lines_without_one_are_told_apart(browser: Client, alice: A
     assert "Robe kabyle" in page(browser, "?by=product")
 
 
+def test_the_page_says_why_products_do_not_add_up(browser: Client, alice: Account) -> None:
+    lines = [order_line(product_name=name, quantity=1, unit_price=5) for name in ("Robe", "Sac")]
+    make_order(alice, items=lines)
+    said = "By product, an order counts once for each product in it"
+    assert said in page(browser, "?by=product")
+    assert said not in page(browser)
+
+
 def test_a_line_that_is_called_as_a_product_is_only_a_name(browser: Client, alice: Account, charlie: Account) -> None:
     own, foreign = (factories.ProductFactory(account=each, name="Robe kabyle").id for each in (alice, charlie))
     for id_ in (own, foreign):
