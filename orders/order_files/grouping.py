@@ -34,6 +34,7 @@ _TOTALS = {
     for words in (
         "total", "totals", "grand total", "subtotal", "sub total", "sum",
         "totaux", "total général", "sous total", "montant total", "total à payer", "total TTC", "total HT", "total DA",
+        "total commande", "net à payer",
         "somme", "المجموع", "المجموع الكلي", "المجموع العام", "الإجمالي", "الإجمالي الكلي", "المبلغ الإجمالي",
     )
 }  # fmt: skip
@@ -72,7 +73,7 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
         else:
             goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
         if not goes_on:
-            of_order = _Sums()
+            of_order = _Sums(_fee(cells))
         if not are_sums:
             of_file.add(figures)
             of_order.add(figures)
@@ -92,7 +93,7 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
 def _is_line(cells: dict[str, str], constants: Mapping[str, str]) -> bool:
     """Whether a row below a total is a line and no other row of a foot, in a file without quantities too."""
     is_of_foot = _is_total(cells) or key(cells.get("product_name", "")) in _TAXES
-    return _is_counted(with_constants(constants, cells)) and not is_of_foot
+    return (_is_counted(cells) or _is_priced(with_constants(constants, cells))) and not is_of_foot
 
 
 def doubts(entry: Entry) -> Errors:
@@ -132,14 +133,12 @@ def doubts(entry: Entry) -> Errors:
 def _own_total(entry: Entry) -> int | None:
     """Which row has the order's number and is a total all the same: it says the sums of the lines above it.
 
-    The shipping fee may be among them. In a file without quantities each line is one piece.
+    In a file without quantities each line is one piece.
     """
-    sums, fee = _Sums(), _ZERO
-    with contextlib.suppress(ValueError):
-        fee = _figure(entry[0].cells.get("shipping_fee", ""))
+    sums = _Sums(_fee(entry[0].cells))
     for index, row in enumerate(entry):
-        is_called_so = index > 0 and key(row.cells.get("product_name", "")) in _TOTALS
-        if is_called_so and sums.are(_figures(with_constants({"quantity": str(index)}, row.cells)), fee):
+        is_called_so = index > 0 and any(key(row.cells.get(name, "")) in _TOTALS for name in PRODUCT)
+        if is_called_so and sums.are(_figures(with_constants({"quantity": str(index)}, row.cells))):
             return index
         sums.add(_figures(with_constants({"quantity": "1"}, row.cells)))
     return None
@@ -213,10 +212,10 @@ _ZERO = Decimal()
 
 
 class _Sums:
-    """Of those lines of a file whose quantity and price can be read."""
+    """Of those lines of a file whose quantity and price can be read, or of an order, whose fee may be among them."""
 
-    def __init__(self) -> None:
-        self.quantities, self.prices, self.amounts = Decimal(), Decimal(), Decimal()
+    def __init__(self, fee: Decimal = _ZERO) -> None:
+        self.fee, self.quantities, self.prices, self.amounts = fee, Decimal(), Decimal(), Decimal()
 
     def add(self, figures: Figures | None) -> None:
         if figures:
@@ -224,8 +223,8 @@ class _Sums:
             self.quantities, self.prices = self.quantities + quantity, self.prices + price
             self.amounts += price * quantity
 
-    def are(self, figures: Figures | None, fee: Decimal = _ZERO) -> bool:
-        sums = (self.prices, self.amounts, self.amounts + fee)
+    def are(self, figures: Figures | None) -> bool:
+        sums = (self.prices, self.amounts, self.amounts + self.fee)
         return figures is not None and figures[0] == self.quantities and figures[1] in sums
 
 
@@ -234,6 +233,13 @@ def _figures(cells: Mapping[str, str]) -> Figures | None:
         return _figure(cells.get("quantity", "")), _figure(cells.get("unit_price", ""))
     except ValueError:
         return None
+
+
+def _fee(cells: Mapping[str, str]) -> Decimal:
+    try:
+        return _figure(cells.get("shipping_fee") or "0")
+    except ValueError:
+        return _ZERO
 
 
 def _figure(cell: str) -> Decimal:

@@ -466,6 +466,21 @@ def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) ->
     assert take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY))).counts == {"imported": 1, "refused": 1}
     rows = [[*row("C1"), "600"], [*row("C1", product="Total", price="5601", **NOBODY), ""]]
     assert take_in(browser, send(browser, csv_of(rows, [*HEADER, "Livraison"]))).counts == {"refused": 1}
+    header = [*HEADER[:5], "Réf", *HEADER[6:]]
+    rows = [row("D1"), row("D1", product="Total de la commande", price="5001", **NOBODY)]
+    assert take_in(browser, send(browser, csv_of(rows, header))).counts == {"refused": 1}
+
+
+def test_a_total_below_an_order_may_count_its_shipping_fee(browser: Client) -> None:
+    rows = [
+        [*row("A1"), "600"], [*row("", product="Total", price="5601", **NOBODY), ""],
+        [*row("A2"), "400"], [*row("", product="Total", price="5401", **NOBODY), ""],
+        [*row("A3"), "400"], [*row("", product="Total", price="5402", **NOBODY), ""],
+    ]  # fmt: skip
+    upload = take_in(browser, send(browser, csv_of(rows, [*HEADER, "Livraison"])))
+
+    assert upload.counts == {"imported": 2, "refused": 3}
+    assert list(Order.objects.order_by("external_id").values_list("total_amount", flat=True)) == [5601, 5401]
 
 
 def test_no_order_loses_the_line_below_a_total_in_a_file_without_quantities(browser: Client) -> None:
@@ -489,6 +504,15 @@ def test_a_foot_with_its_tax_keeps_no_order_out_of_a_file_without_quantities(bro
     rows = [priced("A1", "Robe", "2499"), *(priced("", word, price, **NOBODY) for word, price in feet)]
 
     assert take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY))).counts == {"imported": 1, "refused": 3}
+
+
+def test_nor_does_what_costs_nothing_or_is_still_to_pay(browser: Client) -> None:
+    """`Signature` below the total of a list made its last order one of which nobody knows the lines."""
+    for number, word, price in (("A1", "Signature :", ""), ("A2", "Net à payer", "5001")):
+        rows = [priced(number, "Robe", "2499")]
+        rows += [priced("", said, cell, **NOBODY) for said, cell in (("Total", "2499"), (word, price))]
+        upload = take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY)))
+        assert upload.counts == {"imported": 1, "refused": 2}, word
 
 
 def test_rows_without_a_number_are_orders_of_their_own_and_many_of_one_are_refused(browser: Client) -> None:
