@@ -1,6 +1,6 @@
 """Couriers' files: what their columns and statuses are called, and how their rows say where orders are."""
 
-import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -92,7 +92,7 @@ UNDECIDED = (
     "bloqué", "colis bloqué", "abandonné", "colis abandonné", "échange", "échange échoué", "perdu", "colis perdu",
     "disparu", "cassé", "endommagé", "non reçu", "rupture de stock", "en rupture de stock", "demande de suppression",
 )  # fmt: skip
-_DOUBTED = re.compile("[?؟❌✗✘✖]")  # with such a sign no word says what it says
+_DOUBTS, _TICKS = "?؟¿", "✅✓✔☑"
 _NO_STATUS = (
     "Must be shipped, delivered or returned, or what couriers write for it, such as expédié, livré or retourné."
 )
@@ -162,7 +162,7 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
             errors[named_by] = ["No order can have it."]
     said = cells.get("status", "")
     word = key(said)
-    status = None if _DOUBTED.search(said) else _STATUSES.get(word)
+    status = None if _is_doubted(said) else _STATUSES.get(word)
     if status is None:
         errors["status"] = [_UNDECIDED if word in map(key, UNDECIDED) else _NO_STATUS]
     try:
@@ -172,6 +172,12 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
     if errors or status is None:
         raise Invalid(errors)
     return shipments.Shipment(status, order_id, external_id, reason)
+
+
+def _is_doubted(word: str) -> bool:
+    """Whether a sign such as `?`, `❌` or `🚫` beside it says that a word may not say what it says."""
+    signs = unicodedata.normalize("NFKD", word)
+    return any(sign in _DOUBTS or (unicodedata.category(sign)[0] == "S" and sign not in _TICKS) for sign in signs)
 
 
 def _named_by(cells: Mapping[str, str]) -> str:

@@ -61,7 +61,7 @@ def test_orders_move_to_where_the_courier_says_they_are(alice: Account, write: A
     first, second, third = (order_in("confirmed", alice) for _ in range(3))
     Order.objects.filter(id=third.id).update(external_id="A-3")
     path = write(
-        (first.id, "", "Livré", ""), (second.id, "", "RETOURNEE", "Client absent"), ("", "A-3", "تم الشحن", "")
+        (first.id, "", "✅ Livré", ""), (second.id, "", "RETOURNEE", "Client absent"), ("", "A-3", "تم الشحن", "")
     )
 
     result, status = run(path, "--account", alice.holder.email)
@@ -183,7 +183,7 @@ def test_a_parcel_that_is_cancelled_or_blocked_changes_no_order_and_it_is_said_w
         (("ORDER", "", "bloqué", ""), "status"),
         (("ORDER", "", "confirmed", ""), "status"),
         (("ORDER", "", "livré ?", ""), "status"),
-        (("ORDER", "", "❌ livré", ""), "status"),
+        *((("ORDER", "", f"{sign} livré", ""), "status") for sign in ("❌", "🚫", "⚠️", "≠", "❓", "⁇")),
         (("ORDER", "", "livré", "x" * 501), "reason"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
