@@ -77,20 +77,26 @@ def by_cells(
 ) -> dict[str, int]:
     """The places of columns, as `meant` has found them, where cells may say more than a vague heading, or one unknown.
 
-    Such a column is where most cells of `rows` fit, from the left, and nowhere where those of its heading do not.
+    Such a column is where most cells of `rows` fit, if there is but one, and nowhere where those of its heading do not.
     """
     found = dict(found)
     cells = [[row[place] for row in rows if place < len(row) and row[place]] for place in range(len(titles))]
     for column in columns:
         place, fits = found.get(column.name), column.fits
-        if not fits or (place is not None and key(titles[place]) not in map(key, column.vague)):
+        if not fits or (place is not None and not _is_vague(titles[place], column)):
             continue
-        fitting = [place for place, said in enumerate(cells) if len([*filter(fits, said)]) * 2 > len(said)]
+        fitting = {place for place, said in enumerate(cells) if len([*filter(fits, said)]) * 2 > len(said)}
         if place is None or (cells[place] and place not in fitting):
             found.pop(column.name, None)
-            if free := [place for place in fitting if place not in found.values()]:
-                found[column.name] = free[0]
+            free = fitting - {*found.values()}
+            if len(free) == 1:  # of two phones one may be the deliverer's
+                found[column.name] = free.pop()
     return found
+
+
+def _is_vague(heading: str, column: Column) -> bool:
+    vague = {*map(key, column.vague)}
+    return key(heading) in vague or _parts(heading) <= vague
 
 
 def _in_all_languages(text: Any) -> list[str]:

@@ -417,6 +417,11 @@ def test_what_all_rows_have_is_proposed_for_the_same_headings_alone(browser: Cli
         ("Date,Nom,Joindre", ["2026-11-27", "Amine", "0550 12 34 56"], "Joindre"),
         ("Jour,Nom,Suivi", ["27/11/2026", "Amine", "10000234"], None),
         ("Suivi,Numéro", ["10000234", "101"], None),
+        ("Num / الرقم,Nom,Joindre", ["101", "Amine", "0550 12 34 56"], "Joindre"),
+        # Nobody knows whose is whose.
+        ("Tél livreur,Nom,Joindre", ["0770 12 34 56", "Amine", "0550 12 34 56"], None),
+        ("Numéro,Tél livreur,Joindre", ["101", "0770 12 34 56", "0550 12 34 56"], None),
+        ("Tél livreur,Nom,Numéro", ["0770 12 34 56", "Amine", "0550 12 34 56"], "Numéro"),
         # As phones may stand in cells.
         ("Numéro,Nom", ["0550123456 / 0661112233", "Amine"], "Numéro"),
         ("Numéro,Nom", ["'0550 12 34 56", "Amine"], "Numéro"),
