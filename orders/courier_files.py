@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice import values
 from codservice.errors import Invalid
-from codservice.files.headings import Column, key
+from codservice.files.headings import Column, words
 from codservice.files.intake import Entry, Errors, Intake, Taken
 from orders import shipments
 from orders.models import Status
@@ -161,10 +161,10 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
         except ValueError:
             errors[named_by] = ["No order can have it."]
     said = cells.get("status", "")
-    word = key(said)
+    word = _plain(said)
     status = None if _is_doubted(said) else _STATUSES.get(word)
     if status is None:
-        errors["status"] = [_UNDECIDED if word in map(key, UNDECIDED) else _NO_STATUS]
+        errors["status"] = [_UNDECIDED if word in map(_plain, UNDECIDED) else _NO_STATUS]
     try:
         reason = values.text(cells.get("reason", ""), max_length=500, free=True, may_be_blank=True)
     except ValueError as error:
@@ -172,6 +172,11 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
     if errors or status is None:
         raise Invalid(errors)
     return shipments.Shipment(status, order_id, external_id, reason)
+
+
+def _plain(word: str) -> str:
+    """In any case and accents, but with its articles: what is `à livré` is still to be delivered."""
+    return " ".join(words(word))
 
 
 def _is_doubted(word: str) -> bool:
@@ -185,4 +190,4 @@ def _named_by(cells: Mapping[str, str]) -> str:
     return "order_id" if cells.get("order_id") or not cells.get("external_id") else "external_id"
 
 
-_STATUSES = {key(word): status for status, words in WORDS.items() for word in words}
+_STATUSES = {_plain(word): status for status, said in WORDS.items() for word in said}

@@ -39,12 +39,17 @@ class Column(NamedTuple):
     help: Any = ""
 
 
-def key(heading: str) -> str:
-    """A key that is the same for all ways of writing a heading: without case, accents, punctuation and articles."""
-    text = unicodedata.normalize("NFKD", heading[:_MOST_READ].casefold())
+def words(text: str) -> list[str]:
+    """The words of a short text, the same for all ways of writing them: without case, accents and punctuation."""
+    text = unicodedata.normalize("NFKD", text[:_MOST_READ].casefold())
     text = "".join(sign for sign in text if not unicodedata.combining(sign) or sign in "\u0653\u0654\u0655")
-    words = _WORD.findall(unicodedata.normalize("NFC", text).translate(_ARABIC))
-    return " ".join(word.removeprefix("ال") for word in words if word not in _ARTICLES)
+    found = _WORD.findall(unicodedata.normalize("NFC", text).translate(_ARABIC))
+    return [word.removeprefix("ال") for word in found]
+
+
+def key(heading: str) -> str:
+    """A key that is the same for all ways of writing a heading: of its words without articles."""
+    return " ".join(word for word in words(heading) if word not in _ARTICLES)
 
 
 @cache

@@ -183,6 +183,7 @@ def test_a_parcel_that_is_cancelled_or_blocked_changes_no_order_and_it_is_said_w
         (("ORDER", "", "bloqué", ""), "status"),
         (("ORDER", "", "confirmed", ""), "status"),
         (("ORDER", "", "livré ?", ""), "status"),
+        *((("ORDER", "", word, ""), "status") for word in ("A livré", "à retourné", "De retour")),
         *((("ORDER", "", f"{sign} livré", ""), "status") for sign in ("❌", "🚫", "⚠️", "≠", "❓", "⁇")),
         (("ORDER", "", "livré", "x" * 501), "reason"),
     ],
