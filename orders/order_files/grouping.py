@@ -135,13 +135,17 @@ def _own_total(entry: Entry) -> int | None:
 
     In a file without quantities each line is one piece.
     """
+    called_so = {index for index, row in enumerate(entry) if index > 0 and _is_called_total(row.cells)}
     sums = _Sums(_fee(entry[0].cells))
-    for index, row in enumerate(entry):
-        is_called_so = index > 0 and any(key(row.cells.get(name, "")) in _TOTALS for name in PRODUCT)
-        if is_called_so and sums.are(_figures(with_constants({"quantity": str(index)}, row.cells))):
+    for index, row in enumerate(entry if called_so else ()):
+        if index in called_so and sums.are(_figures(with_constants({"quantity": str(index)}, row.cells))):
             return index
         sums.add(_figures(with_constants({"quantity": "1"}, row.cells)))
     return None
+
+
+def _is_called_total(cells: Mapping[str, str]) -> bool:
+    return any(key(cell) in _TOTALS for name in PRODUCT if (cell := cells.get(name)))
 
 
 def _behind(cells: Mapping[str, str]) -> list[str]:
@@ -209,6 +213,7 @@ def _is_priced(cells: Mapping[str, str]) -> bool:
 
 Figures = tuple[Decimal, Decimal]  # a row's quantity and price
 _ZERO = Decimal()
+_LONGEST = 60  # characters that an amount may have here: a text in its place may have a thousand times as many
 
 
 class _Sums:
@@ -245,6 +250,8 @@ def _fee(cells: Mapping[str, str]) -> Decimal:
 def _figure(cell: str) -> Decimal:
     if len(cell) < 16 and cell.replace(".", "", 1).isdecimal():  # as most are: the other way takes 20 times as long
         return Decimal(cell)
+    if len(cell) > _LONGEST:
+        raise ValueError("Is no amount.")
     return values.amount(values.plain_amount(cell))
 
 
