@@ -16,8 +16,9 @@ from django.utils.translation import gettext as _
 from codservice.accounts.actor import Actor
 from codservice.errors import Invalid
 from codservice.values import MAX_AMOUNT
-from orders.lifecycle import AlreadyDecided, Changed, decided, lock_one, told
+from orders.lifecycle import AlreadyDecided, Changed, decided, lock_one
 from orders.models import MAX_LINES, CallNote, CallState, Order, OrderEdit, OrderItem, Status
+from orders.order_events import told
 from webhooks import events
 from webhooks.models import Event
 

@@ -15,8 +15,8 @@ from codservice.wire import dump_json
 from inventory.models import Product
 from orders import bodies, serializers
 from orders.bodies import OrderBody
-from orders.lifecycle import OrderEventWithNumber
 from orders.models import Order, OrderItem, Status
+from orders.order_events import OrderEventWithNumber
 from orders.serializers import Errors, Row
 from webhooks import events
 from webhooks.models import Event

@@ -1,6 +1,6 @@
 """The moves of an order by the table `Order.MOVES`, and its call notes.
 
-Edits are in `editing`, couriers' files in `shipments`, erasure in `anonymising`.
+Edits are in `editing`, couriers' files in `shipments`, erasure in `anonymising`; what events tell is in `order_events`.
 
 Called by API, pages, console and commands. What changes one order is one transaction, which locks its row;
 `add_call_notes`, `confirm_all` and `cancel_many` change orders that their caller's transaction has locked by `lock`. A
@@ -10,8 +10,8 @@ changes nothing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid5
 
 from django.core.exceptions import EmptyResultSet
@@ -19,21 +19,17 @@ from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from msgspec import Meta, Struct
-from msgspec.structs import asdict, replace
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.days import ALGIERS
 from codservice.errors import Refused
-from codservice.wire import Amount, Id, Moment, converter
 from orders import movement
 from orders.models import CallNote, CallState, Move, Order, Status
+from orders.order_events import told_of_call
 from orders.reading import COLUMNS
 from webhooks import events
-from webhooks.events import Told
-from webhooks.models import Event
 
 
 class NotCancellable(Refused):
@@ -64,41 +60,6 @@ class Changed(Refused):
 
 
 TEST_AGENT = "Test agent"  # as a test order's history names who plays the agent and the courier
-
-
-class OrderEvent(Struct):
-    """What an event of an order tells: the `data` of `order.confirmed` and `order.cancelled`."""
-
-    id: Id
-    status: Annotated[str, Meta(extra_json_schema={"enum": Status.values})]
-    customer_name: str
-    customer_phone: str
-    total_amount: Amount
-    updated_at: Moment
-
-
-class OrderEventWithNumber(OrderEvent):
-    """The `data` of all other events of an order: the shop's own number too."""
-
-    external_id: str | None
-
-
-class CallEvent(OrderEventWithNumber):
-    """The `data` of `order.call_attempted`."""
-
-    outcome: Annotated[str, Meta(extra_json_schema={"enum": CallNote.CALLS})]
-    attempt_count: Annotated[int, Meta(ge=1, description="Calls about this order so far that decided nothing.")]
-    next_call_at: Annotated[Moment | None, Meta(description="Null when a supervisor looks at it first.")]
-
-
-_to_event, _to_event_with_number = converter(OrderEvent), converter(OrderEventWithNumber)
-
-
-def told(order: Order, kind: Event.Kind, **changes: Any) -> Told:
-    """The event of a change of an order; with `changes` of its fields where it was another at that moment."""
-    to_event = _to_event if kind in (Event.Kind.ORDER_CONFIRMED, Event.Kind.ORDER_CANCELLED) else _to_event_with_number
-    data = to_event(order, from_attributes=True)
-    return Told(order.account_id, kind, replace(data, **changes), order.now)
 
 
 # --- Calls -------------------------------------------------------------------------------------------------------
@@ -170,17 +131,7 @@ def _tell_of_call(orders: Sequence[Order], call: Call) -> None:
     due = {order.id: order.call_due_at for order in orders if order.call_state != CallState.REVIEW}
     events.publish(
         [
-            Told(
-                order.account_id,
-                Event.Kind.ORDER_CALL_ATTEMPTED,
-                CallEvent(
-                    **asdict(_to_event_with_number(order, from_attributes=True)),
-                    outcome=call.outcome,
-                    attempt_count=counts[order.id],
-                    next_call_at=at.astimezone(UTC) if (at := due.get(order.id)) else None,
-                ),
-                order.now,
-            )
+            told_of_call(order, call.outcome, attempt_count=counts[order.id], next_call_at=due.get(order.id))
             for order in orders
         ]
     )
@@ -229,7 +180,7 @@ def confirm_all(orders: Sequence[Order], *, actor: Actor, call: Call) -> None:
         return
     steps = [movement.make(order, _allowed(order, "confirm", actor), "") for order in orders]
     _note(orders, call)
-    movement.write(steps, actor, [told(step.order, step.event) for step in steps])
+    movement.write(steps, actor)
 
 
 def cancel(
@@ -267,7 +218,7 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
         except Refused as refusal:
             refused[order.id] = refusal
     if steps:
-        movement.write(steps, actor, [told(step.order, step.event) for step in steps])
+        movement.write(steps, actor)
     return refused
 
 
@@ -312,7 +263,7 @@ def move(
             raise Changed
         if call is not None:
             _note([order], call)
-        movement.write([movement.make(order, allowed, reason)], actor, [told(order, allowed.event)])
+        movement.write([movement.make(order, allowed, reason)], actor)
     return order
 
 

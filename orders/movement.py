@@ -1,5 +1,5 @@
-"""How moves are made and written: `lifecycle` and `shipments` decide, this is the one statement that one move costs, or
-a thousand, with what is told of them."""
+"""How moves are made, written and told of: `lifecycle` and `shipments` decide, this is the one statement that one move
+costs, or a thousand."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from django.db import connection
 from codservice.accounts.actor import Actor
 from codservice.wire import dump_json
 from orders.models import Move, Order, Status
+from orders.order_events import told
 from webhooks import events
 from webhooks.models import Event
 
@@ -65,8 +66,8 @@ SELECT count(*) FROM delivery
 """  # noqa: S608  (our own columns)
 
 
-def write(steps: Sequence[Step], actor: Actor, changes: Sequence[events.Told]) -> None:
-    """Write orders that are locked, and their history in the order of `steps`, and tell of the `changes`."""
+def write(steps: Sequence[Step], actor: Actor) -> None:
+    """Write orders that are locked, and their history and an event for each of `steps`, in this order."""
     moved = {step.order.id: step.order for step in steps}
     orders = [{name: getattr(order, name) for name in _ORDER_COLUMNS} for order in moved.values()]
     history = [
@@ -88,7 +89,7 @@ def write(steps: Sequence[Step], actor: Actor, changes: Sequence[events.Told]) -
                 "steps": dump_json(history).decode(),
                 "actor": actor.name,
                 "user": actor.user_id,
-                **events.telling(changes),
+                **events.telling([told(step.order, step.event, status=step.to_status) for step in steps]),
             },
         )
-        events.after_writing(Counter(str(change.kind) for change in changes), deliveries=cursor.fetchone()[0])
+        events.after_writing(Counter(str(step.event) for step in steps), deliveries=cursor.fetchone()[0])

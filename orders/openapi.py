@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from orders.lifecycle import CallEvent, OrderEvent, OrderEventWithNumber
 from orders.models import CallNote, Status
+from orders.order_events import CallEvent, OrderEvent, OrderEventWithNumber
 from webhooks.models import Event
 from webhooks.openapi import delivery
 

@@ -14,6 +14,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.errors import Refused
 from orders import importing, lifecycle, movement
 from orders.models import IS_LIVE, Move, Order, Status
+from orders.order_events import OrderEventWithNumber
 
 # What couriers move orders to.
 STATUSES = (Status.SHIPPED, Status.DELIVERED, Status.RETURNED)
@@ -64,8 +65,7 @@ def record(shipments: Sequence[Shipment], *, actor: Actor, account_id: UUID | No
             steps += [movement.make(order, move, shipment.reason) for move in moves or ()]
             outcomes.append(bool(moves))
         if steps:
-            told = [lifecycle.told(step.order, step.event, status=step.to_status) for step in steps]
-            movement.write(steps, actor, told)
+            movement.write(steps, actor)
     return outcomes
 
 
@@ -102,7 +102,7 @@ def _lock(shipments: Sequence[Shipment], account_id: UUID | None) -> dict[UUID |
     else:
         ids |= {*importing.orders_with(account_id, {shipment.external_id for shipment in shipments}).values()}
         named = Q(RawSQL("account_id = coalesce(%s, account_id)", [account_id], BooleanField()), id__in=ids)
-    orders = Order.objects.filter(named).only(*movement.COLUMNS, *lifecycle.OrderEventWithNumber.__struct_fields__)
+    orders = Order.objects.filter(named).only(*movement.COLUMNS, *OrderEventWithNumber.__struct_fields__)
     locked = lifecycle.lock(orders)
     by_external_id: dict[UUID | str | None, Order] = {
         order.external_id: order for order in locked if account_id is not None and order.external_id

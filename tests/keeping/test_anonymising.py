@@ -10,8 +10,9 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from orders import counts, lifecycle, retention
+from orders import anonymising, counts, lifecycle, retention
 from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
+from orders.order_events import CallEvent
 from tests import factories
 from tests.harness.background import at_once
 from tests.harness.plans import fill
@@ -221,3 +222,10 @@ def test_a_new_field_of_orders_is_thought_of():
     }  # fmt: skip
 
     assert {field.name for field in Order._meta.concrete_fields} == known, "does orders.retention overwrite it?"
+
+
+def test_a_new_field_of_what_events_tell_is_thought_of():
+    """Likewise: what was told of a customer is overwritten too."""
+    known = {"id", "status", "total_amount", "updated_at", "outcome", "attempt_count", "next_call_at"}
+
+    assert {*CallEvent.__struct_fields__} == {*anonymising.TOLD} | known, "does anonymising.TOLD overwrite it?"
