@@ -46,14 +46,7 @@ class CallNoteForm(Form):
     """What came of a call about an order that is decided: nothing that somebody would have to keep, as no queue brings
     it back. The same `note_id` sent twice makes one note."""
 
-    OUTCOMES = (
-        Outcome.ANSWERED,
-        Outcome.NO_ANSWER,
-        Outcome.BUSY,
-        Outcome.SWITCHED_OFF,
-        Outcome.WRONG_NUMBER,
-        Outcome.NOTE,
-    )
+    OUTCOMES = [*(Outcome(name) for name in CallNote.CALLS if name != Outcome.CALLBACK), Outcome.NOTE]
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     note_id = forms.UUIDField(widget=forms.HiddenInput)

@@ -146,7 +146,7 @@ def _call_again(order: Order) -> list[str]:
     """The order has a new number. If the one before was wrong, agents call it now, with all its tries, before any
     supervisor has looked at it. The columns that are to be written.
     """
-    said = order.call_notes.exclude(outcome__in=CallNote.UNDECIDED)
+    said = order.call_notes.exclude(outcome__in=CallNote.NOTHING_NEW)
     last = said.order_by("-created_at", "-id").first()
     if order.call_state != CallState.REVIEW or last is None or last.outcome != CallNote.Outcome.WRONG_NUMBER:
         return []

@@ -399,7 +399,7 @@ class CallNote(models.Model):
         NOTE = "note", _("Note only")
 
     SILENT = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF)
-    UNDECIDED = (*SILENT, Outcome.SKIPPED)  # why a supervisor is to decide holds as before
+    NOTHING_NEW = (*SILENT, Outcome.SKIPPED)  # what a call before said of the number holds still
     # Outcomes of calls that reached for the customer: what is counted as a call everywhere. The others are remarks, or
     # hand the order to a colleague.
     CALLS = [

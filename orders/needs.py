@@ -116,7 +116,7 @@ SELECT id, customer_name, phone_e164, called FROM (
         AND o.account_id = %(account)s AND o.status = 'pending_confirmation'
         AND (edit.old IS NULL OR o.call_state IN ('review', 'test')) AND NOT EXISTS (
             SELECT FROM orders_callnote s
-            WHERE s.order_id = o.id AND s.created_at > n.created_at AND s.outcome <> ALL(%(undecided)s)
+            WHERE s.order_id = o.id AND s.created_at > n.created_at AND s.outcome <> ALL(%(nothing_new)s)
         )
     ORDER BY o.id DESC, n.created_at DESC LIMIT %(most)s
 ) AS wrong ORDER BY created_at DESC
@@ -128,8 +128,8 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     # Imported here: what reads numbers is loaded by who reads some, and this module by every process.
     from orders import phones
 
-    since, undecided = today - timedelta(days=CALLED_DAYS), [outcome.value for outcome in CallNote.UNDECIDED]
-    asked = _ask(_WRONG, account.id, since=since, undecided=undecided, most=MOST)
+    since, nothing_new = today - timedelta(days=CALLED_DAYS), [outcome.value for outcome in CallNote.NOTHING_NEW]
+    asked = _ask(_WRONG, account.id, since=since, nothing_new=nothing_new, most=MOST)
     rows = [row for row in asked if phones.e164_or_none(row[3]) == row[2]]
     if not rows:
         return None

@@ -16,7 +16,7 @@ from orders.models import CallNote, Order, Status
 
 Outcome = CallNote.Outcome
 # Of calls that decide nothing: a customer who says yes or no is `confirm` or `cancel`.
-OUTCOMES = (Outcome.NO_ANSWER, Outcome.BUSY, Outcome.SWITCHED_OFF, Outcome.WRONG_NUMBER, Outcome.CALLBACK)
+OUTCOMES = [Outcome(name) for name in CallNote.CALLS if name != Outcome.ANSWERED]
 MOST_CALLS = 1000  # of an order: whoever reads it reads them all
 _ACTOR = Actor(Role.SUPERVISOR, TEST_AGENT)  # who may make every move
 

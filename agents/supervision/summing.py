@@ -20,13 +20,13 @@ from agents.models import CallFigure
 from codservice import days
 from orders import day_sums
 from orders.cancel_reasons import counted_as
+from orders.daily import STEP
 from orders.models import CallNote
 
 Dimension = CallFigure.Dimension
 Outcome = CallNote.Outcome
 REACHED = (Outcome.ANSWERED, Outcome.CALLBACK)  # the customer spoke
 PUNCTUAL = timedelta(minutes=15)  # before and after the promised time
-STEP = 7  # days that one transaction sums up
 
 _SUMMING = 0x63616C6C  # the advisory lock of whoever sums up
 _AMOUNT = "coalesce(sum(amount) FILTER (WHERE {}), 0)"

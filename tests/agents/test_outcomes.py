@@ -1,0 +1,31 @@
+"""A new outcome of a call is thought of wherever agents, merchants and their developers meet it."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from agents.rehearsal import playing
+from codservice.accounts.models import Account
+from orders.models import CallNote
+from tests.agents.screens import next_order
+from tests.factories import make_order
+from tests.harness.source import ROOT
+
+
+def test_each_that_decides_nothing_has_a_button(alice: Account, browser: Client) -> None:
+    make_order(alice)
+    text = browser.get(next_order(browser).address).content.decode()
+
+    assert {*playing.OUTCOMES} <= {*re.findall(r'<button [^>]*name="outcome" value="(\w+)"', text)}
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/fr"])
+@pytest.mark.parametrize(
+    ("page", "outcomes"),
+    [("orders.md", CallNote.Outcome), ("webhooks.md", playing.OUTCOMES), ("test-mode.md", playing.OUTCOMES)],
+)
+def test_each_stands_in_the_pages(folder: str, page: str, outcomes: list[CallNote.Outcome]) -> None:
+    text = (ROOT / folder / page).read_text()
+
+    assert [outcome.value for outcome in outcomes if f"`{outcome.value}`" not in text] == []
