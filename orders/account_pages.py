@@ -89,8 +89,8 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
     context = {
         "form": form,
         "page": page,
-        "filters": {name: request.GET[name] for name in OrderFilter.base_filters if request.GET.get(name)},
         "tabs": _tabs(account, request.GET.get("status", "")),
+        "given": given,
         "is_searched": bool(given.keys() - {"status"}),
     }
     return render(request, "orders/orders.html", context, status=status)

@@ -315,9 +315,8 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         page, status = NewestFirst(Delivery.objects.none()), error.status
     for row in page.rows:
         row.webhook = shown
-    filters = {name: request.GET[name] for name in form.fields if request.GET.get(name)}
     kinds = [(kind, KINDS[kind]) for kind in Event.Kind]
-    context = {"webhook": shown, "form": form, "page": page, "filters": filters, "kinds": kinds}
+    context = {"webhook": shown, "form": form, "page": page, "given": given, "kinds": kinds}
     return render(request, "webhooks/webhook.html", context, status=status)
 
 

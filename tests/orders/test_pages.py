@@ -142,6 +142,8 @@ def test_tabs_say_how_many_there_are(alice: Account, charlie: Account, browser: 
 def test_an_empty_account_is_shown_the_way(browser: Client) -> None:
     assert "/account/quick-start" in page(browser).partition('class="empty"')[2]
     assert "Use fewer words" in page(browser, f"{HOME}?q=nobody")
+    for nothing in ("?sort=-created_at", "?q=+", "?status="):
+        assert "/account/quick-start" in page(browser, f"{HOME}{nothing}").partition('class="empty"')[2], nothing
 
 
 # --- One order -------------------------------------------------------------------------------------------------------
