@@ -14,7 +14,9 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, SecurityEntry
 from codservice.errors import Invalid
 from orders import amending, lifecycle
+from orders.forms import CorrectionForm, OrderForm
 from orders.models import MAX_LINES, Order, ShippingFee
+from orders.serializers import SENT
 from tests.factories import ProductFactory, make_order, order_line
 
 PAGE = "/account/orders/new"
@@ -187,6 +189,14 @@ def correct(browser: Client, order: Order, **changes: str) -> HttpResponse:
 
 def edits(order: Order) -> dict[str, tuple[str, str]]:
     return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}
+
+
+def test_a_new_field_of_orders_is_asked_for_and_shown_again(order: Order) -> None:
+    """A correction would empty what its form does not show."""
+    form = CorrectionForm(order=order)
+
+    assert OrderForm.base_fields.keys() == {"id", *SENT}
+    assert form.fields.keys() == form.initial.keys()
 
 
 def test_the_form_unchanged_changes_nothing(browser: Client, order: Order) -> None:
