@@ -97,15 +97,14 @@ def offered(status: str, call: str = "", *, is_held: bool = False) -> dict[str, 
 
 def can(deed: str, status: str, call_state: str) -> bool:
     """Whether a supervisor can do it to such an order."""
-    match deed:
-        case "export":
-            return True
-        case "cancel":
-            return "cancel" in Order.moves_at(status, Role.SUPERVISOR)
-        case "assign":
-            return status == Status.PENDING
-        case "requeue":
-            return status == Status.PENDING and call_state == CallState.REVIEW
+    if deed == EXPORT:
+        return True
+    if deed == CANCEL:
+        return "cancel" in Order.moves_at(status, Role.SUPERVISOR)
+    if deed == ASSIGN:
+        return status == Status.PENDING
+    if deed == REQUEUE:
+        return status == Status.PENDING and call_state == CallState.REVIEW
     return shipments.leads(Status(status), Status(deed), Role.SUPERVISOR)
 
 

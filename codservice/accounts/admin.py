@@ -239,8 +239,8 @@ class PersonAdmin(OperatorsList, UserAdmin):
             security_log.note_person(Action.REACTIVATED, obj)
         for name in ("username", "first_name", "last_name", "email"):
             if name in form.changed_data:
-                change = f"{form.kept[name] or '–'} → {getattr(obj, name) or '–'}"
-                security_log.note_person(Action.PERSON, obj, target=f"{obj.username}: {change}")
+                said = f"{form.kept[name] or '–'} → {getattr(obj, name) or '–'}"
+                security_log.note_person(Action.PERSON, obj, target=f"{obj.username}: {said}")
         for name in ("is_staff", "is_superuser"):  # changes of groups are heard of wherever they are made
             if name in form.changed_data:
                 sign = "+" if getattr(obj, name) else "-"
