@@ -125,7 +125,10 @@ def test_a_new_database_is_as_all_migrations_one_by_one_leave_it(scratch, django
 
 
 def test_a_new_database_is_made_at_once(scratch, monkeypatch):
-    monkeypatch.setattr(MigrationExecutor, "apply_migration", None)  # none is younger than the script
+    def apply(executor, state, migration, **kwargs):
+        pytest.fail(f"{migration} is younger than the script: run `make new-database`")
+
+    monkeypatch.setattr(MigrationExecutor, "apply_migration", apply)
     said = StringIO()
     call_command("migrate", stdout=said)
     assert checks.migrations() == ""
