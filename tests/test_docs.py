@@ -11,6 +11,8 @@ from django.utils.translation import override
 
 from codservice.accounts.forms import SCOPE_WORDS
 from codservice.api import schema
+from orders.filters import OrderFilter
+from orders.serializers import SENT
 from tests.docs.as_written import OPERATORS, README, blocks, run_as_written
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,6 +55,13 @@ def test_the_table_of_scopes_says_what_the_page_of_keys_says(page: str, language
 
     with override(language):
         assert said == {scope: str(words) for scope, words in SCOPE_WORDS.items()}
+
+
+@pytest.mark.parametrize("page", ["docs/orders.md", "docs/fr/orders.md"])
+def test_every_field_of_an_order_and_every_filter_of_their_list_has_its_row(page: str) -> None:
+    firsts = re.findall(r"^\| (`[^|]+) \|", (ROOT / page).read_text(), re.M)
+
+    assert {*SENT, *OrderFilter.base_filters} <= {name for cell in firsts for name in re.findall(r"`(\w+)`", cell)}
 
 
 def test_the_settings_table_has_every_setting_and_no_other() -> None:
