@@ -29,6 +29,7 @@ BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 MAX_RECORD = sheets.MAX_ROW
 MAX_ABOVE = 1000  # rows above the header: a file of empty ones is not read to its end
 MAX_TITLES = 10  # of these the rows of one cell, as a sheet's title or its date are
+SHORT = 60  # characters of a cell
 SURE = 3  # of the columns that are looked for: a row that names so many of them is a header and nothing else
 _SEPARATOR = re.compile('"?sep=([,;\t])"?\\s*', re.IGNORECASE)
 _EMPTY = re.compile(r'(?:[\s,;]++|"")++')
@@ -54,7 +55,8 @@ class Row(NamedTuple):
 
     `surplus` are the cells that stand right of the last column: a row that has any is not what its writer meant.
     `end` is the line in which it ends, 0 where that was not kept: a cell may hold several. `is_apart` says that more
-    empty rows stand above it than above some row before it: a file may have one below each of its rows.
+    empty rows stand above it than above some row before it: a file may have one below each of its rows. `words` are
+    the `words_in` all its cells, those of columns that nobody asks for too.
     """
 
     line: int
@@ -62,6 +64,12 @@ class Row(NamedTuple):
     surplus: list[str]
     end: int = 0
     is_apart: bool = False
+    words: Sequence[str] = ()
+
+
+def words_in(cells: Sequence[str]) -> list[str]:
+    """Those that say something, and shortly: a batch of rows is held, and any cell may hold a long text."""
+    return [cell for cell in cells if 0 < len(cell) <= SHORT]
 
 
 class UnreadableTable(ValueError):
@@ -139,7 +147,7 @@ class Table:
         names, width = self.names, len(self.names)
         for line, end, cells, is_apart in self.records():
             surplus = [cell for cell in cells[width:] if cell] if len(cells) > width else []
-            yield Row(line, dict(zip(names, cells, strict=False)), surplus, end, is_apart)
+            yield Row(line, dict(zip(names, cells, strict=False)), surplus, end, is_apart, words_in(cells))
 
     def records(self) -> Iterator[tuple[int, int, list[str], bool]]:
         """The lines in which each row begins and ends, its cells, as many as there are, and whether it `is_apart`."""

@@ -32,7 +32,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
 from codservice.files import headings
 from codservice.files.intake import MAX_TEXT, Blame, Entry, Errors, Intake, batches, blame, see
-from codservice.files.tables import ADDED, Row, Table, UnreadableTable
+from codservice.files.tables import ADDED, Row, Table, UnreadableTable, words_in
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 
@@ -277,7 +277,13 @@ def _take_in(upload: Upload) -> None:
     intake = kind(upload.account_id, actor=actor, constants=upload.constants or _proposed(upload))
     places, width = _places(upload), len(upload.titles)
     rows = (
-        Row(row.line, _named(row.cells, places), [*filter(None, row.cells[width:])], is_apart=row.is_apart)
+        Row(
+            row.line,
+            _named(row.cells, places),
+            [*filter(None, row.cells[width:])],
+            is_apart=row.is_apart,
+            words=words_in(row.cells),
+        )
         for row in rows_of(upload)
     )
     entries = intake.entries(rows)

@@ -9,7 +9,7 @@ from typing import Any
 from codservice import values
 from codservice.files.headings import key
 from codservice.files.intake import FAILED, MAX_TEXT, Entry, Errors, has_failed, text_in
-from codservice.files.tables import Row, UnreadableTable, is_of_report
+from codservice.files.tables import Row, UnreadableTable, is_of_report, words_in
 from orders import phones, serializers
 from orders.order_files.cells import SHORTENED, with_constants
 from orders.order_files.columns import AMOUNTS, COLUMNS, DETAILS, OF_ORDER, PHONES, PRODUCT, WHOSE
@@ -59,7 +59,7 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
     is_open = False  # whether a row below may be of it without its number
     of_file, of_order, text = _Sums(), _Sums(), 0
     for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
-        cells, named, is_total, figures = row.cells, _number(row), _is_total(row.cells), _figures(row.cells)
+        cells, named, is_total, figures = row.cells, _number(row), _is_total(row), _figures(row.cells)
         # In a report, which lacks rows, a row's figures are the sums of none.
         are_sums = is_total and not is_of_report(cells) and (of_file.are(figures) or of_order.are(figures))
         if named and named == number:
@@ -68,7 +68,7 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
             goes_on = False
         elif is_total:
             is_line = _is_priced(cells) and not are_sums
-            has_line = not below.is_apart and _goes_on(below.cells) and _is_line(below.cells, constants)
+            has_line = not below.is_apart and _goes_on(below.cells) and _is_line(below, constants)
             goes_on = is_line or has_line or _number(below) == number != ""
         else:
             goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
@@ -90,18 +90,19 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
         yield entry
 
 
-def _is_line(cells: dict[str, str], constants: Mapping[str, str]) -> bool:
+def _is_line(row: Row, constants: Mapping[str, str]) -> bool:
     """Whether a row below a total is a line and no other row of a foot, in a file without quantities too."""
-    is_of_foot = _is_total(cells) or key(cells.get("product_name", "")) in _TAXES
+    cells = row.cells
+    is_of_foot = _is_total(row) or key(cells.get("product_name", "")) in _TAXES
     return (_is_counted(cells) or _is_priced(with_constants(constants, cells))) and not is_of_foot
 
 
 def doubts(entry: Entry) -> Errors:
     """Why these rows may not be one order."""
     first, below = entry[0].cells, entry[1:]
-    if _is_total(first):
+    if _is_total(entry[0]):
         return {"": [_TOTAL]}
-    if any(_is_total(row.cells) for row in below):
+    if any(map(_is_total, below)):
         return {"external_id": [_TOTAL_OR_LINE]}
     if (index := _own_total(entry)) is not None:
         return {f"items.{index}.product_name": [_TOTAL]}
@@ -255,12 +256,19 @@ def _figure(cell: str) -> Decimal:
     return values.amount(values.plain_amount(cell))
 
 
-def _is_total(cells: Mapping[str, str]) -> bool:
-    """Whether a row says the sums of a list and not whose they are: the word may stand in any of its cells."""
+def _is_total(row: Row) -> bool:
+    """Whether a row says the sums of a list and not whose they are.
+
+    The word may stand in any of its cells; where the row says a product, in one of an order's columns: in another,
+    such as `Paiement`, it may be said of a line.
+    """
+    cells = row.cells
     whose = [cell for name in WHOSE if (cell := cells.get(name))]
     if len(whose) > 1 or not all(key(cell) in _TOTALS for cell in whose):
         return False
-    return any(key(cell) in _TOTALS for cell in cells.values() if cell)
+    is_line = any(map(cells.get, (*PRODUCT, *DETAILS)))
+    words = words_in([cells.get(name, "") for name in _NAMES]) if is_line else row.words
+    return any(key(word) in _TOTALS for word in words)
 
 
 def _number(row: Row) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -14,6 +15,7 @@ from codservice.uploads.models import RefusedRow, Upload
 from orders import fees, regions
 from orders.models import DeliveryType, Order, OrderItem
 from tests.factories import ProductFactory, make_order
+from tests.orders.files import run
 from tests.uploads.files import (
     ECOTRACK,
     HEADER,
@@ -434,6 +436,40 @@ def test_what_stands_at_the_foot_is_no_line_of_the_last_order(browser: Client, k
 
 
 NOBODY = {"name": "", "phone": "", "wilaya": "", "address": ""}
+
+
+@pytest.mark.parametrize("by_command", [False, True])
+@pytest.mark.parametrize("title", ["Date", "N°"])
+def test_a_foot_may_begin_in_a_column_that_is_not_imported(
+    browser: Client, alice: Account, tmp_path: Path, title: str, by_command: bool
+) -> None:
+    foot = ["TOTAL", *row("", **NOBODY, product="", quantity="2", price="")]
+    assert counts_of([["1", *row("A1")], foot], title, browser, alice, tmp_path if by_command else None) == (1, 1)
+
+
+@pytest.mark.parametrize("by_command", [False, True])
+def test_a_line_is_no_foot_for_what_a_column_says_that_is_not_imported(
+    browser: Client, alice: Account, tmp_path: Path, by_command: bool
+) -> None:
+    rows = [["Total", *row("A1")], ["Total", *row("", **NOBODY, product="Sac")]]
+    assert counts_of(rows, "Paiement", browser, alice, tmp_path if by_command else None) == (1, 0)
+    assert list(OrderItem.objects.order_by("position").values_list("product_name", flat=True)) == ["Robe", "Sac"]
+
+
+def counts_of(
+    rows: list[list[str]], title: str, browser: Client, account: Account, folder: Path | None
+) -> tuple[int, int]:
+    """How many orders of rows with a column more in front are imported, and refused: by an upload, or by the command
+    with a file in the folder."""
+    data = csv_of(rows, [title, *HEADER])
+    if folder is None:
+        counts = take_in(browser, send(browser, data)).counts
+    else:
+        (file := folder / "orders.csv").write_bytes(data)
+        counts, _ = run(file, account)
+    return counts["imported"], counts.get("refused", 0)
+
+
 WITHOUT_QUANTITY = [title for title in HEADER if title != "Qté"]
 
 
