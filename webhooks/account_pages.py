@@ -365,10 +365,11 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         messages.error(request, _("This webhook is off. Turn it on first."))
         return redirect(back)
     try:
-        chosen = _chosen(_given(params) | {"status": "failed"}, shown).filter(attempt_count__lt=delivery.MOST_ATTEMPTS)
+        failed = _chosen(_given(params) | {"status": "failed"}, shown)
     except Invalid:
         messages.error(request, _("These dates cannot be used."))
         return redirect(back)
+    chosen = failed.filter(attempt_count__lt=delivery.MOST_ATTEMPTS)
     if request.method == "POST":
         ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:MOST_RESENT])
         with transaction.atomic():
@@ -378,9 +379,16 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", count)
         messages.success(request, text % {"count": counted(count)})
         return redirect(back)
-    failed = chosen[: MOST_RESENT + 1].count()
-    form = LogForm(params)
-    context = {"webhook": shown, "form": form, "failed": failed, "most": MOST_RESENT, "is_more": failed > MOST_RESENT}
+    count = chosen[: MOST_RESENT + 1].count()
+    context = {
+        "webhook": shown,
+        "form": LogForm(params),
+        "failed": count,
+        "most": MOST_RESENT,
+        "is_more": count > MOST_RESENT,
+        "most_attempts": delivery.MOST_ATTEMPTS,
+        "has_others": failed.filter(attempt_count__gte=delivery.MOST_ATTEMPTS).exists(),
+    }
     return render(request, "webhooks/resend.html", context)
 
 

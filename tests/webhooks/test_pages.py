@@ -298,6 +298,16 @@ def test_a_delivery_with_the_most_attempts_stays(browser: Client, webhook: Webho
     assert "100 attempts are the maximum" in page(browser, page_of(row))
 
 
+def test_who_resends_what_failed_hears_of_those_with_the_most_attempts(browser: Client, webhook: Webhook) -> None:
+    write_delivery(webhook, "failed", attempts=4)
+    said = "Those that have had 100 attempts, the maximum, are not among them."
+    assert said not in page(browser, at(webhook, "/resend"))
+    Delivery.objects.update(attempt_count=delivery.MOST_ATTEMPTS)
+    shown = page(browser, at(webhook, "/resend"))
+    assert "0 deliveries have failed." in shown
+    assert said in shown
+
+
 @pytest.mark.parametrize(
     ("status", "is_active", "reason"),
     [("dropped", True, "press “Recover” on its page"), ("failed", False, "This webhook is off. Turn it on first.")],
