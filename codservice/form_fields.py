@@ -178,6 +178,9 @@ def written_amount(value: Decimal, thousands: str = "") -> str:
 
 
 class QuantityField(forms.IntegerField):
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return super().widget_attrs(widget) | {"dir": "ltr"}
+
     def to_python(self, value: str | None) -> int | None:
         try:
             return values.digits(value, 0, 99_999) if value else None

@@ -1,5 +1,6 @@
 """What calls change in an order: products, details, discount, second phone, delivery and fee; and how that is told."""
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -72,6 +73,13 @@ class Page:
 @pytest.fixture
 def page(browser: Client, order: Order) -> Page:
     return Page(browser, order)
+
+
+def test_numbers_are_written_from_left_to_right_in_each_language(page: Page, order: Order) -> None:
+    boxes = re.findall(r"<input[^>]+>", page.text)
+    for name in (f"quantity-{key(order)}", "shipping_fee", "discount"):
+        (box,) = (each for each in boxes if f'name="{name}"' in each)
+        assert 'dir="ltr"' in box, name
 
 
 def key(order: Order) -> str:
