@@ -8,12 +8,13 @@ from uuid import UUID
 from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import Case, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account, User
+from orders.models import Status
 
 
 class ClaimQuerySet(models.QuerySet["Claim"]):
@@ -25,8 +26,10 @@ class ClaimQuerySet(models.QuerySet["Claim"]):
         return self.filter(expires_at__lte=Now())
 
     def with_customers(self, orders: models.QuerySet) -> "ClaimQuerySet":
-        """With their agents, and the `order_id` and `customer_name` of the first of `orders` that is the customer's."""
-        theirs = orders.filter(phone_e164=OuterRef("phone_e164"))
+        """With their agents, and the `order_id` and `customer_name` of one of `orders` that is the customer's: of those
+        that wait the oldest, else the newest."""
+        waits_since = Case(When(status=Status.PENDING, then="created_at"))
+        theirs = orders.filter(phone_e164=OuterRef("phone_e164")).order_by(waits_since, "-created_at")
         name, order_id = Subquery(theirs.values("customer_name")[:1]), Subquery(theirs.values("id")[:1])
         return self.select_related("agent").annotate(customer_name=name, order_id=order_id)
 

@@ -116,8 +116,7 @@ def today(agent: User) -> Today:
 
 def who_calls_whom(agent: User) -> QuerySet[Claim]:
     """Who holds which customer, the agent's own first; each with the `order_id` and `customer_name` of one order."""
-    waiting = Order.live.filter(status=Status.PENDING).order_by("created_at")
-    claims = Claim.objects.unexpired().with_customers(waiting)
+    claims = Claim.objects.unexpired().with_customers(Order.live.filter(status=Status.PENDING))
     is_other = Case(When(agent=agent, then=Value(0)), default=Value(1))
     return claims.filter(customer_name__isnull=False).order_by(is_other, "claimed_at")[:MOST_CLAIMS]
 

@@ -23,7 +23,7 @@ def page(request: HttpRequest) -> HttpResponse:
         if not may_release:
             raise PermissionDenied
         return _release(request)
-    held = Claim.objects.unexpired().with_customers(Order.live.order_by("-created_at"))
+    held = Claim.objects.unexpired().with_customers(Order.live.all())
     return show(
         request,
         "agents/supervision/claims.html",

@@ -15,7 +15,7 @@ from agents.supervision import moves
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, SecurityEntry, User
 from orders import lifecycle
-from orders.models import CallNote, CallState, Order, StatusChange
+from orders.models import CallNote, CallState, Order, Status, StatusChange
 from tests.factories import make_order
 
 REVIEW, CLAIMS, MOVES, LIST = "/console/review/", "/console/claims/", "/console/moves/", "/console/orders/order/"
@@ -141,6 +141,19 @@ def test_everybody_sees_who_holds_whom_and_supervisors_release(
     again = said(browser.post(CLAIMS, {"claim": str(claim)}, follow=True))
     assert again == ["Nobody was calling this customer any more."]
     assert browser.post(CLAIMS, {"claim": "x"}, follow=True).status_code == 200
+
+
+def test_a_customer_in_progress_is_called_as_on_the_desk(
+    order: Order, agent: User, alice: Account, charlie: Account, browser: Any
+) -> None:
+    """By the order that waits for the longest; by the newest of those that are decided where none waits."""
+    for shop, name in ((alice, "A. Benali"), (charlie, "Amine B.")):
+        make_order(shop, phone=order.customer_phone, customer_name=name)
+    claims.take(order.id, agent=agent)
+    for page in (CLAIMS, "/console/desk/"):
+        assert re.findall("Amine Benali|A. Benali|Amine B[.]", browser.get(page).content.decode()) == ["Amine Benali"]
+    Order.objects.update(status=Status.CANCELED)
+    assert "Amine B." in browser.get(CLAIMS).content.decode()
 
 
 def test_claims_that_ran_out_are_not_shown(order: Order, agent: User, browser: Any) -> None:
