@@ -26,7 +26,7 @@ DAYS_AHEAD = (14, FARTHEST_CALLBACK.days + hours.AHEAD)
 
 def counters(agent: User) -> dict[str, int]:
     """What waits: orders that are `due` now, or `later` today, or wait for `review`, and `mine`, the customers whom the
-    agent promised to call; each up to COUNTED_TO.
+    agent promised to call, and `overdue` those of them who are due; each up to COUNTED_TO.
 
     Due is what the agent may be served (`assignment`), whoever has the customer just now. Whose merchant has no calling
     hours now is not due; it is due later today when they are still to begin, or to go on, and so is a colleague's
@@ -36,7 +36,7 @@ def counters(agent: User) -> dict[str, int]:
     values = {"agent": agent.id, "overdue": OVERDUE, "end_of_day": end_of_day, "most": COUNTED_TO, **hours.defaults()}
     with connection.cursor() as cursor:
         cursor.execute(_COUNTERS, values)
-        return dict(zip(("due", "later", "mine", "review"), cursor.fetchone(), strict=True))
+        return dict(zip(("due", "later", "mine", "review", "overdue"), cursor.fetchone(), strict=True))
 
 
 _PENDING = "FROM orders_order o WHERE o.status = 'pending_confirmation' AND o.call_state"
@@ -47,6 +47,7 @@ _KEPT_BY_COLLEAGUES = f"""(
         AND (o.call_due_at > statement_timestamp() - %(overdue)s::interval OR NOT {hours.IS_OPEN_LONG})
 )"""
 _SERVED = f"{_CALLED} <= statement_timestamp() AND {assignment.SOMEBODY_IS_SERVED} AND {assignment.IS_SERVED}"
+_PROMISED = f"SELECT DISTINCT o.phone_e164 {_PENDING} = 'callback' AND o.callback_agent_id = %(agent)s"
 # Of what is due whole queues might be read for nothing while nobody may be called: that is asked once, before.
 _COUNTED = (
     f"""{_SERVED} AND NOT {_KEPT_BY_COLLEAGUES}
@@ -58,8 +59,9 @@ _COUNTED = (
     UNION ALL {_SERVED} AND {_KEPT_BY_COLLEAGUES}
     UNION ALL {_CALLED} <= statement_timestamp() AND EXISTS (SELECT FROM opening)
         AND (o.account_id IN (SELECT account_id FROM opening)) IS TRUE AND {assignment.IS_THEIRS}""",  # noqa: S608  (our own conditions)
-    f"SELECT DISTINCT o.phone_e164 {_PENDING} = 'callback' AND o.callback_agent_id = %(agent)s",
+    _PROMISED,
     f"{_WAITS} = 'review'",
+    f"{_PROMISED} AND o.call_due_at <= statement_timestamp() AND {hours.IS_OPEN}",
 )
 _COUNT = "(SELECT count(*) FROM ({which} LIMIT %(most)s) AS counted)"
 _COUNTS = ", ".join(_COUNT.format(which=which) for which in _COUNTED)

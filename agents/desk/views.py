@@ -55,18 +55,16 @@ def desk_now(request: HttpRequest) -> HttpResponse:
 
 
 def _desk(agent: User) -> dict[str, Any]:
-    counters, now = overview.counters(agent), timezone.now()
-    held, promises = list(overview.who_calls_whom(agent)), overview.promises(agent)
+    counters, held = overview.counters(agent), list(overview.who_calls_whom(agent))
     return {
         "counters": counters,
         "counted_to": overview.COUNTED_TO,
         "today": overview.today(agent),
         "mine": [claim for claim in held if claim.agent_id == agent.pk],
         "others": [claim for claim in held if claim.agent_id != agent.pk],
-        "promises": promises,
-        "overdue": sum(promise.order.call_due_at <= now for promise in promises),
+        "promises": overview.promises(agent),
         "next_call": None if counters["due"] else _next_call(agent),
-        "now": now,
+        "now": timezone.now(),
     }
 
 

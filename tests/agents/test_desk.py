@@ -192,16 +192,16 @@ def test_counters(alice: Account, agent: User, colleague: User) -> None:
     waits(make_order(alice, phone="0660000000"), CallState.CALLBACK, -16, colleague)  # which is late
     counted = overview.counters(agent)
     late = timezone.localtime(timezone=ALGIERS).time() >= datetime(2000, 1, 1, 23, 59).time()
-    assert counted == {"due": 4, "later": 0 if late else 1, "mine": 2, "review": 1}
+    assert counted == {"due": 4, "later": 0 if late else 1, "mine": 2, "review": 1, "overdue": 1}
 
 
 def test_a_colleagues_promise_is_due_when_it_is_late(alice: Account, agent: User, colleague: User) -> None:
     order = waits(make_order(alice), CallState.CALLBACK, -1, colleague)
-    assert overview.counters(colleague) == {"due": 1, "later": 0, "mine": 1, "review": 0}
-    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0}
+    assert overview.counters(colleague) == {"due": 1, "later": 0, "mine": 1, "review": 0, "overdue": 1}
+    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0, "overdue": 0}
     assert claims.next_customer(agent) is None
     waits(order, CallState.CALLBACK, -16, colleague)
-    assert overview.counters(agent) == {"due": 1, "later": 0, "mine": 0, "review": 0}
+    assert overview.counters(agent) == {"due": 1, "later": 0, "mine": 0, "review": 0, "overdue": 0}
     assert claims.next_customer(agent)
 
 

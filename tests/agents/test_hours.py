@@ -25,6 +25,7 @@ from orders.lifecycle import Call
 from orders.models import CallNote, CallState, Order
 from tests.agents.public_holidays import YEARS, table
 from tests.agents.screens import DESK, next_order, take
+from tests.agents.states import waits
 from tests.factories import make_order, make_orders
 
 CLOSED = "calling hours: only call a customer who has called you."
@@ -85,7 +86,7 @@ def test_whose_merchant_has_a_day_off_is_not_served(alice: Account, charlie: Acc
     tonight = days.end_of(days.today()) - timedelta(seconds=1)
     Order.objects.filter(id=open_order.id).update(call_due_at=tonight)
     assert claims.next_customer(agent) is None
-    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 1, "review": 0}
+    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 1, "review": 0, "overdue": 0}
 
 
 def test_the_desk_says_when_calling_hours_begin(alice: Account, agent: User, browser: Client) -> None:
@@ -99,6 +100,17 @@ def test_the_desk_says_when_calling_hours_begin(alice: Account, agent: User, bro
     assert browser.get(DESK).content.decode().count(said) == 2
     # Who calls by themselves is taken all the same, and the screen says that it is no time to call.
     assert CLOSED in take(browser, order).text
+
+
+def test_the_browsers_tab_counts_no_promise_that_nobody_may_call_now(
+    alice: Account, charlie: Account, agent: User, browser: Client
+) -> None:
+    closed(alice)
+    rules(charlie)
+    waits(make_order(alice), CallState.CALLBACK, -1, agent)
+    assert 'data-overdue="0"' in browser.get(DESK).content.decode()
+    waits(make_order(charlie, phone="0550000001"), CallState.CALLBACK, -1, agent)
+    assert 'data-overdue="1"' in browser.get(DESK).content.decode()
 
 
 def test_who_is_served_for_one_merchant_may_be_called(
@@ -138,7 +150,7 @@ def test_hours_bind_to_the_minute(alice: Account, agent: User) -> None:
     before.opens_at, before.closes_at = (now + timedelta(minutes=1)).time(), time.max
     before.save()
     assert claims.next_customer(agent) is None
-    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0}
+    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0, "overdue": 0}
     before.opens_at = (now - timedelta(minutes=1)).time()
     before.save()
     assert claims.next_customer(agent)
@@ -157,7 +169,7 @@ def test_a_promise_shortly_before_closing_is_its_agents_when_the_hours_begin_aga
     promised = {"call_state": CallState.CALLBACK, "callback_agent": colleague}
     Order.objects.filter(id=order.id).update(**promised, call_due_at=now - timedelta(hours=13))
     assert claims.next_customer(agent) is None
-    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0}
+    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0, "overdue": 0}
     assert overview.next_call(agent) == (now + timedelta(minutes=10), False)
     assert overview.counters(colleague)["due"] == 1
     claim_id = claims.next_customer(colleague)
@@ -175,7 +187,7 @@ def test_nobody_is_called_in_a_break(alice: Account, agent: User, browser: Clien
     order = make_order(alice)
     rules(alice, **NEARLY_ALL_DAY)
     assert claims.next_customer(agent) is None
-    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0}
+    assert overview.counters(agent) == {"due": 0, "later": 1, "mine": 0, "review": 0, "overdue": 0}
     assert overview.next_call(agent) == (days.at(days.today(), time(23, 59, 58)), True)
     screen = take(browser, order)
     assert CLOSED in screen.text
@@ -187,7 +199,7 @@ def test_nobody_is_called_in_a_break(alice: Account, agent: User, browser: Clien
 def test_before_a_break_what_is_due_is_not_due_later_too(alice: Account, agent: User) -> None:
     make_order(alice)
     rules(alice, break_from=time(23, 59, 56), break_until=time(23, 59, 58))
-    assert overview.counters(agent) == {"due": 1, "later": 0, "mine": 0, "review": 0}
+    assert overview.counters(agent) == {"due": 1, "later": 0, "mine": 0, "review": 0, "overdue": 0}
     assert claims.next_customer(agent)
 
 

@@ -138,7 +138,7 @@ def test_the_desk_serves_nobody_for_a_twins_order(world: World, twin: Account) -
     Order.objects.filter(account=twin).update(call_due_at=timezone.now() - timedelta(days=1))
     Claim.objects.all().delete()
     assert claims.next_customer(world.agent) is None
-    assert overview.counters(world.agent) == {"due": 0, "later": 0, "mine": 0, "review": 0}
+    assert overview.counters(world.agent) == {"due": 0, "later": 0, "mine": 0, "review": 0, "overdue": 0}
     assert overview.next_call(world.agent) is None
     for order in Order.objects.filter(account=twin):
         with pytest.raises(claims.NothingToCallFor):
