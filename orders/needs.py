@@ -102,23 +102,26 @@ def failing_webhooks(account: Account, today: date) -> Need | None:
 
 
 # Along `call_note_wrong_number`. What was put back into the queue or answered since is not asked for again, nor is what
-# has a new number, which agents call at once: only where they do not may it be the same, written in another way.
+# has a new number, which agents call at once: only where they do not may it be the same, written in another way. Of an
+# order's notes the last alone, since one says of those before it that something was new.
 _WRONG = """
 SELECT id, customer_name, phone_e164, called FROM (
-    SELECT DISTINCT ON (o.id) o.id, o.customer_name, o.phone_e164, n.created_at,
-        coalesce(edit.old, o.customer_phone) AS called
-    FROM orders_callnote n JOIN orders_order o ON o.id = n.order_id LEFT JOIN LATERAL (
+    SELECT o.id, o.customer_name, o.phone_e164, n.created_at, coalesce(edit.old, o.customer_phone) AS called
+    FROM (
+        SELECT DISTINCT ON (order_id) order_id, created_at FROM orders_callnote
+        WHERE account_id = %(account)s AND outcome = 'wrong_number' AND created_at >= %(since)s
+        ORDER BY order_id DESC, created_at DESC
+    ) n JOIN orders_order o ON o.id = n.order_id LEFT JOIN LATERAL (
         SELECT old FROM (
             SELECT at, field, old FROM orders_orderedit WHERE order_id = o.id AND at > n.created_at OFFSET 0
         ) since WHERE field = 'customer_phone' ORDER BY at LIMIT 1
     ) edit ON true
-    WHERE n.account_id = %(account)s AND n.outcome = 'wrong_number' AND n.created_at >= %(since)s
-        AND o.account_id = %(account)s AND o.status = 'pending_confirmation'
+    WHERE o.account_id = %(account)s AND o.status = 'pending_confirmation'
         AND (edit.old IS NULL OR o.call_state IN ('review', 'test')) AND NOT EXISTS (
             SELECT FROM orders_callnote s
             WHERE s.order_id = o.id AND s.created_at > n.created_at AND s.outcome <> ALL(%(nothing_new)s)
         )
-    ORDER BY o.id DESC, n.created_at DESC LIMIT %(most)s
+    ORDER BY o.id DESC LIMIT %(most)s
 ) AS wrong ORDER BY created_at DESC
 """
 
@@ -139,7 +142,7 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
         len(rows),
     )
     return Need(
-        title % {"count": len(rows) if len(rows) < MOST else f"{MOST - 1}+"},
+        title % {"count": len(rows) if len(asked) < MOST else f"{len(rows) - 1}+"},
         [
             Line(name, "", reverse("account-order-correct", args=[id_]), reverse("account-order", args=[id_]), phone)
             for id_, name, phone, _called in rows[:SHOWN]
