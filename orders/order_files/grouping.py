@@ -73,7 +73,7 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
         else:
             goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
         if not goes_on:
-            of_order = _Sums(_fee(cells))
+            of_order = _Sums(_fee(with_constants(constants, cells)))
         if not are_sums:
             of_file.add(figures)
             of_order.add(figures)
@@ -97,14 +97,14 @@ def _is_line(row: Row, constants: Mapping[str, str]) -> bool:
     return (_is_counted(cells) or _is_priced(with_constants(constants, cells))) and not is_of_foot
 
 
-def doubts(entry: Entry) -> Errors:
+def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
     """Why these rows may not be one order."""
     first, below = entry[0].cells, entry[1:]
     if _is_total(entry[0]):
         return {"": [_TOTAL]}
     if any(map(_is_total, below)):
         return {"external_id": [_TOTAL_OR_LINE]}
-    if (index := _own_total(entry)) is not None:
+    if (index := _own_total(entry, constants)) is not None:
         return {f"items.{index}.product_name": [_TOTAL]}
     if failed := [
         f"items.{index}.{name}"
@@ -131,17 +131,18 @@ def doubts(entry: Entry) -> Errors:
     }
 
 
-def _own_total(entry: Entry) -> int | None:
+def _own_total(entry: Entry, constants: Mapping[str, str]) -> int | None:
     """Which row has the order's number and is a total all the same: it says the sums of the lines above it.
 
-    In a file without quantities each line is one piece.
+    In a file without quantities each line is as many pieces as all, or one.
     """
     called_so = {index for index, row in enumerate(entry) if index > 0 and _is_called_total(row.cells)}
-    sums = _Sums(_fee(entry[0].cells))
+    of_line = {"quantity": "1", **constants}
+    sums = _Sums(_fee(with_constants(constants, entry[0].cells)))
     for index, row in enumerate(entry if called_so else ()):
-        if index in called_so and sums.are(_figures(with_constants({"quantity": str(index)}, row.cells))):
+        if index in called_so and sums.are(_figures(with_constants({"quantity": str(sums.quantities)}, row.cells))):
             return index
-        sums.add(_figures(with_constants({"quantity": "1"}, row.cells)))
+        sums.add(_figures(with_constants(of_line, row.cells)))
     return None
 
 

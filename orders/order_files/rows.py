@@ -65,7 +65,7 @@ class OrderRows(Intake):
         catalog, own_fees = self._catalog(entries), self._fees()
         for entry in entries:
             first = self.first_line(entry)
-            if errors := grouping.doubts(entry):
+            if errors := grouping.doubts(entry, self.constants):
                 refused.append((entry, errors))
             elif first != entry[0].line:
                 refused.append((entry, {"external_id": [_apart(first)]}))

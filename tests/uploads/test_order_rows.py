@@ -519,6 +519,19 @@ def test_a_total_below_an_order_may_count_its_shipping_fee(browser: Client) -> N
     assert list(Order.objects.order_by("external_id").values_list("total_amount", flat=True)) == [5601, 5401]
 
 
+def test_so_it_is_with_what_is_written_for_all_rows(browser: Client) -> None:
+    rows = [
+        row("A1"), row("", product="Total", price="5601", **NOBODY),
+        row("A2"), row("A2", product="Total", price="5601", **NOBODY),
+    ]  # fmt: skip
+    upload = take_in(browser, send(browser, csv_of(rows)), shipping_fee_constant="600")
+    assert upload.counts == {"imported": 1, "refused": 2}
+    assert Order.objects.get().total_amount == 5601
+    rows = [priced("B1", "Robe", "2500"), priced("B1", "Total", "5000", **NOBODY)]
+    upload = take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY)), quantity_constant="2")
+    assert upload.counts == {"refused": 1}
+
+
 def test_no_order_loses_the_line_below_a_total_in_a_file_without_quantities(browser: Client) -> None:
     rows = [
         priced("A1", "Robe", "2500"), priced("", "Sac", "4000", **NOBODY), priced("", "Total", "6500", **NOBODY),
