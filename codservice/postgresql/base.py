@@ -44,7 +44,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
             super().check_database_version_supported()
         except NotSupportedError as error:
             major = self.pg_version // 10000
-            self.close()  # Django would keep the connection, half set up, and use it when asked once more
+            # Django would keep both: the connection, half set up, and use it when asked once more; and the version, for
+            # as long as the process lives, whatever becomes of the server.
+            self.close()
+            del self.pg_version
             raise OperationalError(f"PostgreSQL {major} is too old: {OLDEST_POSTGRES} or newer is needed") from error
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
