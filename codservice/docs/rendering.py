@@ -39,11 +39,16 @@ _APOSTROPHE = re.compile(r"(?<=\w)'")
 
 def typeset(text: str) -> str:
     """Text of a page of the language that is active, with the signs that nobody types: no line ends within a number,
-    whose groups would stand from right to left in Arabic, and in French none begins with what ends a word."""
-    text = _GROUPS.sub("\N{NARROW NO-BREAK SPACE}", text)
+    and in French none begins with what ends a word."""
+    text = grouped(text)
     if get_language() != "fr":
         return text
     return _APOSTROPHE.sub("’", _SPACE.sub("\N{NARROW NO-BREAK SPACE}", text))
+
+
+def grouped(text: str) -> str:
+    """Text whose numbers stay together: in Arabic their groups would stand from right to left."""
+    return _GROUPS.sub("\N{NARROW NO-BREAK SPACE}", text)
 
 
 def render(text: str, where_to: Callable[[str], str]) -> Rendered:

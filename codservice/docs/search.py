@@ -13,7 +13,7 @@ from typing import Any
 from django.db import connection
 
 from codservice.docs.library import LANGUAGES, Page, Site
-from codservice.docs.rendering import Section
+from codservice.docs.rendering import Section, grouped
 
 MAX_QUERY = 200  # characters
 _MOST_WORDS = 12  # of a query
@@ -114,7 +114,7 @@ def _fold_word(word: str) -> str:
 
 
 def _result(page: Page, section: Section, found: set[str]) -> Result:
-    text = " ".join(section.text.split())
+    text = grouped(" ".join(section.text.split()))
     first = next((word.start() for word in _WORD.finditer(text) if _fold_word(word[0]) in found), 0)
     start = text.rfind(" ", 0, max(first - _BEFORE, 0)) + 1
     stop = text.find(" ", start + _AROUND)

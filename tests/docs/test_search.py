@@ -126,6 +126,12 @@ def test_what_is_shown_is_escaped() -> None:
     assert "&lt;b&gt;<mark>Clé</mark>&lt;/b&gt; &amp; co" in html
 
 
+def test_the_groups_of_a_number_stay_in_their_order_in_arabic() -> None:
+    (result,) = search(site("# Fichiers\n\nAu plus 200 000 lignes.\n"), "fr", "lignes")
+
+    assert "200\u202f000 " in "".join(piece.text for piece in result.excerpt)
+
+
 def test_without_the_database_it_says_so_and_pages_are_read(client: Client) -> None:
     def gone(*args: object) -> None:
         raise OperationalError("connection refused")
