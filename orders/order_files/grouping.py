@@ -231,8 +231,12 @@ class _Sums:
             self.amounts += price * quantity
 
     def are(self, figures: Figures | None) -> bool:
-        sums = (self.prices, self.amounts, self.amounts + self.fee)
-        return figures is not None and figures[0] == self.quantities and figures[1] in sums
+        """Whether a row says the sums, or one time what all costs together."""
+        if figures is None:
+            return False
+        quantity, price = figures
+        costs = (self.amounts, self.amounts + self.fee)
+        return (quantity == 1 and price in costs) or (quantity == self.quantities and price in (self.prices, *costs))
 
 
 def _figures(cells: Mapping[str, str]) -> Figures | None:

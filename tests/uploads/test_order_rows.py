@@ -502,6 +502,8 @@ def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) ->
     assert take_in(browser, send(browser, csv_of(rows, WITHOUT_QUANTITY))).counts == {"imported": 1, "refused": 1}
     rows = [[*row("C1"), "600"], [*row("C1", product="Total", price="5601", **NOBODY), ""]]
     assert take_in(browser, send(browser, csv_of(rows, [*HEADER, "Livraison"]))).counts == {"refused": 1}
+    rows = [row("C2"), row("C2", product="Total", quantity="1", price="5001", **NOBODY)]
+    assert take_in(browser, send(browser, csv_of(rows))).counts == {"refused": 1}, "one time what all costs"
     header = [*HEADER[:5], "Réf", *HEADER[6:]]
     rows = [row("D1"), row("D1", product="Total de la commande", price="5001", **NOBODY)]
     assert take_in(browser, send(browser, csv_of(rows, header))).counts == {"refused": 1}
