@@ -37,7 +37,7 @@ def new(request: HttpRequest, account: Account) -> HttpResponse:
     shown = _shown_lines(request)
     if "more" in request.POST:
         lines = min(shown + MORE_LINES, MAX_LINES)
-        return _page(request, OrderForm(account=account, lines=lines, written=request.POST.dict()))
+        return _page(request, _at_line(shown, OrderForm(account=account, lines=lines, written=request.POST.dict())))
     form = OrderForm(request.POST, account=account, lines=max(shown, 1))
     if (body := form.body()) is None:
         return _page(request, form, status=422)
@@ -81,7 +81,8 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return _page(request, CorrectionForm(order=order, items=items, lines=lines), order)
     if "more" in request.POST:
         lines = min(shown + MORE_LINES, MAX_LINES)
-        return _page(request, CorrectionForm(order=order, lines=lines, written=request.POST.dict()), order)
+        form = CorrectionForm(order=order, lines=lines, written=request.POST.dict())
+        return _page(request, _at_line(shown, form), order)
     form = CorrectionForm(request.POST, order=order, lines=max(shown, LINES))
     if (body := form.body(items)) is None:
         return _page(request, form, order, status=422)
@@ -109,6 +110,13 @@ def correct(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     else:
         messages.success(request, _("The order is saved."))
     return redirect("account-order", id=id)
+
+
+def _at_line(number: int, form: OrderForm) -> OrderForm:
+    """The page begins at the first new line, to which who has only a keyboard would else walk from its top."""
+    for line in form.lines[number : number + 1]:
+        line.fields["product"].widget.attrs["autofocus"] = True
+    return form
 
 
 def _blame(form: OrderForm, error: Invalid) -> None:

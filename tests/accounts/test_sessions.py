@@ -1,5 +1,6 @@
 """Where a merchant's person is signed in, and the end of their sessions; and their one-time codes."""
 
+import re
 import time
 from typing import Any, NoReturn
 
@@ -210,3 +211,14 @@ def test_a_merchants_person_turns_codes_on_and_signs_in_with_them(role: str, ali
     assert browser.post(CODES, {"action": "off", "password": PASSWORD}).url == CODES
     assert not one_time_codes.are_on(user)
     assert is_in(sign_in(user.username))
+
+
+def test_each_button_says_whose_end_it_is(alice: Account) -> None:
+    """Of some alike, who hears the page could only count them."""
+    here = sign_in(alice.holder.username)
+    sign_in(alice.holder.username, CHROME, "203.0.113.10")
+    sign_in(alice.holder.username, CHROME, "203.0.113.11")
+    page = here.get(PAGE).content.decode()
+    texts = dict(re.findall(r' id="([^"]+)"[^>]*>([^<]+)<', page))
+    said = [[texts[id_] for id_ in ids.split()] for ids in re.findall(r'aria-labelledby="([^"]+)"', page)]
+    assert said == [["End", "Chrome, Android", address] for address in ("203.0.113.11", "203.0.113.10")]

@@ -151,6 +151,14 @@ def test_more_lines_keep_what_is_written_and_blame_nobody(browser: Client) -> No
     assert Order.objects.count() == 0
 
 
+def test_more_lines_are_written_at_once(browser: Client, order: Order) -> None:
+    """Who has only a keyboard is not led back to the top of the page."""
+    correction = browser.post(f"/account/orders/{order.id}/correct", fields(browser, order) | {"more": "1"})
+    for answer, number in ((send(browser, more="1"), 2), (correction, 2)):
+        first = re.findall(r"<input [^>]*autofocus[^>]*>", answer.content.decode())
+        assert [re.findall(r'name="(.*?)"', field) for field in first] == [[f"line-{number}-product"]]
+
+
 def test_another_can_be_written_at_once(browser: Client) -> None:
     assert send(browser, another="1").url == PAGE
     assert "The order is created" in browser.get(PAGE).content.decode()

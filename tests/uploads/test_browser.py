@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from playwright.sync_api import Page, Route
+from playwright.sync_api import Page, Route, expect
 
 from codservice.accounts.models import Account
 from codservice.uploads import arrival, work
@@ -141,3 +141,57 @@ def test_invoices_are_uploaded_and_counted_to_the_line(
     with Path(download.value.path()).open(encoding="utf-8-sig", newline="") as file:
         assert len(list(csv.reader(file, delimiter=";"))) == 1 + counts["rows"] - counts["lines"]
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_who_hears_the_page_is_told_ten_times_at_most_how_much_is_sent(
+    visit: Callable[..., Visit], alice: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrival, "PIECE_BYTES", 500)
+    path = tmp_path / "orders.csv"
+    path.write_text("a;b\n" + "1;2\n" * 5000)
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/orders/upload")
+    page.locator("#file").set_input_files(path)
+    told: list[str] = []
+    page.expose_function("tell", lambda text: told.append(text))
+    page.evaluate("""() => {
+        const span = document.querySelector("#upload-progress span");
+        new MutationObserver(() => tell(span.textContent)).observe(span, { childList: true });
+    }""")
+    page.get_by_role("button", name="Send the file").press("Enter")
+    page.wait_for_url("**/account/uploads/*")
+    assert 5 <= len(told) <= 10
+
+
+def test_a_refused_file_is_chosen_anew_where_the_keyboard_is(
+    visit: Callable[..., Visit], alice: Account, tmp_path: Path
+) -> None:
+    path = tmp_path / "orders.csv"
+    path.touch()
+    person = visit()
+    page = person.sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/orders/upload")
+    page.locator("#file").set_input_files(path)
+    page.get_by_role("button", name="Send the file").press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("The file is empty.")
+    expect(page.locator("#file")).to_be_focused()
+    person.wrongs.clear()  # the answer 422
+
+
+def test_while_the_page_looks_again_the_keyboard_stays_and_only_a_new_state_is_told(
+    visit: Callable[..., Visit], alice: Account
+) -> None:
+    upload = Upload.objects.create(
+        account=alice, user_id=alice.holder.id, name="a.csv", size=9, kind="orders", status="running", row_count=9
+    )
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.goto(f"/account/uploads/{upload.id}")
+    said = page.get_by_role("status").element_handle()
+    page.get_by_role("link", name="Stop…").focus()
+    Upload.objects.update(rows_done=4)
+    page.get_by_text("4 of 9 rows are done.").wait_for()
+    expect(page.get_by_role("link", name="Stop…")).to_be_focused()
+    assert said.inner_text() == "Being imported"
+    Upload.objects.update(status="done", rows_done=9)
+    page.get_by_text("Done: 9 rows.").wait_for()
+    assert said.evaluate("e => e.isConnected && e.textContent") == "Done"  # else it would be read out by few

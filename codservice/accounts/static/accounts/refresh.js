@@ -3,6 +3,14 @@
 const EVERY = 3000;
 const UNTIL = Date.now() + 15 * 60 * 1000;
 
+// Only what has changed, so that only that is read out, and a link that somebody is about to press keeps the focus.
+function write(now, fresh) {
+  if (!now.cloneNode().isEqualNode(fresh.cloneNode())) return now.replaceWith(fresh);
+  const [old, next] = [[...now.childNodes], [...fresh.childNodes]];
+  next.forEach((child, number) => (number < old.length ? write(old[number], child) : now.append(child)));
+  for (const child of old.slice(next.length)) child.remove();
+}
+
 async function refresh(id) {
   const element = document.getElementById(id);
   if (!element.dataset.refresh || Date.now() > UNTIL) return;
@@ -11,9 +19,8 @@ async function refresh(id) {
       const answer = await fetch(element.dataset.refresh, { redirect: "error" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById(id);
-      // Only what has changed is written, so that only that is read out.
-      if (answer.ok && fresh && fresh.innerHTML !== element.innerHTML) element.innerHTML = fresh.innerHTML;
       if (answer.ok && fresh && !fresh.dataset.refresh) delete element.dataset.refresh;
+      if (answer.ok && fresh) write(element, fresh);
     } catch {
       // The next turn tries again.
     }
