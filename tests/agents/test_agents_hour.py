@@ -362,6 +362,19 @@ def test_a_refused_time_is_written_anew(width: int, visit: Visits, alice: Accoun
     told(page, "“No answer” is noted")
 
 
+def test_escape_leads_from_a_panel_to_what_opened_it(visit: Visits, alice: Account, agent: User) -> None:
+    customers(alice, 1)
+    page = visit().sign_in("samira")
+    call_next(page)
+    settled(page)
+    for place in ("button", "input"):
+        page.keyboard.press("7")
+        page.locator(f"details[name=outcome][open] .panel {place}").last.focus()
+        page.keyboard.press("Escape")
+        expect(page.locator("summary[data-key='7']")).to_be_focused()
+        expect(page.locator("details[name=outcome][open]")).to_have_count(0)
+
+
 def test_a_double_click_is_one_outcome(visit: Visits, alice: Account, agent: User) -> None:
     customers(alice, 2)
     page = visit().sign_in("samira")

@@ -15,8 +15,8 @@ function isTyping(target) {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.repeat || event.isComposing) return;
   if (event.key === "Escape") {
-    document.querySelectorAll("details[name][open]").forEach((panel) => { panel.open = false; });
     document.activeElement.blur();
+    document.querySelectorAll("details[name][open]").forEach((panel) => turn(panel));
     return;
   }
   if (isTyping(event.target)) {
