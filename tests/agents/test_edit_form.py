@@ -253,6 +253,13 @@ def test_an_error_stands_beside_its_field(page: Page) -> None:
     assert "</div>" not in page.text[commune : page.text.index("is not a commune of this wilaya")]
 
 
+def test_what_is_said_of_a_line_is_tied_to_its_field(page: Page, order: Order) -> None:
+    name = f"quantity-{key(order)}"
+    page.save(**{name: "x"})
+    (tied,) = re.findall(rf'name="{name}"[^>]*aria-describedby="([^"]+)"', page.text)
+    assert f'<p class="errornote" id="{tied}">' in page.text
+
+
 def test_an_edit_is_one_entry_in_words(page: Page, browser: Client, order: Order) -> None:
     page.save(wilaya="Oran", delivery_type="desk", discount="0", **{f"quantity-{key(order)}": 1})
     for address in (page.screen.address, f"/console/orders/order/{order.id}/"):

@@ -267,6 +267,12 @@ def test_what_cannot_be_shown_is_said(path: str, query: dict[str, str], supervis
     assert b"errornote" in response.content
 
 
+def test_a_day_that_is_none_is_tied_to_what_is_said_of_it(supervisor: User, browser_of: Any) -> None:
+    page = browser_of(supervisor).get(PAGE, {"last": "x"}).content.decode()
+    assert page.count('aria-invalid="true"') == page.count('aria-describedby="id_last_error"') == 1
+    assert page.count('id="id_last_error"') == 1
+
+
 def test_what_was_chosen_stands_beside_the_error(supervisor: User, browser_of: Any) -> None:
     query = {"first": "2026-03-02", "last": "2026-03-01", "by": "agent", "show": "calls"}
     page = browser_of(supervisor).get(PAGE, query).content.decode()

@@ -443,6 +443,8 @@ def test_a_supervisor_enters_a_season_and_ends_it(
     made = CallingPeriod.objects.get()
     assert (made.account, made.name, made.opens_at, made.is_opening) == (alice, "Ramadan", time(10), True)
     assert "10:00–15:30" in said_of(browser.get("/console/periods/"), "Ramadan")
+    button = f'id="end-{made.id}" aria-labelledby="end-{made.id} name-{made.id} days-{made.id}"'  # of some alike
+    assert button in browser.get("/console/periods/").content.decode()
     assert browser.post("/console/periods/", {"end": str(made.id)}).status_code == 302
     assert browser.post("/console/periods/", {"end": "x"}).status_code == 302
     assert not CallingPeriod.objects.exists()

@@ -201,8 +201,19 @@ def test_what_there_is_too_much_of_is_together(
 )
 def test_a_period_that_is_none_is_said_and_nothing_else_goes_wrong(query: str, browser: Client, alice: Account) -> None:
     make_order(alice)
-    assert 'role="alert"' in page(browser, query, status=422)
+    text = page(browser, query, status=422)
+    assert 'role="alert"' in text
+    assert text.count('aria-invalid="true" aria-describedby="id_first_error"') == (query == "?first=x")
     assert browser.get(FILE + query).status_code == 422
+
+
+def test_downloads_that_are_called_alike_are_told_apart(browser: Client, alice: Account) -> None:
+    make_order(alice)
+    sum_up_days()
+    text = page(browser)
+    labels = re.findall(r'id="(\w+)-csv" aria-labelledby="(.*?)"', text)
+    assert labels == [(name, f"{name}-csv {name}-title") for name in re.findall(r'id="(reason|wait)-csv"', text)]
+    assert len(labels) == text.count("Download as CSV") - 1
 
 
 def test_a_division_that_there_is_none_of_is_by_day(browser: Client, alice: Account) -> None:
