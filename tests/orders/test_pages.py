@@ -18,7 +18,7 @@ from codservice.accounts.models import Account, SecurityEntry, User
 from orders import amending, editing, importing, lifecycle, shipments
 from orders.account_pages import timeline
 from orders.models import CallNote, Order, OrderCount, OrderEdit, Status, StatusChange
-from tests.factories import AgentFactory, UserFactory, make_order, order_body
+from tests.factories import AgentFactory, ProductFactory, UserFactory, make_order, order_body
 from tests.harness.client import browser_of
 from webhooks import registry
 from webhooks.models import Delivery, Webhook
@@ -463,3 +463,13 @@ def test_the_api_finds_an_order_number_too(alice: Account, api_for: Callable[...
     order = make_order(alice, external_id="CMD-77")
     found = api_for(alice).get("/api/v1/orders?q=CMD-77").json()
     assert [row["id"] for row in found["data"]] == [str(order.id)]
+
+
+def test_the_titles_of_two_open_pages_tell_them_apart(browser: Client, alice: Account, webhook: Webhook) -> None:
+    order, product = make_order(alice, customer_name="Amine <Saadi>"), ProductFactory(account=alice, name="Robe")
+    told = {
+        f"/account/orders/{order.id}": "Amine &lt;Saadi&gt; · Order · codservice",
+        f"/account/products/{product.id}": "Robe · Product · codservice",
+        f"/account/webhooks/{webhook.id}": "https://203.0.114.1/hooks · Webhook · codservice",
+    }
+    assert {path: re.search("<title>(.*?)</title>", page(browser, path))[1] for path in told} == told
