@@ -205,7 +205,11 @@ def serve(web: Web, application: str = APPLICATION) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(worker.inner.pid, signal.SIGUSR1)
             threading.Event().wait(LAST_SECONDS)
-            super().shutdown(exit_code)
+            try:
+                super().shutdown(exit_code)
+            except SystemExit:
+                if not self.interrupt_signal:  # who was told to stop has not failed by a process that ended just before
+                    raise
 
     allow_open_files(2 * CONNECTIONS)
     if sys.platform == "linux":  # elsewhere processes are not forked

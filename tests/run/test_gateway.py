@@ -336,6 +336,33 @@ def test_a_web_process_that_has_stopped_is_not_said_to_refuse_it():
         assert (popen.communicate(timeout=PATIENCE)[1], popen.returncode) == ("", 0)
 
 
+# It is told to stop when it knows that a process has ended, and before it has started another.
+ENDED_AND_TOLD = """
+import os, signal
+from granian.server.common import AbstractServer
+from codservice.run.web import Web, serve
+
+run = AbstractServer._serve_loop
+
+def loop(self, *arguments):
+    self.main_loop_interrupt.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    return run(self, *arguments)
+
+AbstractServer._serve_loop = loop
+serve(Web.from_environ(), "tests.run.stub:application")
+"""
+
+
+def test_web_processes_told_to_stop_when_one_has_just_ended_stop_in_good_order():
+    port = free_port()
+    environ = os.environ | {"PORT": str(port), "WEB_WORKERS": "1"}
+    with subprocess.Popen([sys.executable, "-c", ENDED_AND_TOLD], env=environ, cwd=CHECKOUT) as web:
+        eventually(Web("127.0.0.1", port, 1, 2).answers)
+        os.kill(min(descendants(web.pid)), signal.SIGKILL)
+        assert web.wait(PATIENCE) == 0
+
+
 def test_behind_nohup_a_terminal_that_is_closed_stops_nothing():
     with running_web(signal.SIG_IGN) as (_, pid):
         eventually(lambda: ignores(pid, signal.SIGHUP) and len(descendants(pid)) == 2)
