@@ -656,5 +656,5 @@ def test_a_screen_is_small_and_all_its_buttons_in_sight(
     assert len(bottoms) == 10  # the outcomes, and two orders confirmed at once
     assert max(bottoms) <= 768
     loaded = [size for address, size in sizes.items() if "/state/" not in address and "/outcome/" not in address]
-    assert sum(loaded) < 2 * 100_000  # two screens were read
-    assert sum(sizes[address] for address in sizes if "/static/" in address) + len(page.content().encode()) < 100_000
+    assert sum(loaded) < 2 * 90_000  # two screens were read
+    assert sum(sizes[address] for address in sizes if "/static/" in address) + len(page.content().encode()) < 90_000
