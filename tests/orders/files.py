@@ -11,7 +11,7 @@ from tests.harness.manage import printed
 
 COLUMNS = ("external_id", "customer_name", "customer_phone", "customer_address", "customer_wilaya", "total_amount",
            "product_name", "quantity", "unit_price", "attributes", "product_id", "customer_phone_2", "delivery_type",
-           "source")  # fmt: skip
+           "source", "customer_commune")  # fmt: skip
 
 
 def row(**changes: str) -> dict[str, str]:
@@ -30,6 +30,7 @@ def row(**changes: str) -> dict[str, str]:
         "customer_phone_2": "",
         "delivery_type": "",
         "source": "",
+        "customer_commune": "",
         **changes,
     }
 

@@ -68,6 +68,14 @@ def test_a_phone_may_have_come_through_a_column_of_numbers(alice: Account, write
     assert list(phones) == ["+213550123456", "+213550123456", "+213550123400"]
 
 
+def test_a_place_may_have_come_through_a_column_of_numbers(alice: Account, write: Any) -> None:
+    said = ("16.0", "1621.0"), ("9,00", "901"), ("6.5", "601")
+    places = [{"customer_wilaya": wilaya, "customer_commune": commune} for wilaya, commune in said]
+    result, _ = run(write([row(external_id=f"A{n}", **place) for n, place in enumerate(places)]), alice)
+    assert [set(each["errors"]) for each in result["errors"]] == [{"customer_wilaya"}]
+    assert set(Order.objects.values_list("wilaya_code", "commune_code")) == {("16", "1621"), ("09", "0901")}
+
+
 def test_an_order_may_say_how_it_is_delivered_where_it_came_from_and_a_second_phone(alice: Account, write: Any) -> None:
     said = {"customer_phone_2": "021 55 66 77", "delivery_type": "desk", "source": "facebook"}
     result, _ = run(write([row(**said), row(external_id="A2"), row(external_id="A3", delivery_type="x")]), alice)
