@@ -24,7 +24,6 @@ Catalog = dict[str | UUID, Product]  # by SKU and by id
 Fees = dict[tuple[str, str], Decimal]  # by wilaya and delivery type
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
-_AS_AMOUNT = re.compile(r"([0-9]{1,5})[.,]00?", re.ASCII)  # a code, as programs write a column of numbers
 SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
 # How people write where a parcel goes.
 _DELIVERIES = {
@@ -60,8 +59,8 @@ def body_of(entry: Entry, catalog: Catalog, constants: Mapping[str, str], own_fe
     first = with_constants(constants, entry[0].cells)
     body: dict[str, Any] = {name: first[name] for name in SENT if first.get(name)}
     for name in ("customer_wilaya", "customer_commune"):
-        if code := _AS_AMOUNT.fullmatch(first.get(name, "")):
-            body[name] = code[1]
+        if (code := values.plain_integer(first.get(name, ""))).isdecimal():
+            body[name] = code
     if name := " ".join(filter(None, map(first.get, NAME))):
         body["customer_name"] = name
     if not first.get("customer_commune") and (places := regions.find_both(first.get("customer_wilaya", ""))):
