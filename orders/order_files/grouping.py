@@ -28,14 +28,14 @@ _TOTAL_OR_LINE = (
     "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
     "number in each of the rows."
 )
-# What people write at the foot of a list, beside its sums.
+# What people write at the foot of a list, beside its sums: what heads a column of what is to pay, and these.
+_TO_PAY = next(column for column in COLUMNS if column.name == "total_amount")
 _TOTALS = {
     key(words)
     for words in (
-        "total", "totals", "grand total", "subtotal", "sub total", "sum",
-        "totaux", "total général", "sous total", "montant total", "total à payer", "total TTC", "total HT", "total DA",
-        "total commande", "net à payer",
-        "somme", "المجموع", "المجموع الكلي", "المجموع العام", "الإجمالي", "الإجمالي الكلي", "المبلغ الإجمالي",
+        *_TO_PAY.headings, *_TO_PAY.vague, "totals", "grand total", "subtotal", "sub total", "sum", "order total",
+        "total amount", "amount due", "totaux", "total général", "sous total", "total HT", "total DA", "total DZD",
+        "montant total TTC", "somme", "المجموع الكلي", "المجموع العام", "الإجمالي الكلي",
     )
 }  # fmt: skip
 _TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # and between these
@@ -73,7 +73,7 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
         else:
             goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
         if not goes_on:
-            of_order = _Sums(_fee(with_constants(constants, cells)))
+            of_order = _Sums(_amount(with_constants(constants, cells), "shipping_fee"))
         if not are_sums:
             of_file.add(figures)
             of_order.add(figures)
@@ -132,17 +132,17 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
 
 
 def _own_total(entry: Entry, constants: Mapping[str, str]) -> int | None:
-    """Which row has the order's number and is a total all the same: it says the sums of the lines above it.
-
-    In a file without quantities each line is as many pieces as all, or one.
+    """Which row has the order's number and is a total all the same: it is called so, and costs no less than the dearest
+    line above it, be it with a fee, a tax or a discount of which the file says nothing.
     """
-    called_so = {index for index, row in enumerate(entry) if index > 0 and _is_called_total(row.cells)}
-    of_line = {"quantity": "1", **constants}
-    sums = _Sums(_fee(with_constants(constants, entry[0].cells)))
-    for index, row in enumerate(entry if called_so else ()):
-        if index in called_so and sums.are(_figures(with_constants({"quantity": str(sums.quantities)}, row.cells))):
+    if not any(_is_called_total(row.cells) for row in entry[1:]):
+        return None
+    dearest = _ZERO
+    for index, row in enumerate(entry):
+        price = _amount(with_constants(constants, row.cells), "unit_price")
+        if index and price is not None and price >= dearest and _is_called_total(row.cells):
             return index
-        sums.add(_figures(with_constants(of_line, row.cells)))
+        dearest = max(dearest, price or _ZERO)
     return None
 
 
@@ -221,8 +221,8 @@ _LONGEST = 60  # characters that an amount may have here: a text in its place ma
 class _Sums:
     """Of those lines of a file whose quantity and price can be read, or of an order, whose fee may be among them."""
 
-    def __init__(self, fee: Decimal = _ZERO) -> None:
-        self.fee, self.quantities, self.prices, self.amounts = fee, Decimal(), Decimal(), Decimal()
+    def __init__(self, fee: Decimal | None = None) -> None:
+        self.fee, self.quantities, self.prices, self.amounts = fee or _ZERO, Decimal(), Decimal(), Decimal()
 
     def add(self, figures: Figures | None) -> None:
         if figures:
@@ -240,17 +240,16 @@ class _Sums:
 
 
 def _figures(cells: Mapping[str, str]) -> Figures | None:
+    quantity, price = _amount(cells, "quantity"), _amount(cells, "unit_price")
+    return None if quantity is None or price is None else (quantity, price)
+
+
+def _amount(cells: Mapping[str, str], name: str) -> Decimal | None:
+    """None where none can be read."""
     try:
-        return _figure(cells.get("quantity", "")), _figure(cells.get("unit_price", ""))
+        return _figure(cells.get(name, ""))
     except ValueError:
         return None
-
-
-def _fee(cells: Mapping[str, str]) -> Decimal:
-    try:
-        return _figure(cells.get("shipping_fee") or "0")
-    except ValueError:
-        return _ZERO
 
 
 def _figure(cell: str) -> Decimal:

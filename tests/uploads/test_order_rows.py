@@ -509,6 +509,32 @@ def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) ->
     assert take_in(browser, send(browser, csv_of(rows, header))).counts == {"refused": 1}
 
 
+@pytest.mark.parametrize(
+    ("word", "quantity", "price"),
+    [
+        ("Total TTC", "3", "7736"), ("Total", "1", "7101"), ("Total", "3", "6000"), ("Total à encaisser", "1", "6501"),
+        ("Montant à payer", "3", "6501"), ("السعر الإجمالي", "", "6501"),
+    ],
+    ids=["a tax", "a fee that the file does not say", "a discount", "to be cashed", "to pay", "in Arabic"],
+)  # fmt: skip
+def test_so_it_is_with_what_the_file_does_not_say(browser: Client, word: str, quantity: str, price: str) -> None:
+    """Such a total was a product, and the order twice or four times as dear at the door."""
+    rows = [
+        row("A1"), row("A1", product="Sac", quantity="1", price="1500", **NOBODY),
+        row("A1", product=word, quantity=quantity, price=price, **NOBODY),
+    ]  # fmt: skip
+    assert take_in(browser, send(browser, csv_of(rows))).counts == {"refused": 1}
+    assert RefusedRow.objects.latest("line").faults == [["product_name", ["Is a total of rows above, and no order."]]]
+
+
+@pytest.mark.parametrize("word", ["Total à encaisser", "Prix total", "Montant", "TOTAL (DZD)", "السعر الإجمالي"])
+def test_what_heads_a_column_of_totals_stands_at_the_foot_of_a_list_too(browser: Client, word: str) -> None:
+    rows = [row("A1"), row("A2"), row("", product=word, quantity="4", price="10002", **NOBODY)]
+    upload = take_in(browser, send(browser, csv_of(rows)))
+    assert upload.counts == {"imported": 2, "refused": 1}
+    assert set(Order.objects.values_list("total_amount", flat=True)) == {5001}
+
+
 def test_a_total_below_an_order_may_count_its_shipping_fee(browser: Client) -> None:
     rows = [
         [*row("A1"), "600"], [*row("", product="Total", price="5601", **NOBODY), ""],
