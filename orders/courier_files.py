@@ -92,7 +92,8 @@ UNDECIDED = (
     "bloqué", "colis bloqué", "abandonné", "colis abandonné", "échange", "échange échoué", "perdu", "colis perdu",
     "disparu", "cassé", "endommagé", "non reçu", "rupture de stock", "en rupture de stock", "demande de suppression",
 )  # fmt: skip
-_DOUBTS, _TICKS = "?؟¿", "✅✓✔☑"
+_ARTICLES = {"le", "la", "les", "l"}
+_DOUBTS, _TICKS = "?؟¿", "✅✓✔☑√"
 _NO_STATUS = (
     "Must be shipped, delivered or returned, or what couriers write for it, such as expédié, livré or retourné."
 )
@@ -175,8 +176,8 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
 
 
 def _plain(word: str) -> str:
-    """In any case and accents, but with its articles: what is `à livré` is still to be delivered."""
-    return " ".join(words(word))
+    """In any case and accents and without articles, but with `à` and `de`: what is `à livré` is still to be delivered."""
+    return " ".join(each for each in words(word) if each not in _ARTICLES)
 
 
 def _is_doubted(word: str) -> bool:

@@ -85,6 +85,16 @@ def test_a_couriers_word_in_any_case_and_accents(alice: Account, write: Any) -> 
     assert statuses(*orders) == [status for status, _ in said]
 
 
+def test_people_write_such_words_with_an_article_or_without(alice: Account, write: Any) -> None:
+    said = {
+        "Récupéré par le fournisseur": "returned", "Retour vers le vendeur": "shipped", "Vers la wilaya": "shipped",
+        "Enlevé par livreur": "shipped", "√ Livré": "delivered",
+    }  # fmt: skip
+    orders = [order_in("confirmed", alice) for _ in said]
+    run(write(*((order.id, "", word, "") for order, word in zip(orders, said, strict=True))))
+    assert statuses(*orders) == [*said.values()]
+
+
 def test_the_operators_manual_has_all_words() -> None:
     manual = (ROOT / "docs/operators.md").read_text()
     for words in (*WORDS.values(), UNDECIDED):
