@@ -176,7 +176,7 @@ def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Sh
 
 
 def _plain(word: str) -> str:
-    """In any case and accents and without articles, but with `à` and `de`: what is `à livré` is still to be delivered."""
+    """In any case and accents, without articles but with `à` and `de`: what is `à livré` is still to be delivered."""
     return " ".join(each for each in words(word) if each not in _ARTICLES)
 
 

@@ -28,7 +28,8 @@ _TOTAL_OR_LINE = (
     "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
     "number in each of the rows."
 )
-# What people write at the foot of a list, beside its sums: what heads a column of what is to pay, and these.
+# What people write at the foot of a list, beside its sums: what heads a column of what is to pay, and more; but for
+# `COD`, which a line may say of its payment.
 _TO_PAY = next(column for column in COLUMNS if column.name == "total_amount")
 _TOTALS = {
     key(words)
@@ -37,6 +38,7 @@ _TOTALS = {
         "total amount", "amount due", "totaux", "total général", "sous total", "total HT", "total DA", "total DZD",
         "montant total TTC", "somme", "المجموع الكلي", "المجموع العام", "الإجمالي الكلي",
     )
+    if words != "cod"
 }  # fmt: skip
 _TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # and between these
 

@@ -448,11 +448,12 @@ def test_a_foot_may_begin_in_a_column_that_is_not_imported(
 
 
 @pytest.mark.parametrize("by_command", [False, True])
-def test_a_line_is_no_foot_for_what_a_column_says_that_is_not_imported(
-    browser: Client, alice: Account, tmp_path: Path, by_command: bool
+@pytest.mark.parametrize(("title", "word"), [("Paiement", "Total"), ("Remarque", "COD")])
+def test_a_line_is_no_foot_for_what_a_column_says_of_its_payment(
+    browser: Client, alice: Account, tmp_path: Path, title: str, word: str, by_command: bool
 ) -> None:
-    rows = [["Total", *row("A1")], ["Total", *row("", **NOBODY, product="Sac")]]
-    assert counts_of(rows, "Paiement", browser, alice, tmp_path if by_command else None) == (1, 0)
+    rows = [[word, *row("A1")], [word, *row("", **NOBODY, product="Sac")]]
+    assert counts_of(rows, title, browser, alice, tmp_path if by_command else None) == (1, 0)
     assert list(OrderItem.objects.order_by("position").values_list("product_name", flat=True)) == ["Robe", "Sac"]
 
 
