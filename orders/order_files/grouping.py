@@ -93,10 +93,11 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
 
 
 def _is_line(row: Row, constants: Mapping[str, str]) -> bool:
-    """Whether a row below a total is a line and no other row of a foot, in a file without quantities too."""
+    """Whether a row below a total is a line, or costs besides as a delivery does, and no other row of a foot."""
     cells = row.cells
     is_of_foot = _is_total(row) or key(cells.get("product_name", "")) in _TAXES
-    return (_is_counted(cells) or _is_priced(with_constants(constants, cells))) and not is_of_foot
+    is_said = _says_product(cells) and any(map(cells.get, ("quantity", "unit_price")))
+    return (is_said or _is_priced(with_constants(constants, cells))) and not is_of_foot
 
 
 def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:

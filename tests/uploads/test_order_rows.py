@@ -577,6 +577,17 @@ def test_no_order_loses_the_line_below_a_total_in_a_file_without_quantities(brow
     )
 
 
+@pytest.mark.parametrize("quantity", ["1", "2", ""])
+def test_no_order_loses_what_its_delivery_costs_below_a_total_of_its_lines(browser: Client, quantity: str) -> None:
+    foot = [("Sous-total", quantity, "5001"), ("Livraison", "", "600"), ("Total", quantity, "5601")]
+    rows = [
+        row("A1"), *(row("", product=said, quantity=count, price=price, **NOBODY) for said, count, price in foot),
+        row("A2"),
+    ]  # fmt: skip
+    take_in(browser, send(browser, csv_of(rows)))
+    assert Order.objects.get().external_id == "A2"
+
+
 def test_a_foot_with_its_tax_keeps_no_order_out_of_a_file_without_quantities(browser: Client) -> None:
     feet = [("Total HT", "2100"), ("TVA 19 %", "399"), ("Total TTC", "2499")]
     rows = [priced("A1", "Robe", "2499"), *(priced("", word, price, **NOBODY) for word, price in feet)]
