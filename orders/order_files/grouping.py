@@ -4,6 +4,7 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from codservice import values
@@ -135,22 +136,29 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
 
 
 def _own_total(entry: Entry, constants: Mapping[str, str]) -> int | None:
-    """Which row has the order's number and is a total all the same: it is called so, and costs no less than the dearest
-    line above it, be it with a fee, a tax or a discount of which the file says nothing.
+    """Which row is a total all the same, with the order's number or a product: it is called so, and costs no less than
+    the dearest line above it, be it with a fee, a tax or a discount of which the file says nothing.
+
+    The word may stand in any of its cells; where the order's first row has it too, as in `Paiement`, in a product's.
     """
-    if not any(_is_called_total(row.cells) for row in entry[1:]):
-        return None
+    is_of_lines = any(map(_is_word_of_total, entry[0].words))
+    called_so = {
+        index
+        for index, row in enumerate(entry[1:], start=1)
+        if any(map(_is_word_of_total, [row.cells.get(name, "") for name in PRODUCT] if is_of_lines else row.words))
+    }
     dearest = _ZERO
-    for index, row in enumerate(entry):
+    for index, row in enumerate(entry if called_so else ()):
         price = _amount(with_constants(constants, row.cells), "unit_price")
-        if index and price is not None and price >= dearest and _is_called_total(row.cells):
+        if index in called_so and price is not None and price >= dearest:
             return index
         dearest = max(dearest, price or _ZERO)
     return None
 
 
-def _is_called_total(cells: Mapping[str, str]) -> bool:
-    return any(key(cell) in _TOTALS for name in PRODUCT if (cell := cells.get(name)))
+@lru_cache(10_000)
+def _is_word_of_total(word: str) -> bool:
+    return key(word) in _TOTALS
 
 
 def _behind(cells: Mapping[str, str]) -> list[str]:
@@ -275,7 +283,7 @@ def _is_total(row: Row) -> bool:
         return False
     is_line = any(map(cells.get, (*PRODUCT, *DETAILS)))
     words = words_in([cells.get(name, "") for name in _NAMES]) if is_line else row.words
-    return any(key(word) in _TOTALS for word in words)
+    return any(map(_is_word_of_total, words))
 
 
 def _number(row: Row) -> str:

@@ -457,6 +457,16 @@ def test_a_line_is_no_foot_for_what_a_column_says_of_its_payment(
     assert list(OrderItem.objects.order_by("position").values_list("product_name", flat=True)) == ["Robe", "Sac"]
 
 
+@pytest.mark.parametrize("by_command", [False, True])
+@pytest.mark.parametrize("number", ["", "A1"])
+def test_a_foot_that_says_how_many_products_there_are_is_no_line_either(
+    browser: Client, alice: Account, tmp_path: Path, number: str, by_command: bool
+) -> None:
+    foot = ["TOTAL", *row(number, **NOBODY, product="3 articles", quantity="3", price="7501,50")]
+    rows = [["1", *row("A1", quantity="3")], foot]
+    assert counts_of(rows, "Date", browser, alice, tmp_path if by_command else None) == (0, 1)
+
+
 def counts_of(
     rows: list[list[str]], title: str, browser: Client, account: Account, folder: Path | None
 ) -> tuple[int, int]:
@@ -468,7 +478,7 @@ def counts_of(
     else:
         (file := folder / "orders.csv").write_bytes(data)
         counts, _ = run(file, account)
-    return counts["imported"], counts.get("refused", 0)
+    return counts.get("imported", 0), counts.get("refused", 0)
 
 
 WITHOUT_QUANTITY = [title for title in HEADER if title != "Qté"]
