@@ -41,6 +41,7 @@ _TOTALS = {
     )
     if words != "cod"
 }  # fmt: skip
+_LONGEST = 60  # characters that a word of these and an amount may have here: a cell may have a megabyte
 _TAXES = {key(words) for words in ("TVA", "TVA 19 %", "TVA 9 %")}  # and between these
 
 
@@ -156,8 +157,12 @@ def _own_total(entry: Entry, constants: Mapping[str, str]) -> int | None:
     return None
 
 
-@lru_cache(10_000)
 def _is_word_of_total(word: str) -> bool:
+    return len(word) <= _LONGEST and _is_known_total(word)
+
+
+@lru_cache(10_000)
+def _is_known_total(word: str) -> bool:
     return key(word) in _TOTALS
 
 
@@ -226,7 +231,6 @@ def _is_priced(cells: Mapping[str, str]) -> bool:
 
 Figures = tuple[Decimal, Decimal]  # a row's quantity and price
 _ZERO = Decimal()
-_LONGEST = 60  # characters that an amount may have here: a text in its place may have a thousand times as many
 
 
 class _Sums:
