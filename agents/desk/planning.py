@@ -37,7 +37,7 @@ def after(
     After the last try it waits for a supervisor, as does one with a wrong number or one that is handed over to nobody.
     To a colleague it is handed for when hours begin: before, nobody would be served it, and then it would be late.
     A promise that lies ahead is kept, and what waits for a supervisor is not given back by silence, whatever order of
-    the customer the call was about.
+    the customer the call was about. Raises ValueError for an outcome that says nothing of the next call.
     """
     attempts, now = order.call_attempts, order.now
     state, due_at = CallState(order.call_state), order.call_due_at
@@ -55,6 +55,8 @@ def after(
         case Outcome.SKIPPED:
             again_at = max(due_at, now + SKIPPED_FOR) if is_promised else now + SKIPPED_FOR
             return CallPlan(state, again_at, attempts=attempts, agent_id=order.callback_agent_id)
+        case outcome if outcome not in CallNote.SILENT:
+            raise ValueError(f"Nothing says when the next call is after one that came to {outcome}.")
     attempts += 1
     if is_promised:
         return CallPlan(state, due_at, attempts=attempts, agent_id=order.callback_agent_id)

@@ -10,6 +10,10 @@ from agents.desk.hours import Window
 from agents.models import CallingRules
 from codservice import days
 from codservice.days import ALGIERS
+from orders.lifecycle import Call
+from orders.models import CallNote, Order
+
+Outcome = CallNote.Outcome
 
 # A Monday. Algiers is one hour ahead of UTC, all the year.
 MONDAY = datetime(2026, 11, 23, tzinfo=ALGIERS)
@@ -49,6 +53,14 @@ def test_tries_are_spread_over_the_parts_of_the_day() -> None:
 def test_it_comes_back_no_earlier_than_the_merchant_wants() -> None:
     rules = CallingRules(retry_minutes=300)
     assert next_try(at(10), rules, [at(10)]) == at(15)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ANSWERED, Outcome.NOTE])
+def test_what_says_nothing_of_the_next_call_is_not_taken_for_silence(outcome: Outcome) -> None:
+    order = Order(call_state="new", call_due_at=at(9))
+    order.now = at(10)
+    with pytest.raises(ValueError, match=outcome):
+        planning.after(Call(None, outcome), order, CallingRules(), tried=[], windows=[], to=None)
 
 
 @pytest.mark.parametrize("now", [at(19, 50, day=3), at(18, 30, day=3)])
