@@ -156,7 +156,7 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's products by SKU; `after` is the last one of the page before."""
     form, status = SearchForm(request.GET), 200
     form.is_valid()
-    given = _given(request)
+    given = ProductFilter.chosen(request.GET)
     mine, chosen = _mine(request, account)
     after = request.GET.get("after", "").replace("\0", "")
     try:
@@ -171,11 +171,6 @@ def products(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "inventory/products.html", context, status=status)
 
 
-def _given(request: HttpRequest) -> dict[str, str]:
-    """The filters that are chosen, as ProductFilter takes them."""
-    return {name: request.GET[name] for name in SearchForm.base_fields if request.GET.get(name, "").strip()}
-
-
 def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, catalog.Choice | None]:
     """The account's products, or those of the choice that the address names, with it."""
     mine, chosen = Product.objects.filter(account=account), catalog.CHOICES.get(request.GET.get("only", ""))
@@ -187,7 +182,7 @@ def _mine(request: HttpRequest, account: Account) -> tuple[ProductQuerySet, cata
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
     """The products that the list's filters leave, all of them, as CSV or XLSX in constant memory: a file that the page
     of uploads takes again."""
-    given, mine = _given(request), _mine(request, account)[0]
+    given, mine = ProductFilter.chosen(request.GET), _mine(request, account)[0]
     around = batch_by_batch(account.id, given)
     try:
         found = product_files.rows(ProductFilter(given, mine).read(), around=around)

@@ -76,7 +76,7 @@ class SearchForm(Form):
 def orders(request: HttpRequest, account: Account) -> HttpResponse:
     """The account's orders, newest first."""
     form, status = SearchForm(request.GET), 200
-    given = _given(request)
+    given = OrderFilter.chosen(request.GET)
     mine = Order.objects.filter(account=account)
     before = request.GET.get("before", "")
     try:
@@ -96,18 +96,11 @@ def orders(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "orders/orders.html", context, status=status)
 
 
-def _given(request: HttpRequest) -> dict[str, str]:
-    """The filters that are chosen, as OrderFilter takes them."""
-    given = {name: request.GET[name] for name in OrderFilter.base_filters if request.GET.get(name, "").strip()}
-    given.pop("sort", None)
-    return given
-
-
 @account_page
 @require_safe
 def download(request: HttpRequest, account: Account, form: str) -> HttpResponseBase:
     """The orders that the list's filters leave, all of them, oldest first, as CSV or XLSX in constant memory."""
-    given = _given(request)
+    given = OrderFilter.chosen(request.GET)
     around = batch_by_batch(account.id, given)
     try:
         mine = Order.objects.filter(account=account)

@@ -286,11 +286,6 @@ def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 # --- The log ---------------------------------------------------------------------------------------------------------
 
 
-def _given(params: Any) -> dict[str, str]:
-    """The filters that are chosen, as DeliveryFilter takes them; empty ones choose nothing."""
-    return {name: params[name] for name in DeliveryFilter.base_filters if params.get(name, "").strip()}
-
-
 def _chosen(given: dict[str, str], webhook: Webhook) -> QuerySet[Delivery]:
     """The webhook's deliveries that the filters choose. Raises Invalid."""
     return DeliveryFilter(given, Delivery.objects.filter(webhook=webhook)).read(is_by_hand=True)
@@ -303,7 +298,7 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown, form, status = _webhook(account, id), LogForm(request.GET), 200
     last_attempts = Attempt.objects.filter(number=F("delivery__attempt_count")).defer("response")
     with_attempts = Prefetch("attempts", last_attempts, to_attr="last_attempts")
-    given = _given(request.GET)
+    given = DeliveryFilter.chosen(request.GET)
     by = DeliveryFilter.searched_by(given)
     try:
         deliveries = _chosen(given, shown).select_related("event").defer("event__body").prefetch_related(with_attempts)
@@ -365,7 +360,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         messages.error(request, _("This webhook is off. Turn it on first."))
         return redirect(back)
     try:
-        failed = _chosen(_given(params) | {"status": "failed"}, shown)
+        failed = _chosen(DeliveryFilter.chosen(params) | {"status": "failed"}, shown)
     except Invalid:
         messages.error(request, _("These dates cannot be used."))
         return redirect(back)

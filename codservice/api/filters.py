@@ -3,7 +3,7 @@
 import copy
 import functools
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -45,6 +45,12 @@ class Filters(django_filters.FilterSet):
 
     def get_form_class(self) -> type[forms.Form]:
         return _form_class(type(self))
+
+    @classmethod
+    def chosen(cls, params: Mapping[str, str]) -> dict[str, str]:
+        """What a page's address chooses of these filters, as they take it: an empty field of its form chooses nothing,
+        and the page has an order of its own."""
+        return {name: params[name] for name in cls.base_filters if name != "sort" and params.get(name, "").strip()}
 
     def read(self, *, is_by_hand: bool = False) -> QuerySet:
         """The rows that pass the filters. Raises Invalid with each parameter that cannot be used.
