@@ -35,7 +35,8 @@ _SHORTENED = 4  # times at most, by NFC: a Greek letter and its three marks
 _MOST_MARKS = 100
 _may_be_marks = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1}}}").search
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
-_DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
+MOST_DIGITS = 2**31 - 1  # of a number that nobody gave a bound
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 
 
@@ -124,6 +125,14 @@ def digits(value: str, least: int, most: int) -> int:
     if not _DIGITS.fullmatch(value) or not least <= int(value) <= most:
         raise ValueError(f"Must be an integer from {least} to {most}.")
     return int(value)
+
+
+def digits_or_none(value: str, *, most: int = MOST_DIGITS) -> int | None:
+    """As `digits`, of what an address or a form of ours has; None for what is no number from 0 to `most`."""
+    try:
+        return digits(value, 0, most)
+    except ValueError:
+        return None
 
 
 def amount(value: Any) -> Decimal:

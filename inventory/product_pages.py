@@ -273,10 +273,9 @@ def _note(account: Account, id: UUID, sku: str) -> None:
 def _page(
     request: HttpRequest, shown: Product, form: ProductForm | None = None, stock_form: StockForm | None = None
 ) -> HttpResponse:
-    before = request.GET.get("before", "")
     movements = shown.movements.order_by("-id")
-    if before.isdecimal() and len(before) < 19:
-        movements = movements.filter(id__lt=int(before))
+    if (before := values.digits_or_none(request.GET.get("before", ""), most=2**63 - 1)) is not None:
+        movements = movements.filter(id__lt=before)
     rows = list(movements[: PAGE + 1])
     context = {
         "product": shown,

@@ -20,6 +20,7 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from codservice import values
 from codservice.accounts import security_log
 from codservice.accounts.account_page import Gone, account_page
 from codservice.accounts.actor import Actor, Role
@@ -186,8 +187,7 @@ def _may_cancel(order: Order) -> bool:
 @require_safe
 def order(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown = get_object_or_404(Order, id=id, account=account)
-    skip = request.GET.get("before", "")
-    entries, older = timeline(shown, skip=int(skip) if skip.isdecimal() and len(skip) < 10 else 0)
+    entries, older = timeline(shown, skip=values.digits_or_none(request.GET.get("before", "")) or 0)
     context = {
         "order": shown,
         "items": list(shown.items.order_by("position")),
@@ -206,7 +206,7 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     shown = get_object_or_404(Order, id=id, account=account)
     if request.method != "POST":
         return render(request, "orders/cancel.html", {"order": shown}) if _may_cancel(shown) else _back(id)
-    version, reason = request.POST.get("version", ""), request.POST.get("reason", "")
+    reason = request.POST.get("reason", "")
     try:
         with transaction.atomic():
             lifecycle.cancel(
@@ -214,7 +214,7 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
                 account_id=account.id,
                 actor=Actor.of_merchant(request.user),
                 reason=read_cancel({"reason": reason}),
-                seen_version=int(version) if version.isdecimal() and len(version) < 10 else 0,
+                seen_version=values.digits_or_none(request.POST.get("version", "")) or 0,
             )
             note_order(Action.ORDER_CANCELED, account, id)
     except Invalid as error:

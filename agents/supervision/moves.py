@@ -144,8 +144,8 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     chosen = []
     for text in request.POST.getlist("seen"):
         name, _colon, version = text.partition(":")
-        if (order_id := values.uuid_or_none(name)) and version.isdecimal() and len(version) < 10:
-            chosen.append(_shipment(order_id, int(version), to))
+        if (order_id := values.uuid_or_none(name)) and (seen := values.digits_or_none(version)) is not None:
+            chosen.append(_shipment(order_id, seen, to))
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was changed."))
         return redirect("admin:moves")

@@ -19,6 +19,7 @@ from django.urls import path, reverse
 from django.utils.translation import get_language, gettext, override
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from codservice import values
 from codservice.accounts import security_log
 from codservice.accounts.account_page import account_page, confirmation
 from codservice.accounts.models import Account
@@ -64,10 +65,9 @@ def new(request: HttpRequest, account: Account, kind: str) -> HttpResponse:
 
 
 def _announced(request: HttpRequest, account: Account, kind: str) -> JsonResponse:
-    name, size = request.POST.get("name", ""), request.POST["size"]
-    number = int(size) if size.isdecimal() and len(size) < 16 else 0
+    name, size = request.POST.get("name", ""), values.digits_or_none(request.POST["size"], most=2**53) or 0
     try:
-        upload = arrival.begin(account, kind, name=name, size=number, user=request.user)  # type: ignore[arg-type]
+        upload = arrival.begin(account, kind, name=name, size=size, user=request.user)  # type: ignore[arg-type]
     except Refused as refused:
         return JsonResponse({"error": refused.message}, status=422)
     address, pieces = (reverse(page, args=[upload.id]) for page in ("account-upload", "account-upload-piece"))
@@ -89,12 +89,11 @@ def _page(request: HttpRequest, account: Account, kind: str, error: str = "") ->
 @account_page(look=Right.WRITE)
 @require_POST
 def piece(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    number, sent = request.POST.get("number", ""), request.FILES.get("data")
+    number, sent = values.digits_or_none(request.POST.get("number", "")), request.FILES.get("data")
     get_object_or_404(Upload, id=id, account=account)
     try:
         data = sent.read() if sent else b""
-        place = int(number) if number.isdecimal() and len(number) < 6 else -1
-        is_whole = arrival.take_piece(id, account, number=place, data=data)
+        is_whole = arrival.take_piece(id, account, number=-1 if number is None else number, data=data)
     except Refused as refused:
         return JsonResponse({"error": refused.message}, status=422)
     return JsonResponse({"whole": is_whole})
