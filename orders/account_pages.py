@@ -172,8 +172,7 @@ def _deliveries(order: Order, times: list[datetime]) -> dict[tuple[datetime, str
     deliveries = Delivery.objects.filter(
         webhook__account_id=order.account_id, created_at__in=times, event__body__contains=str(order.id)
     )
-    deliveries = deliveries.select_related("event", "webhook").defer("webhook__secret", "webhook__previous_secret")
-    for delivery in deliveries.order_by("id"):
+    for delivery in deliveries.with_webhook().select_related("event").order_by("id"):
         if json.loads(delivery.event.body).get("data", {}).get("id") == str(order.id):
             found[delivery.created_at, delivery.event.kind].append(delivery)
     return found

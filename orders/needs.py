@@ -88,7 +88,7 @@ def short_stock(account: Account, today: date) -> Need | None:
 
 def failing_webhooks(account: Account, today: date) -> Need | None:
     """Webhooks whose last attempt was not answered well."""
-    failing = Webhook.objects.filter(account=account, deleted_at=None, is_active=True, is_failing=True)
+    failing = Webhook.of(account.id).filter(is_active=True, is_failing=True)
     rows = list(failing.order_by("created_at").values_list("id", "url"))  # an account has few
     if not rows:
         return None

@@ -136,12 +136,8 @@ class LogForm(Form):
     )
 
 
-def _webhooks(account: Account) -> QuerySet[Webhook]:
-    return Webhook.of(account.id).defer("secret", "previous_secret")
-
-
 def _webhook(account: Account, id: UUID) -> Webhook:
-    return get_object_or_404(_webhooks(account), id=id)
+    return get_object_or_404(Webhook.of(account.id), id=id)
 
 
 # --- Registering -----------------------------------------------------------------------------------------------------
@@ -162,7 +158,7 @@ def webhooks(request: HttpRequest, account: Account) -> HttpResponse:
                 form, status = WebhookForm(), 201
             except Invalid as error:
                 form.add_errors(error)
-    listed = list(_webhooks(account).order_by("created_at", "id"))
+    listed = list(Webhook.of(account.id).order_by("created_at", "id"))
     context = {"form": form, "webhooks": listed, "new": new, "secret": secret, "most": registry.MOST_WEBHOOKS}
     return render(request, "webhooks/webhooks.html", context, status=status)
 
@@ -319,8 +315,7 @@ def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 @require_safe
 def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """One delivery: the body that is sent, and each attempt."""
-    deliveries = Delivery.of(account.id).select_related("event", "webhook")
-    shown = get_object_or_404(deliveries.defer("webhook__secret", "webhook__previous_secret"), id=id)
+    shown = get_object_or_404(Delivery.of(account.id).with_webhook().select_related("event"), id=id)
     attempts = list(Attempt.objects.filter(delivery=shown).order_by("-number"))
     context = {"delivery": shown, "attempts": attempts, "most": delivery.MOST_ATTEMPTS}
     return render(request, "webhooks/delivery.html", context)

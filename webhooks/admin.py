@@ -78,7 +78,7 @@ class WebhookAdmin(OfLiveAccounts):
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Webhook]:
-        return super().get_queryset(request).defer("secret", "previous_secret")
+        return super().get_queryset(request).without_secrets()
 
 
 # --- Events ----------------------------------------------------------------------------------------------------------
@@ -96,8 +96,8 @@ class EventAdmin(FoundById):
         return events if request.resolver_match.url_name.endswith("change") else events.defer("body")
 
     def page_of(self, row: Event) -> dict[str, Any]:
-        told = row.deliveries.select_related("webhook").defer("webhook__secret", "webhook__previous_secret")
-        return {"title": row.kind, "deliveries": told.order_by("webhook_id")[:MOST_ON_PAGE]}
+        told = row.deliveries.with_webhook().order_by("webhook_id")
+        return {"title": row.kind, "deliveries": told[:MOST_ON_PAGE]}
 
 
 # --- Deliveries ------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class WebhookFilter(Owner):
     title = gettext_lazy("webhook")
     parameter_name = "webhook"
     path = "webhook"
-    owners = Webhook.objects.filter(account__live=None).defer("secret", "previous_secret")
+    owners = Webhook.objects.without_secrets().filter(account__live=None)
 
 
 class FailedFilter(Choice):
@@ -132,8 +132,7 @@ class DeliveryAdmin(FoundById):
     actions = ("resend",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        deliveries = super().get_queryset(request).select_related("webhook", "event")
-        deliveries = deliveries.defer("webhook__secret", "webhook__previous_secret")
+        deliveries = super().get_queryset(request).with_webhook().select_related("event")
         is_page = request.resolver_match.url_name.endswith("change")
         return deliveries if is_page else deliveries.defer("event__body")
 

@@ -14,12 +14,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core.mail import send_mail
-from django.db.models import Func, Q, QuerySet
+from django.db.models import Func, Q
 from django.db.models.functions import Now
 
 from codservice import mails
 from codservice.operations import duties
-from webhooks.models import Webhook
+from webhooks.models import Webhook, WebhookQuerySet
 
 logger = logging.getLogger(__name__)
 
@@ -49,20 +49,20 @@ def tell() -> int:
         duties.leave(DUTY, taken, is_done=True)
 
 
-def _failing(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
+def _failing(webhooks: WebhookQuerySet) -> WebhookQuerySet:
     is_time = Q(alarmed_at=None) | Q(alarmed_at__lte=Now() - AT_MOST_EVERY)
     return webhooks.filter(is_time, is_failing=True, is_alarmed=False, failing_since__lte=Now() - AFTER)
 
 
-def _well(webhooks: QuerySet[Webhook]) -> QuerySet[Webhook]:
+def _well(webhooks: WebhookQuerySet) -> WebhookQuerySet:
     return webhooks.filter(is_failing=False, is_alarmed=True)
 
 
-def _tell_all(webhooks: QuerySet[Webhook], what: str, until: float) -> int:
+def _tell_all(webhooks: WebhookQuerySet, what: str, until: float) -> int:
     """Account by account, in another order in each round: who cannot be told keeps nobody behind waiting for ever."""
     of_account = defaultdict(list)
     turn = Func("account_id", randbits(62), function="uuid_hash_extended")
-    webhooks = webhooks.defer("secret", "previous_secret").select_related("account__holder").order_by(turn, "id")
+    webhooks = webhooks.without_secrets().select_related("account__holder").order_by(turn, "id")
     for webhook in webhooks[:MOST]:
         of_account[webhook.account_id].append(webhook)
     return sum(_tell(account, what) for account in of_account.values() if time.monotonic() < until)

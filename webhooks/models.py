@@ -12,6 +12,12 @@ from codservice.accounts.models import Account, account_column
 from webhooks.retries import RETRIES
 
 
+class WebhookQuerySet(QuerySet["Webhook"]):
+    def without_secrets(self) -> "WebhookQuerySet":
+        """For all but who signs and who encrypts anew: what is not read is not shown by mistake."""
+        return self.defer("secret", "previous_secret")
+
+
 class Webhook(models.Model):
     """A merchant's registered URL, and the kinds of events that are sent to it."""
 
@@ -35,6 +41,8 @@ class Webhook(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, help_text="Kept until retention ends, for its log.")
 
+    objects = WebhookQuerySet.as_manager()
+
     class Meta:
         verbose_name = _("webhook")
         verbose_name_plural = _("webhooks")
@@ -47,9 +55,9 @@ class Webhook(models.Model):
         return self.url
 
     @classmethod
-    def of(cls, account_id: UUID) -> QuerySet["Webhook"]:
-        """The account's own: what is deleted is there for the log alone."""
-        return cls.objects.filter(account_id=account_id, deleted_at=None)
+    def of(cls, account_id: UUID) -> WebhookQuerySet:
+        """The account's own, without secrets: what is deleted is there for the log alone."""
+        return cls.objects.without_secrets().filter(account_id=account_id, deleted_at=None)
 
 
 class Event(models.Model):
@@ -121,6 +129,12 @@ class FeedEra(models.Model):
         return str(self.base)
 
 
+class DeliveryQuerySet(QuerySet["Delivery"]):
+    def with_webhook(self) -> "DeliveryQuerySet":
+        """Each with its webhook, without secrets."""
+        return self.select_related("webhook").defer("webhook__secret", "webhook__previous_secret")
+
+
 class Delivery(models.Model):
     """One event to one webhook. The pending ones are the queue, `next_attempt_at` its clock (`webhooks.delivery`)."""
 
@@ -140,6 +154,8 @@ class Delivery(models.Model):
     next_attempt_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
+
+    objects = DeliveryQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("delivery")
@@ -174,7 +190,7 @@ class Delivery(models.Model):
         return f"{self.status} {self.id}"
 
     @classmethod
-    def of(cls, account_id: UUID) -> QuerySet["Delivery"]:
+    def of(cls, account_id: UUID) -> DeliveryQuerySet:
         """Those to the account's webhooks, as far as these are not deleted."""
         return cls.objects.filter(webhook__account_id=account_id, webhook__deleted_at=None)
 

@@ -39,7 +39,7 @@ class WebhookViewSet(viewsets.GenericViewSet):
     http_method_names = ["get", "head", "post", "patch", "delete"]
 
     def get_queryset(self) -> QuerySet[Webhook]:
-        return Webhook.of(self.request.auth.account_id).defer("secret", "previous_secret")
+        return Webhook.of(self.request.auth.account_id)
 
     @schema.describe(
         "Register a webhook",
