@@ -32,7 +32,8 @@ from codservice.errors import Refused
 from codservice.i18n_tags import counted
 from codservice.long_lists import BoundedPaginator
 from orders import counts, lifecycle
-from orders.models import LATEST, CallNote, CallState, Order, Status
+from orders.models import CallNote, CallState, Order, Status
+from orders.reading import LATEST, with_detail
 
 # Which of them an order offers to whom is `Order.MOVES`; pending orders are decided on the call screen.
 MOVES = ("cancel", "ship", "deliver", "return")
@@ -218,8 +219,8 @@ class OrderAdmin(admin.ModelAdmin):
         """Everything about one order; `bound` is a form that was sent and needs another look."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        orders = Order.live.select_related("account").with_detail(but=LATEST).annotate(**_COUNTS)
-        order = get_object_or_404(orders, id=order_id)
+        orders = Order.live.select_related("account").annotate(**_COUNTS)
+        order = get_object_or_404(with_detail(orders, but=LATEST), id=order_id)
         is_worker = request.user.has_perm("orders.work_order")
         is_pending = order.status == Status.PENDING
         offered = Order.moves_at(order.status, Actor.of_staff(request.user).role)

@@ -56,7 +56,8 @@ SELECT count(*) FROM orders_order WHERE account_id = '{account}' AND status = 'c
 STATEMENT = """
 from uuid import UUID
 from orders.models import Order
-orders = Order.objects.filter(account_id=UUID(int=0), id=UUID(int=1)).with_detail().values()
+from orders.reading import with_detail
+orders = with_detail(Order.objects.filter(account_id=UUID(int=0), id=UUID(int=1))).values()
 sql, parameters = orders.query.sql_with_params()
 assert [parameter.int for parameter in parameters] == [0, 1]
 print(sql)

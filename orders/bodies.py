@@ -156,7 +156,7 @@ def imported(row: Mapping[str, Any]) -> OrderBody:
 
 
 def detail(row: Mapping[str, Any]) -> OrderDetailBody:
-    """An order with all that belongs to it: a row of `Order.objects.with_detail().values()`, as `reading` has it."""
+    """An order with all that belongs to it: a row of `reading.with_detail(…).values()`, or of `reading.read`."""
     commune = row["commune_code"]
     names = {
         "wilaya_name": regions.wilaya(row["wilaya_code"]).name,

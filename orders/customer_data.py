@@ -11,6 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from msgspec import structs
@@ -26,8 +27,9 @@ from codservice.errors import Refused
 from codservice.uploads.models import RefusedRow, Upload
 from codservice.wire import dump_json
 from orders import anonymising, bodies, phones
-from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, OrderQuerySet, has_phone
+from orders.models import ENDED, CallState, Erasure, Order, OrderEdit, has_phone
 from orders.order_files.columns import WHOSE
+from orders.reading import with_detail
 from webhooks import personal
 
 BATCH = 200  # orders that a transaction erases
@@ -76,12 +78,12 @@ def _with_twin(account: Account) -> list[Account]:
     return [account, *Account.objects.filter(live=account)]
 
 
-def of_customer(account: Account, phone: str) -> OrderQuerySet:
+def of_customer(account: Account, phone: str) -> QuerySet[Order]:
     """The account's orders of this number (E.164), and its twin's; oldest first."""
     return Order.objects.filter(has_phone(phone), account__in=_with_twin(account)).order_by("id")
 
 
-def still_open(orders: OrderQuerySet) -> OrderQuerySet:
+def still_open(orders: QuerySet[Order]) -> QuerySet[Order]:
     """Those that keep a customer from being erased. Test orders never do."""
     return orders.exclude(status__in=ENDED).exclude(call_state=CallState.TEST)
 
@@ -98,7 +100,7 @@ def export(account: Account, phone: str) -> Iterator[bytes]:
     yield dump_json(asked)[:-1] + b',"orders":['
     orders, before, last = of_customer(account, phone), b"\n", UUID(int=0)
     while ids := list(orders.filter(id__gt=last).values_list("id", flat=True)[:BATCH]):
-        for row in chain.from_iterable(orders.filter(id=id_).with_detail().values() for id_ in ids):
+        for row in chain.from_iterable(with_detail(orders.filter(id=id_)).values() for id_ in ids):
             mode = TEST if row["call_state"] == CallState.TEST else LIVE
             yield before + dump_json({"mode": mode, **structs.asdict(bodies.detail(row))})
             before = b",\n"
@@ -183,7 +185,7 @@ def _erase_orders(account_id: UUID, ids: Sequence[UUID], events: Sequence[UUID])
 
 def _renew_kept_answers(account_id: UUID, ids: Collection[UUID]) -> None:
     """They tell of these orders what they are now."""
-    rows = Order.objects.filter(id__in=ids).with_detail().values()
+    rows = with_detail(Order.objects.filter(id__in=ids)).values()
     idempotency.overwrite(account_id, {str(row["id"]): structs.asdict(bodies.detail(row)) for row in rows})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from django.db.models import DateTimeField, F, Func, TextField
+from django.db.models import DateTimeField, F, Func, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import override
@@ -12,7 +12,7 @@ from django.utils.translation import override
 from codservice.days import ALGIERS
 from codservice.files.workbooks import MAX_CELL
 from orders import cancel_reasons, regions
-from orders.models import DeliveryType, OrderQuerySet, Status
+from orders.models import DeliveryType, Order, Status
 
 BATCH = 1000  # orders that are in memory at once
 
@@ -69,7 +69,7 @@ _STATUS, _REASON, _DELIVERY = map(list(COLUMNS).index, ("status", "cancel_reason
 
 
 def batches(
-    orders: OrderQuerySet, *, shown: bool = False, around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    orders: QuerySet[Order], *, shown: bool = False, around: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The COLUMNS of each order, oldest first, up to BATCH of them by one statement; its lines are one text.
 
@@ -80,7 +80,7 @@ def batches(
     """
     orders = orders.order_by("created_at", "id")
     columns = _SHOWN if shown else _ORDER
-    rest: OrderQuerySet = orders
+    rest = orders
     while True:
         with around():
             batch = list(rest.values_list(*columns, F("created_at"))[:BATCH])

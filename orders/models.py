@@ -1,4 +1,3 @@
-from collections.abc import Collection
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -88,59 +87,14 @@ def has_phone(phone: str) -> Q:
     return Q(phone_e164=phone) | Q(phone_2_e164=phone)
 
 
-def _belonging(table: str, by: str, *columns: str, **others: str) -> str:
-    """SQL of an order's rows of another table, as a list of dicts: `columns`, and `others` by their names there."""
-    pairs = ", ".join(f"'{name}', {value}" for name, value in {**{name: name for name in columns}, **others}.items())
-    return f"ARRAY(SELECT jsonb_build_object({pairs}) FROM {table} WHERE order_id = {{order}} ORDER BY {by})"  # noqa: S608  (our own tables)
-
-
-# What belongs to an order, as SQL in which `{order}` is its id. Amounts are text there and times ISO 8601 text, because
-# JSON would turn them into floats and strings. Written out: to build and compile the like of it takes Django as long as
-# PostgreSQL takes for the whole statement.
-BELONGING = {
-    "detail_items": _belonging(
-        "orders_orderitem", "position",
-        "id", "product_id", "product_name", "sku", "quantity", "attributes", unit_price="unit_price::text",
-    ),
-    "detail_notes": _belonging(
-        "orders_callnote", "created_at, id", "id", "outcome", "note", "created_at", "callback_at", agent="agent_name"
-    ),
-    "detail_history": _belonging(
-        "orders_statuschange", "at, id", "from_status", "to_status", "at", "actor", "reason"
-    ),
-    "detail_edits": _belonging("orders_orderedit", "at, id", "field", "old", "new", "at", "actor"),
-}  # fmt: skip
-# Of its call notes and edits the latest `{most}`: it may have 10 000.
-LATEST = {
-    "detail_notes": _belonging(
-        "(SELECT * FROM orders_callnote WHERE order_id = {order} ORDER BY created_at DESC, id DESC LIMIT {most}) n",
-        "created_at, id", "outcome", "note", "created_at", "callback_at", agent="agent_name",
-    ),
-    "detail_edits": _belonging(
-        "(SELECT * FROM orders_orderedit WHERE order_id = {order} ORDER BY at DESC, id DESC LIMIT {most}) e",
-        "at, id", "field", "old", "new", "at", "actor",
-    ),
-}  # fmt: skip
-_LISTS = {
-    name: Func("id", template=sql.format(order="%(expressions)s"), output_field=ArrayField(models.JSONField()))
-    for name, sql in BELONGING.items()
-}
-
-
-class OrderQuerySet(models.QuerySet["Order"]):
-    def with_detail(self, *, but: Collection[str] = ()) -> "OrderQuerySet":
-        """Each order with all that belongs to it, as the lists of BELONGING `but` these, in the one statement."""
-        return self.annotate(**{name: each for name, each in _LISTS.items() if name not in but})
-
-
-class LiveOrders(models.Manager.from_queryset(OrderQuerySet)):  # type: ignore[misc]
+class LiveOrders(models.Manager["Order"]):
     """The orders of merchants' customers, without those of accounts' twins: what there is for the call center.
 
     All that the console reads begins here, and what it reads by SQL says `call_state <> 'test'` or which other states
     it means; tests/pages/test_twins.py holds it.
     """
 
-    def get_queryset(self) -> OrderQuerySet:
+    def get_queryset(self) -> models.QuerySet["Order"]:
         return super().get_queryset().filter(IS_LIVE)
 
 
@@ -211,7 +165,7 @@ class Order(models.Model):
         null=True, blank=True, help_text="When the customer was overwritten (`orders.retention`)."
     )
 
-    objects = OrderQuerySet.as_manager()
+    objects = models.Manager["Order"]()
     live = LiveOrders()
     now: datetime  # of an order that `lifecycle.lock` has locked
 

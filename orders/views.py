@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from rest_framework import status, viewsets
 from rest_framework.request import Request
@@ -18,7 +19,7 @@ from codservice.searches import searching
 from orders import amending, batches, bodies, fees, importing, lifecycle, reading, serializers
 from orders.batches import OrderBatchBody, OrderBatchRefusedBody
 from orders.filters import OrderFilter
-from orders.models import Order, OrderQuerySet
+from orders.models import Order
 
 _EXAMPLE = {
     "external_id": "1042",
@@ -47,7 +48,7 @@ class OrderViewSet(viewsets.GenericViewSet):
     filterset_class = OrderFilter
     pagination_class = Pages
 
-    def get_queryset(self) -> OrderQuerySet:
+    def get_queryset(self) -> QuerySet[Order]:
         return Order.objects.filter(account_id=self.request.auth.account_id)
 
     @schema.describe(

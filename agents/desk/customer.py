@@ -17,8 +17,8 @@ from agents.desk.scripts import Script
 from codservice.accounts.models import Account, User
 from inventory.models import Product
 from orders.cancel_reasons import CancelReason, counted_as
-from orders.models import BELONGING, LATEST, CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
-from orders.reading import COLUMNS
+from orders.models import CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
+from orders.reading import BELONGING, COLUMNS, LATEST
 
 MOST_EARLIER = 30  # earlier orders on the screen, newest first
 MOST_DUPLICATES = 10
@@ -192,7 +192,7 @@ def glance(claim_id: UUID, *, agent: User) -> Glance | None:
 
 
 def whole(order: Order) -> WholeOrder:
-    """Of an order that comes from `Order.live.with_detail()`; what that was not to read is left empty."""
+    """Of an order that comes from `reading.with_detail`; what that was not to read is left empty."""
     return _whole(order, *(getattr(order, name, []) for name in BELONGING))
 
 

@@ -5,7 +5,8 @@ from django.utils import timezone
 
 from codservice.accounts.models import Account
 from orders import reading
-from orders.models import BELONGING, CallNote, Order, OrderEdit, StatusChange
+from orders.models import CallNote, Order, OrderEdit, StatusChange
+from orders.reading import BELONGING
 from tests.factories import make_order
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +20,7 @@ def test_it_is_the_row_that_django_reads(alice: Account, charlie: Account) -> No
     StatusChange.objects.create(account=alice, order=order, to_status="confirmed", at=now, actor="A")
     OrderEdit.objects.create(account=alice, order=order, field="notes", old="", new="x", at=now, actor="A")
     row = reading.read(alice.id, order.id)
-    assert row == Order.objects.with_detail().values().get(id=order.id)
+    assert row == reading.with_detail(Order.objects.all()).values().get(id=order.id)
     assert {name: len(row[name]) for name in BELONGING} == {
         "detail_items": 2, "detail_notes": 1, "detail_history": 2, "detail_edits": 1,
     }  # fmt: skip
