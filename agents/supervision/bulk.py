@@ -25,14 +25,13 @@ from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
 
 from agents.console import show
-from agents.desk import decisions, telling
+from agents.desk import telling
 from agents.desk.forms import ReasonForm, WorkerField
-from agents.supervision import for_supervisors, moves, seen_at, stays
+from agents.supervision import deeds, for_supervisors, moves, seen_at, stays
 from codservice import values
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
 from codservice.bidi import unturned
-from codservice.errors import Refused
 from codservice.files.downloads import table_answer
 from codservice.form_fields import Form
 from codservice.i18n_tags import counted
@@ -248,19 +247,18 @@ def _do(request: HttpRequest, deed: str, rows: list[Row], seen_at: datetime, dat
 def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data: dict[str, Any]) -> Iterator[str]:
     """By one transaction; for each order why it stays as it is, empty where it does not."""
     ids = [row.id for row in rows]
-    if deed in (CANCEL, ASSIGN, REQUEUE):
-        if deed == CANCEL:
-            seen, why = {row.id: row.version for row in rows}, CancelReason(data["why"])
-            refused = decisions.cancel_many(seen, why, details=data["details"], seen_at=seen_at, supervisor=supervisor)
-        elif deed == ASSIGN:
-            refused = decisions.assign(ids, to=data["to"], seen_at=seen_at, supervisor=supervisor)
-        else:
-            refused = decisions.requeue(ids, seen_at=seen_at, supervisor=supervisor)
-        return (refused[id_].message if id_ in refused else "" for id_ in ids)
-    to = Status(deed)
-    moved = [shipments.Shipment(to, order_id=row.id, seen_version=row.version) for row in rows]
-    outcomes: list[bool | Refused] = shipments.record(moved, actor=Actor.of_staff(supervisor))
-    return (moves.why_not_moved(outcome, to) for outcome in outcomes)
+    if deed == CANCEL:
+        seen, why = {row.id: row.version for row in rows}, CancelReason(data["why"])
+        refused = deeds.cancel_many(seen, why, details=data["details"], seen_at=seen_at, supervisor=supervisor)
+    elif deed == ASSIGN:
+        refused = deeds.assign(ids, to=data["to"], seen_at=seen_at, supervisor=supervisor)
+    elif deed == REQUEUE:
+        refused = deeds.requeue(ids, seen_at=seen_at, supervisor=supervisor)
+    else:
+        to = Status(deed)
+        moved = [moves.shipment(row.id, row.version, to) for row in rows]
+        return (moves.why_not_moved(each, to) for each in shipments.record(moved, actor=Actor.of_staff(supervisor)))
+    return (refused[id_].message if id_ in refused else "" for id_ in ids)
 
 
 def _why_not(deed: str, row: Row) -> str:

@@ -128,7 +128,7 @@ def find(names: list[str]) -> tuple[list[Order], list[str]]:
 def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
     """For each order why the move would be refused, empty where it would not: the move itself, taken back."""
     with transaction.atomic():
-        outcomes = shipments.record([_shipment(order.id, order.version, to) for order in orders], actor=actor)
+        outcomes = shipments.record([shipment(order.id, order.version, to) for order in orders], actor=actor)
         transaction.set_rollback(True)
     return [why_not_moved(outcome, to) for outcome in outcomes]
 
@@ -145,7 +145,7 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     for text in request.POST.getlist("seen"):
         name, _colon, version = text.partition(":")
         if (order_id := values.uuid_or_none(name)) and (seen := values.digits_or_none(version)) is not None:
-            chosen.append(_shipment(order_id, seen, to))
+            chosen.append(shipment(order_id, seen, to))
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was changed."))
         return redirect("admin:moves")
@@ -167,5 +167,5 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     return redirect("admin:moves")
 
 
-def _shipment(order_id: UUID, version: int, to: Status) -> shipments.Shipment:
+def shipment(order_id: UUID, version: int, to: Status) -> shipments.Shipment:
     return shipments.Shipment(to, order_id=order_id, seen_version=version)

@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from agents.console import show
-from agents.desk import assignment, claims, decisions, views
+from agents.desk import assignment, claims, views
 from agents.desk.forms import OLD_PAGE
-from agents.supervision import for_supervisors, seen_at, stays
+from agents.supervision import deeds, for_supervisors, seen_at, stays
 from codservice import values
 from codservice.i18n_tags import counted
 from codservice.long_lists import BoundedPaginator
@@ -61,7 +61,7 @@ def _requeue(request: HttpRequest) -> HttpResponse:
     if seen is None:
         messages.warning(request, OLD_PAGE)
         return redirect("admin:review")
-    refused = decisions.requeue(order_ids, seen_at=seen, supervisor=request.user)
+    refused = deeds.requeue(order_ids, seen_at=seen, supervisor=request.user)
     count = len(order_ids) - len(refused)
     text = ngettext("%(count)s order is back in the queue.", "%(count)s orders are back in the queue.", count)
     if count:

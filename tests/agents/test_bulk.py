@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.desk import claims, decisions, planning
-from agents.supervision import bulk
+from agents.supervision import bulk, deeds
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from orders import export, lifecycle
@@ -357,7 +357,7 @@ def test_who_assigns_to_the_same_agent_at_the_same_moment_begins_behind_the_firs
     orders: list[Order], agent: User, supervisor: User
 ) -> None:
     ids, seen_at = [order.id for order in orders], timezone.now()
-    assign = partial(decisions.assign, to=agent, seen_at=seen_at, supervisor=supervisor)
+    assign = partial(deeds.assign, to=agent, seen_at=seen_at, supervisor=supervisor)
     with open_transaction(lambda: assign(ids[:2])):
         other = Background(lambda: assign(ids[2:]))
         wait_for_lock()

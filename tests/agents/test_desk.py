@@ -16,6 +16,7 @@ from django.utils import timezone
 from agents import tasks
 from agents.desk import claims, customer, decisions, overview
 from agents.models import CallingRules, Claim
+from agents.supervision import deeds
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, User
 from codservice.days import ALGIERS
@@ -324,8 +325,8 @@ def test_the_review_list_gives_orders_back(alice: Account, agent: User, supervis
     order = waits(make_order(alice), CallState.REVIEW)
     Order.objects.update(call_attempts=6)
     unknown = uuid4()
-    assert decisions.requeue([order.id, unknown], seen_at=timezone.now(), supervisor=supervisor).keys() == {unknown}
-    assert decisions.requeue([order.id], seen_at=timezone.now(), supervisor=supervisor).keys() == {order.id}
+    assert deeds.requeue([order.id, unknown], seen_at=timezone.now(), supervisor=supervisor).keys() == {unknown}
+    assert deeds.requeue([order.id], seen_at=timezone.now(), supervisor=supervisor).keys() == {order.id}
     order.refresh_from_db()
     assert (order.call_state, order.call_attempts) == (CallState.RETRY, 0)
     assert next_order(agent) == order

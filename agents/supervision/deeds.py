@@ -1,0 +1,102 @@
+"""What supervisors do with many orders without a call.
+
+They leave those alone that were called since they looked. Each function is one transaction, and says of each order that
+stays as it is why it does.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from agents.desk import claims, hours, planning
+from codservice.accounts.actor import Actor
+from codservice.accounts.models import User
+from codservice.errors import Refused
+from orders import lifecycle
+from orders.cancel_reasons import CancelReason
+from orders.lifecycle import Call, CallPlan
+from orders.models import CallNote, CallState, Order, Status
+
+Outcome = CallNote.Outcome
+
+
+def requeue(order_ids: Iterable[UUID], *, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
+    """Put orders from the review list back into the queue, with all their tries; and which of them stay, as Changed.
+
+    Those about which something was noted since `seen_at` stay: nobody has looked why they wait there now.
+    """
+    ids = set(order_ids)
+    with transaction.atomic():
+        waiting = Order.live.filter(id__in=ids, status=Status.PENDING, call_state=CallState.REVIEW)
+        orders = lifecycle.lock(waiting)
+        since = _noted_since(seen_at, orders)
+        orders = [order for order in orders if order.id not in since]
+        plans = {order.id: CallPlan(CallState.RETRY, order.now, attempts=0) for order in orders}
+        lifecycle.add_call_notes(orders, Call(supervisor, Outcome.NOTE, _("Back in the queue.")), plans)
+    return {id_: lifecycle.Changed() for id_ in ids - plans.keys()}
+
+
+def assign(order_ids: Iterable[UUID], *, to: User, seen_at: datetime, supervisor: User) -> dict[UUID, Refused]:
+    """Make pending orders the next calls of an agent; and why some of them stay as they are: HeldByAnother while
+    somebody is calling the customer, Changed when the order is decided or was called since the supervisor saw it.
+
+    They are served and given to others as promised calls are: when the agent is 15 minutes late. Who assigns to the
+    same agent meanwhile waits, and begins behind them.
+    """
+    ids = set(order_ids)
+    with transaction.atomic():
+        orders = lifecycle.lock(Order.live.filter(id__in=ids, status=Status.PENDING))
+        User.objects.select_for_update(no_key=True).get(pk=to.pk)
+        refused: dict[UUID, Refused] = {id_: lifecycle.Changed() for id_ in ids - {order.id for order in orders}}
+        refused |= _left_alone(orders, seen_at)
+        free = [order for order in orders if order.id not in refused]
+        customers = defaultdict[str, list[Order]](list)
+        for order in free:
+            customers[order.phone_e164].append(order)
+        theirs = Order.live.filter(status=Status.PENDING, call_state=CallState.CALLBACK, callback_agent=to)
+        others = theirs.exclude(phone_e164__in=list(customers)).values_list("phone_e164", "call_due_at").distinct()
+        windows = hours.by_account([order.id for order in free])
+        promised = [due_at for _phone, due_at in others]
+        plans = planning.assigned(list(customers.values()), to, windows, promised=promised)
+        note = _("Assigned to %(name)s.") % {"name": to.display_name}
+        lifecycle.add_call_notes(free, Call(supervisor, Outcome.HANDED_OVER, note), plans)
+    return refused
+
+
+def cancel_many(
+    seen: Mapping[UUID, int], why: CancelReason, *, details: str = "", seen_at: datetime, supervisor: User
+) -> dict[UUID, Refused]:
+    """Cancel orders as the supervisor saw them, without a call; and why some of them stay as they are: Changed, by a
+    call that was noted since too, HeldByAnother while somebody is calling the customer, and what lifecycle.cancel_many
+    says.
+    """
+    with transaction.atomic():
+        orders = lifecycle.lock(Order.live.filter(id__in=list(seen)))
+        refused = _left_alone(orders, seen_at)
+        refused |= {order.id: lifecycle.Changed() for order in orders if order.version != seen[order.id]}
+        free = [order for order in orders if order.id not in refused]
+        reason = why.kept_as(details)
+        return refused | lifecycle.cancel_many(free, actor=Actor.of_staff(supervisor), reason=reason)
+
+
+def _left_alone(orders: Sequence[Order], seen_at: datetime) -> dict[UUID, Refused]:
+    """Which of the locked orders stay as they are: called since, or pending while somebody is calling the customer."""
+    since = _noted_since(seen_at, orders)
+    called = claims.callers(order.phone_e164 for order in orders if order.status == Status.PENDING)
+    refused: dict[UUID, Refused] = {}
+    for order in orders:
+        if order.id in since:
+            refused[order.id] = lifecycle.Changed()
+        elif order.status == Status.PENDING and order.phone_e164 in called:
+            refused[order.id] = claims.HeldByAnother(_("Somebody is calling this customer."))
+    return refused
+
+
+def _noted_since(seen_at: datetime, orders: Iterable[Order]) -> set[UUID]:
+    """Those of the locked orders about which something was noted since; a call is no change of an order's version."""
+    notes = CallNote.objects.filter(order__in=[order.id for order in orders], created_at__gt=seen_at)
+    return set(notes.values_list("order_id", flat=True))
