@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from decimal import Decimal
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,10 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Invalid
 from codservice.files.headings import Column
-from codservice.files.intake import Entry, Errors, Intake, Taken
+from codservice.files.intake import FAILED, Entry, Errors, Intake, Taken, has_failed
 from inventory import catalog
-from inventory.models import Product, ProductQuerySet
-from inventory.serializers import read_product
+from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
 BATCH = 1000  # products that are in memory at once, on their way out
 
@@ -93,7 +94,7 @@ class ProductRows(Intake):
             (row,) = entry
             first = self.first_line(entry)
             try:
-                draft = read_product(row.cells, is_known=self.name_of(entry) in known)
+                draft = _read(row.cells, is_known=self.name_of(entry) in known)
                 if first != row.line:
                     raise Invalid({"sku": [f"Line {first} has the same SKU."]})
             except Invalid as error:
@@ -118,6 +119,46 @@ def sku_of(cells: Mapping[str, str]) -> str:
         return values.text(cells.get("sku", ""), max_length=64)
     except ValueError:
         return ""
+
+
+def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:
+    """A row of a file of products, by the API's rules; raises Invalid with all that is wrong. Empty is not given, which
+    only a product that `is_known` may do without a name or a price."""
+    columns: dict[str, Any] = {}
+    errors: Errors = {}
+    for name, read in _READ_COLUMN.items():
+        text = row.get(name, "")
+        try:
+            if has_failed(text):
+                raise ValueError(FAILED)
+            if text or name == "sku":
+                columns[name] = read(text)
+            elif name in ("name", "price") and not is_known:
+                raise ValueError("There is no product of this SKU yet, and a new one needs it.")
+        except ValueError as error:
+            errors[name] = [str(error)]
+    if errors:
+        raise Invalid(errors)
+    return catalog.Draft(**columns)
+
+
+def _read_amount(text: str) -> Decimal:
+    return values.amount(values.plain_amount(text))
+
+
+def _read_quantity(text: str) -> int:
+    return values.digits(values.plain_integer(text), 0, MAX_QUANTITY)
+
+
+_READ_COLUMN: dict[str, Callable[[str], Any]] = {
+    "sku": partial(values.text, max_length=64),
+    "name": partial(values.text, max_length=255),
+    "price": _read_amount,
+    "stock_quantity": _read_quantity,
+    "is_active": values.yes_or_no,
+    "image_url": partial(values.link, max_length=MAX_LINK),
+    "script": partial(values.text, max_length=MAX_SCRIPT, free=True),
+}
 
 
 def rows(

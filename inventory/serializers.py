@@ -1,19 +1,16 @@
 """Products and their stock on the wire: entries of bulk updates come in, products and outcomes go out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from functools import partial
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from codservice import values
 from codservice.api.fields import Amount, Bodies, Boolean, CanonicalUUID, Integer, Link, Text, read_body
 from codservice.api.paging import ListMeta
 from codservice.errors import Invalid
-from codservice.files.intake import FAILED, has_failed
 from codservice.wire import Id, Moment
 from inventory.catalog import Done, Draft, Saved
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT
@@ -151,48 +148,6 @@ def read_drafts(body: dict[str, Any]) -> list[Draft | Refusal]:
         seen.add(sku)
     return read
 
-
-# --- In, from files ----------------------------------------------------------------------------------------------
-
-
-def read_product(row: Mapping[str, str], *, is_known: bool) -> Draft:
-    """A row of a file of products, by the API's rules; raises Invalid with all that is wrong. Empty is not given, which
-    only a product that `is_known` may do without a name or a price."""
-    columns: dict[str, Any] = {}
-    errors: dict[str, list[str]] = {}
-    for name, read in _READ_COLUMN.items():
-        text = row.get(name, "")
-        try:
-            if has_failed(text):
-                raise ValueError(FAILED)
-            if text or name == "sku":
-                columns[name] = read(text)
-            elif name in ("name", "price") and not is_known:
-                raise ValueError("There is no product of this SKU yet, and a new one needs it.")
-        except ValueError as error:
-            errors[name] = [str(error)]
-    if errors:
-        raise Invalid(errors)
-    return Draft(**columns)
-
-
-def _read_amount(text: str) -> Decimal:
-    return values.amount(values.plain_amount(text))
-
-
-def _read_quantity(text: str) -> int:
-    return values.digits(values.plain_integer(text), 0, MAX_QUANTITY)
-
-
-_READ_COLUMN: dict[str, Callable[[str], Any]] = {
-    "sku": partial(values.text, max_length=64),
-    "name": partial(values.text, max_length=255),
-    "price": _read_amount,
-    "stock_quantity": _read_quantity,
-    "is_active": values.yes_or_no,
-    "image_url": partial(values.link, max_length=MAX_LINK),
-    "script": partial(values.text, max_length=MAX_SCRIPT, free=True),
-}
 
 # --- Out ---------------------------------------------------------------------------------------------------------
 
