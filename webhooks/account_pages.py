@@ -1,7 +1,7 @@
 """The account's pages about webhooks, at /account/webhooks: register, change, try, rotate, delete, the log, resend,
 recover.
 
-They do what the API does by the same functions (`registry`, `events.ping`, `delivery.resend`, `recovery`), with the
+They do what the API does by the same functions (`registry`, `events.ping`, `resending`, `recovery`), with the
 same checks.
 """
 
@@ -33,7 +33,7 @@ from codservice.form_fields import DayField, Form, SinceShown, Words
 from codservice.i18n_tags import counted
 from codservice.long_lists import NewestFirst
 from codservice.searches import searching
-from webhooks import delivery, events, feed, recovery, registry
+from webhooks import events, feed, recovery, registry, resending
 from webhooks.filters import EVENTS, DeliveryFilter
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.openapi import example_of
@@ -317,7 +317,7 @@ def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     """One delivery: the body that is sent, and each attempt."""
     shown = get_object_or_404(Delivery.of(account.id).with_webhook().select_related("event"), id=id)
     attempts = list(Attempt.objects.filter(delivery=shown).order_by("-number"))
-    context = {"delivery": shown, "attempts": attempts, "most": delivery.MOST_ATTEMPTS}
+    context = {"delivery": shown, "attempts": attempts, "most": resending.MOST_ATTEMPTS}
     return render(request, "webhooks/delivery.html", context)
 
 
@@ -329,15 +329,15 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     found = get_object_or_404(Delivery.of(account.id).select_related("webhook").only(*asked), id=id)
     try:
         with transaction.atomic():
-            delivery.resend_one(found)
+            resending.resend_one(found)
             registry.note(Action.RESENT, found.webhook)
         messages.success(request, _("It is sent again."))
-    except delivery.TooManyAttempts:
-        text = _("It was not sent again: %(most)d attempts are the maximum.") % {"most": delivery.MOST_ATTEMPTS}
+    except resending.TooManyAttempts:
+        text = _("It was not sent again: %(most)d attempts are the maximum.") % {"most": resending.MOST_ATTEMPTS}
         messages.error(request, text)
     except events.WebhookOff:
         messages.error(request, _("This webhook is off. Turn it on first."))
-    except delivery.Dropped:
+    except resending.Dropped:
         messages.error(request, _("It was dropped when its webhook was turned off: press “Recover” on its page."))
     return redirect("account-delivery", id=id)
 
@@ -359,11 +359,11 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     except Invalid:
         messages.error(request, _("These dates cannot be used."))
         return redirect(back)
-    chosen = failed.filter(attempt_count__lt=delivery.MOST_ATTEMPTS)
+    chosen = failed.filter(attempt_count__lt=resending.MOST_ATTEMPTS)
     if request.method == "POST":
         ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:MOST_RESENT])
         with transaction.atomic():
-            count = len(delivery.resend(ids))
+            count = len(resending.resend(ids))
             if count:
                 registry.note(Action.RESENT, shown)
         text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", count)
@@ -376,8 +376,8 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         "failed": count,
         "most": MOST_RESENT,
         "is_more": count > MOST_RESENT,
-        "most_attempts": delivery.MOST_ATTEMPTS,
-        "has_others": failed.filter(attempt_count__gte=delivery.MOST_ATTEMPTS).exists(),
+        "most_attempts": resending.MOST_ATTEMPTS,
+        "has_others": failed.filter(attempt_count__gte=resending.MOST_ATTEMPTS).exists(),
     }
     return render(request, "webhooks/resend.html", context)
 

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from codservice.accounts.operator_lists import Choice, MerchantFilter, Owner, ReadOnly
 from codservice.accounts.security_log import Action
 from codservice.i18n_tags import counted
-from webhooks import delivery, registry
+from webhooks import registry, resending
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
 MOST_RESENT = 1000  # by one click; the command resend_deliveries knows no bound
@@ -155,17 +155,14 @@ class DeliveryAdmin(FoundById):
         return {
             "title": row.event.kind,
             "attempts": row.attempts.order_by("number")[:MOST_ON_PAGE],
-            "may_resend": row.webhook.is_active
-            and row.webhook.deleted_at is None
-            and row.status != Delivery.Status.DROPPED
-            and row.attempt_count < delivery.MOST_ATTEMPTS,
+            "may_resend": Delivery.objects.filter(resending.POSSIBLE, pk=row.pk).exists(),
         }
 
     @admin.action(description=gettext_lazy("Send the chosen deliveries again"), permissions=["view"])
     def resend(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:
         ids = list(deliveries.values_list("id", flat=True)[: MOST_RESENT + 1])
         with transaction.atomic():
-            resent = delivery.resend(ids[:MOST_RESENT])
+            resent = resending.resend(ids[:MOST_RESENT])
             for webhook in Webhook.objects.filter(pk__in=Delivery.objects.filter(pk__in=resent).values("webhook_id")):
                 registry.note(Action.RESENT, webhook)
         text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", len(resent))

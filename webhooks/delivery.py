@@ -1,4 +1,4 @@
-"""The queue of deliveries: claim what is due, settle how it went, resend. `webhooks.engine` sends what is claimed.
+"""The queue of deliveries: claim what is due, settle how it went. `webhooks.engine` sends what is claimed.
 
 Rows in PostgreSQL are the queue and the truth, its clock is the only one that due times are compared with. A claim
 takes a batch in one short statement and leaves it to this worker for LEASE; the posts go out in a sliding window,
@@ -23,9 +23,7 @@ from uuid import UUID
 from cryptography.fernet import InvalidToken
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 
-from codservice.errors import Invalid, Refused
-from webhooks import events, queue, retries, secrets, wakeup
-from webhooks.models import Delivery
+from webhooks import queue, retries, secrets
 from webhooks.posts import NO_SECRET, UNRECORDED, Outcome, Post
 
 logger = logging.getLogger(__name__)
@@ -36,7 +34,6 @@ RENEW_AFTER = 4.0  # seconds: no attempt takes so long, so that only what cannot
 BEGIN_WITHIN = 0.4  # seconds after its claim that a post begins; a deletion waits for no longer (`registry`)
 AT_ONCE = 50  # attempts of one webhook under way, over all workers
 AT_ONCE_FAILING = 5  # the same while its last attempt failed
-MOST_ATTEMPTS = 100  # of one delivery, resends included
 
 
 # --- Claim -------------------------------------------------------------------------------------------------------
@@ -375,74 +372,3 @@ def _is_away(error: DatabaseError) -> bool:
     """Whether the fault is not in what was to be written: nobody answers, or it is read-only after a failover."""
     state = getattr(error.__cause__, "sqlstate", None) or ""
     return isinstance(error, OperationalError | InterfaceError) or state.startswith("25")
-
-
-# --- Resend ------------------------------------------------------------------------------------------------------
-
-# A webhook's key is held so that it cannot be deleted in between: nothing comes back into a queue that was dropped. It
-# is locked, and looked at again, in a step of its own. A join that locks both locks the delivery too before it looks
-# again: after waiting for a deletion it would hold what the deletion then passes over.
-_RESEND = """
-WITH webhook AS MATERIALIZED (
-    SELECT id FROM webhooks_webhook
-    WHERE id = ANY(ARRAY(SELECT webhook_id FROM webhooks_delivery WHERE id = ANY(%(ids)s)))
-      AND deleted_at IS NULL AND is_active
-    ORDER BY id FOR KEY SHARE
-), locked AS (
-    SELECT d.id, d.status FROM webhooks_delivery d JOIN webhook ON webhook.id = d.webhook_id
-    WHERE d.id = ANY(%(ids)s) AND d.status IN ('pending', 'delivered', 'failed') AND d.attempt_count < %(most)s
-    ORDER BY d.id FOR UPDATE OF d
-)
-UPDATE webhooks_delivery d SET
-    status = 'pending',
-    retries_left = CASE WHEN locked.status = 'pending' THEN d.retries_left ELSE 0 END,
-    next_attempt_at = LEAST(d.next_attempt_at, now()),
-    finished_at = NULL
-FROM locked WHERE d.id = locked.id
-RETURNING d.id
-"""
-
-
-def resend(ids: Sequence[UUID]) -> list[UUID]:
-    """Let each of these deliveries be sent again at once, with the same id and body; gives those that will be.
-
-    A finished one gets one more attempt, whose outcome is its new status. One that waits for its next attempt gets
-    that now, and its schedule goes on from there; one whose attempt is under way, or whose turn has come already,
-    keeps it. Those of a webhook that is deleted or off, and those with MOST_ATTEMPTS, are left alone.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(_RESEND, {"ids": list(ids), "most": MOST_ATTEMPTS})
-        resent = [id_ for (id_,) in cursor.fetchall()]
-    if resent:
-        wakeup.after_commit()
-    return resent
-
-
-class TooManyAttempts(Refused):
-    code, in_the_way = "too_many_attempts", "attempt_count"
-
-    def __init__(self) -> None:
-        super().__init__(f"This delivery has had {MOST_ATTEMPTS} attempts, which is the maximum.")
-
-
-class Dropped(Invalid):
-    """It was waiting when its webhook was turned off: only a recovery sends it."""
-
-    def __init__(self) -> None:
-        super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
-
-
-def resend_one(delivery: Delivery) -> None:
-    """As `resend`, of one delivery that was read with its webhook.
-
-    Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist when its webhook is deleted.
-    """
-    if resend([delivery.id]):
-        return
-    if delivery.attempt_count >= MOST_ATTEMPTS:
-        raise TooManyAttempts
-    if not delivery.webhook.is_active:
-        raise events.WebhookOff
-    if delivery.status == Delivery.Status.DROPPED:
-        raise Dropped
-    raise Delivery.DoesNotExist

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import DatabaseError, connection, transaction
 from uuid_utils.compat import uuid7
 
-from webhooks import delivery, events, feed, wakeup
+from webhooks import events, feed, resending, wakeup
 from webhooks.models import Recovery
 from webhooks.retries import RETRIES
 
@@ -125,7 +125,7 @@ def recover(
 ) -> Recovered:
     """Send what failed, was dropped or was missed of the changes from `since` to `until`, or now: each once, by age.
 
-    Of the kinds that the webhook subscribes to now; each begins its schedule anew, within `delivery.MOST_ATTEMPTS`.
+    Of the kinds that the webhook subscribes to now; each begins its schedule anew, within `resending.MOST_ATTEMPTS`.
     What SECONDS do not suffice for is left to `go_on`. `note` is called in the transaction that begins it. Must not run
     inside a transaction. Raises Webhook.DoesNotExist, events.WebhookOff.
     """
@@ -217,7 +217,7 @@ def _step(id_: UUID) -> _Step:
             return _Step(0, is_over=not Recovery.objects.filter(id=id_).exists(), has_more=False)
         deliveries, looked_at, is_end = 0, 0, True
         if webhooks:
-            cursor.execute(_STEP, {"id": id_, "batch": BATCH, "retries": RETRIES, "most": delivery.MOST_ATTEMPTS})
+            cursor.execute(_STEP, {"id": id_, "batch": BATCH, "retries": RETRIES, "most": resending.MOST_ATTEMPTS})
             deliveries, looked_at, is_end = cursor.fetchone()
         is_over = is_end and looked_at < BATCH
         if is_over:

@@ -19,7 +19,7 @@ from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages, read_number
 from codservice.errors import Invalid, read_all
 from codservice.searches import searching
-from webhooks import delivery, events, feed, recovery, registry, serializers
+from webhooks import events, feed, recovery, registry, resending, serializers
 from webhooks.filters import DeliveryFilter, FeedKindsField
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.openapi import example_of
@@ -158,7 +158,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
         """One more attempt, now, with the same id and body; for a pending one its next attempt, now."""
         asked = ("status", "attempt_count", "webhook__is_active")
         found = self.get_queryset().select_related("webhook").only(*asked).get(id=id)
-        delivery.resend_one(found)
+        resending.resend_one(found)
         return Response(serializers.DeliveryIdBody(found.id), status.HTTP_202_ACCEPTED)
 
 

@@ -26,7 +26,7 @@ from uuid import uuid4
 from django.db import transaction
 from django.utils import timezone
 from codservice.accounts.models import Account, User
-from webhooks import delivery, events, secrets
+from webhooks import delivery, events, resending, secrets
 from webhooks.models import Attempt, Delivery, Webhook
 from webhooks.posts import Outcome
 
@@ -48,7 +48,7 @@ first = attempt("status", 500)
 assert len(first) == 2 and attempt("", 200) == []
 Delivery.objects.filter(status="pending").update(next_attempt_at=timezone.now())
 assert sorted(attempt("", 200)) == sorted(first)
-assert delivery.resend(first[:1]) == first[:1] and attempt("", 200) == first[:1]
+assert resending.resend(first[:1]) == first[:1] and attempt("", 200) == first[:1]
 assert Attempt.objects.filter(delivery_id=first[0]).count() == 3
 assert set(Delivery.objects.values_list("status", flat=True)) == {"delivered"}
 """

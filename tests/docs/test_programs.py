@@ -30,7 +30,7 @@ from tests.harness.client import new_key
 from tests.harness.npm import program
 from tests.harness.processes import free_port
 from tests.harness.service import Service
-from webhooks import delivery, registry
+from webhooks import registry, resending
 from webhooks.engine import Engine
 from webhooks.models import Delivery
 
@@ -308,11 +308,11 @@ def test_a_delivery_is_kept_once_however_often_it_comes(
     (sent,) = Delivery.objects.all()
     assert sent.status == "delivered"
 
-    delivery.resend([sent.id])
+    resending.resend([sent.id])
     engine.drain()
     running.stop()
     running.start()
-    delivery.resend([sent.id])
+    resending.resend([sent.id])
     engine.drain()
 
     sent.refresh_from_db()

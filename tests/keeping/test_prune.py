@@ -21,7 +21,7 @@ from inventory.models import StockMovement
 from tests import factories
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import wait_for_lock
-from webhooks import delivery, registry, retention
+from webhooks import delivery, registry, resending, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.models import Claim as DeliveryClaim
 
@@ -113,7 +113,7 @@ def test_what_is_resent_meanwhile_stays(webhook, delivery_of):
     batches = sweep(NINETY_DAYS)
     while next(batches)[0] != "sessions":
         pass
-    delivery.resend([old.id])
+    resending.resend([old.id])
 
     list(batches)
 

@@ -16,7 +16,7 @@ from codservice.accounts.models import Account
 from tests.harness.background import at_once, eventually
 from tests.harness.client import ApiClient
 from tests.harness.deliveries import pass_time
-from webhooks import delivery, events, recovery, registry
+from webhooks import delivery, events, recovery, registry, resending
 from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
 from webhooks.openapi import example_of
 from webhooks.posts import Outcome
@@ -331,7 +331,7 @@ def test_a_schedule_that_is_begun_anew_ends_with_the_most_attempts(
         pass_time(days=1)
 
     assert statuses(webhook) == {"failed": len(counts)}
-    ends = [min(count + 1 + RETRIES, delivery.MOST_ATTEMPTS) for count in counts]
+    ends = [min(count + 1 + RETRIES, resending.MOST_ATTEMPTS) for count in counts]
     assert list(Delivery.objects.order_by("id").values_list("attempt_count", flat=True)) == ends
 
 

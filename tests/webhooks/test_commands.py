@@ -18,7 +18,7 @@ from django.utils import timezone
 from codservice.accounts.models import SecurityEntry
 from codservice.operations import duties
 from tests.harness.background import PATIENCE, at_once
-from webhooks import delivery, posts, queue, registry, secrets
+from webhooks import posts, queue, registry, resending, secrets
 from webhooks.management.commands import resend_deliveries
 from webhooks.models import Delivery, Webhook
 
@@ -152,7 +152,7 @@ def test_ids_and_filters_together_are_refused(webhook, delivery_of, filters):
 def test_whatever_ends_it_says_how_many_are_resent(webhook, delivery_of, monkeypatch):
     for _ in range(3):
         delivery_of(webhook, "failed", attempts=4)
-    whole, said = delivery.resend, StringIO()
+    whole, said = resending.resend, StringIO()
 
     def stopped(ids):
         if Delivery.objects.filter(status="pending").exists():
@@ -160,7 +160,7 @@ def test_whatever_ends_it_says_how_many_are_resent(webhook, delivery_of, monkeyp
         return whole(ids)
 
     monkeypatch.setattr(resend_deliveries, "BATCH", 2)
-    monkeypatch.setattr(delivery, "resend", stopped)
+    monkeypatch.setattr(resending, "resend", stopped)
     with pytest.raises(KeyboardInterrupt):
         call_command("resend_deliveries", "--all", stderr=said)
 
@@ -386,11 +386,9 @@ def test_a_port_that_is_taken_is_a_sentence():
 
 
 def test_a_resend_is_committed_with_its_transaction(webhook, delivery_of):
-    from webhooks import delivery
-
     failed = delivery_of(webhook, "failed", attempts=4)
     with transaction.atomic():
-        assert delivery.resend([failed.id]) == [failed.id]
+        assert resending.resend([failed.id]) == [failed.id]
         transaction.set_rollback(True)
 
     failed.refresh_from_db()

@@ -16,7 +16,7 @@ from codservice.days import ALGIERS
 from tests.factories import UserFactory
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
-from webhooks import account_pages, delivery, registry, secrets
+from webhooks import account_pages, registry, resending, secrets
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import REASONS
 
@@ -290,7 +290,7 @@ def test_one_delivery_is_sent_again(browser: Client, webhook: Webhook) -> None:
 
 def test_a_delivery_with_the_most_attempts_stays(browser: Client, webhook: Webhook) -> None:
     row = write_delivery(webhook, "failed", attempts=1)
-    Delivery.objects.update(attempt_count=delivery.MOST_ATTEMPTS)
+    Delivery.objects.update(attempt_count=resending.MOST_ATTEMPTS)
     assert "/resend" not in page(browser, page_of(row))
     browser.post(f"{page_of(row)}/resend")
     row.refresh_from_db()
@@ -302,7 +302,7 @@ def test_who_resends_what_failed_hears_of_those_with_the_most_attempts(browser: 
     write_delivery(webhook, "failed", attempts=4)
     said = "Those that have had 100 attempts, the maximum, are not among them."
     assert said not in page(browser, at(webhook, "/resend"))
-    Delivery.objects.update(attempt_count=delivery.MOST_ATTEMPTS)
+    Delivery.objects.update(attempt_count=resending.MOST_ATTEMPTS)
     shown = page(browser, at(webhook, "/resend"))
     assert "0 deliveries have failed." in shown
     assert said in shown

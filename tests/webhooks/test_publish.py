@@ -16,7 +16,7 @@ from orders import lifecycle
 from tests.factories import make_order
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import end_sessions, wait_for_lock
-from webhooks import delivery, events, registry
+from webhooks import delivery, events, registry, resending
 from webhooks.models import Claim, Delivery, Event, Webhook
 from webhooks.posts import Outcome
 
@@ -212,7 +212,7 @@ def test_all_that_is_done_to_deliveries_at_once_waits_in_no_circle(alice, regist
                     publish(alice)
                 case 2:
                     ids = list(Delivery.objects.values_list("id", flat=True))
-                    delivery.resend(dice[number].sample(ids, min(len(ids), 20)))
+                    resending.resend(dice[number].sample(ids, min(len(ids), 20)))
                 case 3 | 4:
                     claimed += delivery.claim(token, 30)
                 case 5:

@@ -1,4 +1,4 @@
-"""`POST /deliveries/{id}/resend`, and `delivery.resend` for the command and the console."""
+"""`POST /deliveries/{id}/resend`, and `resending.resend` for the command and the console."""
 
 import threading
 import time
@@ -11,8 +11,7 @@ from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from tests.harness.background import PATIENCE, at_once
-from webhooks import delivery as engine
-from webhooks import registry
+from webhooks import registry, resending
 from webhooks.models import Delivery, Event, Webhook
 
 
@@ -66,7 +65,7 @@ def test_twice_is_once(api, webhook, delivery_of):
 
 
 def test_an_end_to_attempts(api, webhook, delivery_of):
-    delivery = delivery_of(webhook, "failed", attempt_count=engine.MOST_ATTEMPTS)
+    delivery = delivery_of(webhook, "failed", attempt_count=resending.MOST_ATTEMPTS)
 
     answer = api.post(path(delivery))
 
@@ -83,7 +82,7 @@ def test_a_dropped_one_is_gone(api, webhook, delivery_of):
 
     assert api.post(path(delivery)).status_code == 404
     assert api.post(f"/api/v1/deliveries/{uuid4()}/resend").status_code == 404
-    assert engine.resend([delivery.id]) == []
+    assert resending.resend([delivery.id]) == []
 
 
 def test_one_that_was_dropped_with_its_webhook_off_says_how_it_is_sent(api, webhook, delivery_of):
@@ -152,7 +151,7 @@ def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhil
     with ThreadPoolExecutor(2) as pool:
         deleting = pool.submit(closing, registry.delete, alice.id, deleted.id)
         (deletion,) = waiting_for(gate_session, 1)
-        resending = pool.submit(closing, engine.resend, [first.id, second.id])
+        asked = pool.submit(closing, resending.resend, [first.id, second.id])
         waiting_for(deletion, 1)
         gate.connection.rollback()
         # Deleted, and about to drop what waits; the resend has heard of it, and waits for its other delivery.
@@ -161,7 +160,7 @@ def test_nothing_comes_back_into_the_queue_of_a_webhook_that_is_deleted_meanwhil
         deleting.result()
         first.refresh_from_db()
         hold.connection.commit()
-        assert resending.result() == [second.id]
+        assert asked.result() == [second.id]
 
     assert first.status == "dropped"
 
@@ -173,7 +172,7 @@ def test_deletions_among_resends_leave_nothing_in_the_queue(alice, register, del
         ids = [delivery_of(webhook, "failed", attempts=4).id for _ in range(10)]
 
         def work(number, webhook=webhook, ids=ids):
-            return registry.delete(alice.id, webhook.id) if number == 0 else [engine.resend([id_]) for id_ in ids]
+            return registry.delete(alice.id, webhook.id) if number == 0 else [resending.resend([id_]) for id_ in ids]
 
         at_once(3, work)
 
@@ -189,9 +188,9 @@ def test_a_resend_that_waits_for_a_deletion_holds_no_delivery(alice, register, d
     deletion.execute("UPDATE webhooks_webhook SET deleted_at = now() WHERE id = %s", [webhook.id])
 
     with ThreadPoolExecutor(1) as pool:
-        resending = pool.submit(closing, engine.resend, [delivery.id])
+        asked = pool.submit(closing, resending.resend, [delivery.id])
         waiting_for(deletion_session, 1)
         with transaction.atomic():
             Delivery.objects.select_for_update(nowait=True).get(id=delivery.id)
         deletion.connection.commit()
-        assert resending.result() == []
+        assert asked.result() == []

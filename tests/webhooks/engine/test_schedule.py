@@ -14,7 +14,7 @@ from orders import lifecycle
 from tests.factories import make_order
 from tests.harness.deliveries import pass_time, write
 from tests.harness.receivers import answer, hang
-from webhooks import delivery, retries, secrets
+from webhooks import resending, retries, secrets
 from webhooks.models import Attempt, Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -123,13 +123,13 @@ def test_a_resend_is_one_more_attempt_with_the_same_id_and_body(engine, receiver
         engine.drain()
         pass_time(seconds=wait.total_seconds() + 1)
     assert state(id_).status == "failed"
-    assert delivery.resend([id_]) == [id_]
+    assert resending.resend([id_]) == [id_]
     engine.drain()
     assert state(id_).status == "failed"
     pass_time(days=1)
     assert engine.drain() == 0
     receiver.default = answer()
-    delivery.resend([id_])
+    resending.resend([id_])
     engine.drain()
     assert state(id_).status == "delivered"
     assert len(receiver.requests) == 6
@@ -141,7 +141,7 @@ def test_a_resend_is_one_more_attempt_with_the_same_id_and_body(engine, receiver
 def test_a_resend_of_a_delivered_one_is_sent_once_more(engine, receiver, webhook):
     (id_,) = write(webhook)
     engine.drain()
-    delivery.resend([id_])
+    resending.resend([id_])
     engine.drain()
     assert state(id_).status == "delivered"
     assert [request.headers["x-service-attempt"] for request in receiver.requests] == ["1", "2"]

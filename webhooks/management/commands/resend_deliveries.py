@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from codservice import commands
 from codservice.accounts.security_log import Action
-from webhooks import delivery, delivery_arguments, registry
+from webhooks import delivery_arguments, registry, resending
 from webhooks.models import Delivery, Webhook
 
 BATCH = 1000  # deliveries that a statement resends
@@ -19,7 +19,7 @@ class Command(commands.Command):
     help = f"""Send deliveries once more, now, with the same ids and bodies: single ones by id, or many by filters.
 
 A finished delivery gets one more attempt; one that waits for its next attempt gets that now. Those of webhooks
-that are deleted or off, and those that had {delivery.MOST_ATTEMPTS} attempts, are left alone. Prints how many will be
+that are deleted or off, and those that had {resending.MOST_ATTEMPTS} attempts, are left alone. Prints how many will be
 sent."""
     examples = (
         "resend_deliveries 4f0c6f0e-7f55-4a5e-9d8e-6c8a2f0f8a11\n"
@@ -44,9 +44,7 @@ sent."""
             deliveries = delivery_arguments.chosen(options)
         else:
             raise CommandError("Give ids or a filter, or --all for every delivery of this status.")
-        deliveries = deliveries.filter(
-            attempt_count__lt=delivery.MOST_ATTEMPTS, webhook__deleted_at=None, webhook__is_active=True
-        ).exclude(status=Delivery.Status.DROPPED)
+        deliveries = deliveries.filter(resending.POSSIBLE)
         count = deliveries.count()
         if not dry_run:
             count = self.resend(deliveries, total=-(-count // BATCH))
@@ -59,7 +57,7 @@ sent."""
         if missing:
             raise CommandError(
                 f"{missing} of the ids cannot be sent again: unknown, dropped, of a webhook that is deleted or off,"
-                f" or tried {delivery.MOST_ATTEMPTS} times."
+                f" or tried {resending.MOST_ATTEMPTS} times."
             )
 
     def resend(self, deliveries: QuerySet[Delivery], *, total: int) -> int:
@@ -69,7 +67,7 @@ sent."""
         try:
             for batch in self.progress(_batches(deliveries), total=total, unit="batches"):
                 with transaction.atomic():
-                    resent = delivery.resend(batch)
+                    resent = resending.resend(batch)
                     told = Delivery.objects.filter(id__in=resent).values("webhook_id")
                     for webhook in Webhook.objects.filter(id__in=told).exclude(id__in=noted):
                         registry.note(Action.RESENT, webhook)

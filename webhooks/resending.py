@@ -1,0 +1,87 @@
+"""Deliveries that are sent once more, at once, because somebody asks for it: by page, API, console or command."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import Q
+
+from codservice.errors import Invalid, Refused
+from webhooks import events, wakeup
+from webhooks.models import Delivery
+
+MOST_ATTEMPTS = 100  # of one delivery, resends included
+POSSIBLE = Q(  # as _RESEND has it
+    ~Q(status=Delivery.Status.DROPPED),
+    attempt_count__lt=MOST_ATTEMPTS,
+    webhook__deleted_at=None,
+    webhook__is_active=True,
+)
+
+# A webhook's key is held so that it cannot be deleted in between: nothing comes back into a queue that was dropped. It
+# is locked, and looked at again, in a step of its own. A join that locks both locks the delivery too before it looks
+# again: after waiting for a deletion it would hold what the deletion then passes over.
+_RESEND = """
+WITH webhook AS MATERIALIZED (
+    SELECT id FROM webhooks_webhook
+    WHERE id = ANY(ARRAY(SELECT webhook_id FROM webhooks_delivery WHERE id = ANY(%(ids)s)))
+      AND deleted_at IS NULL AND is_active
+    ORDER BY id FOR KEY SHARE
+), locked AS (
+    SELECT d.id, d.status FROM webhooks_delivery d JOIN webhook ON webhook.id = d.webhook_id
+    WHERE d.id = ANY(%(ids)s) AND d.status IN ('pending', 'delivered', 'failed') AND d.attempt_count < %(most)s
+    ORDER BY d.id FOR UPDATE OF d
+)
+UPDATE webhooks_delivery d SET
+    status = 'pending',
+    retries_left = CASE WHEN locked.status = 'pending' THEN d.retries_left ELSE 0 END,
+    next_attempt_at = LEAST(d.next_attempt_at, now()),
+    finished_at = NULL
+FROM locked WHERE d.id = locked.id
+RETURNING d.id
+"""
+
+
+def resend(ids: Sequence[UUID]) -> list[UUID]:
+    """Let each of these deliveries be sent again at once, with the same id and body; gives those that will be.
+
+    A finished one gets one more attempt, whose outcome is its new status. One that waits for its next attempt gets
+    that now, and its schedule goes on from there; one whose attempt is under way, or whose turn has come already,
+    keeps it. Those of a webhook that is deleted or off, and those with MOST_ATTEMPTS, are left alone.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_RESEND, {"ids": list(ids), "most": MOST_ATTEMPTS})
+        resent = [id_ for (id_,) in cursor.fetchall()]
+    if resent:
+        wakeup.after_commit()
+    return resent
+
+
+class TooManyAttempts(Refused):
+    code, in_the_way = "too_many_attempts", "attempt_count"
+
+    def __init__(self) -> None:
+        super().__init__(f"This delivery has had {MOST_ATTEMPTS} attempts, which is the maximum.")
+
+
+class Dropped(Invalid):
+    """It was waiting when its webhook was turned off: only a recovery sends it."""
+
+    def __init__(self) -> None:
+        super().__init__({"status": ["It was dropped when its webhook was turned off: recover the webhook."]})
+
+
+def resend_one(delivery: Delivery) -> None:
+    """As `resend`, of one delivery that was read with its webhook.
+
+    Raises TooManyAttempts, events.WebhookOff, Dropped; and Delivery.DoesNotExist when its webhook is deleted.
+    """
+    if resend([delivery.id]):
+        return
+    if delivery.attempt_count >= MOST_ATTEMPTS:
+        raise TooManyAttempts
+    if not delivery.webhook.is_active:
+        raise events.WebhookOff
+    if delivery.status == Delivery.Status.DROPPED:
+        raise Dropped
+    raise Delivery.DoesNotExist
