@@ -45,6 +45,14 @@ class SeenField(forms.Field):
             raise ValidationError(OLD_PAGE) from None
 
 
+def read_seen(sent: list[str]) -> dict[UUID, int]:
+    """The versions that a page sends as a SeenField's values; none where any cannot be read."""
+    try:
+        return SeenField(required=False).clean(sent)
+    except ValidationError:
+        return {}
+
+
 # Those who may be asked to call, with their `display_name`.
 _WORKERS = """
 SELECT u.id, left(COALESCE(NULLIF(trim(u.first_name || ' ' || u.last_name), ''), u.username), 255)

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django import db
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.middleware.csrf import get_token
 from django.shortcuts import redirect
@@ -22,7 +21,7 @@ from django.utils.translation import ngettext
 from agents.console import show
 from agents.desk import claims, customer, decisions, hours, overview, planning, shown, telling
 from agents.desk.edit_form import EditForm, chosen
-from agents.desk.forms import OutcomeForm, SeenField
+from agents.desk.forms import OutcomeForm, read_seen
 from agents.models import Claim
 from codservice import days, values
 from codservice.accounts.models import User
@@ -208,10 +207,7 @@ def state(request: HttpRequest, claim_id: UUID) -> HttpResponse:
     `held`: are they the agent's still, for `lease` more seconds; `changed`: the ids of those that are no longer as they
     were seen; `says`: what has happened, in sentences; `token`: what forms are sent with, another after each sign-in.
     """
-    try:
-        seen = SeenField(required=False).clean(request.GET.getlist("seen"))
-    except ValidationError:
-        seen = {}
+    seen = read_seen(request.GET.getlist("seen"))
     now = customer.glance(claim_id, agent=request.user)
     if now is None:
         says = [telling.why_gone(claim_id, request.user, seen)]

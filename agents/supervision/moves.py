@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
+from agents.desk.forms import read_seen
 from agents.supervision import for_supervisors, stays
 from codservice import values
 from codservice.accounts.actor import Actor
@@ -141,11 +142,8 @@ def why_not_moved(outcome: bool | Refused, to: Status) -> str:
 
 
 def _make(request: HttpRequest, to: Status) -> HttpResponse:
-    chosen = []
-    for text in request.POST.getlist("seen"):
-        name, _colon, version = text.partition(":")
-        if (order_id := values.uuid_or_none(name)) and (seen := values.digits_or_none(version)) is not None:
-            chosen.append(shipment(order_id, seen, to))
+    seen = read_seen(request.POST.getlist("seen"))
+    chosen = [shipment(order_id, version, to) for order_id, version in seen.items()]
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was changed."))
         return redirect("admin:moves")
