@@ -27,7 +27,7 @@ from codservice.long_lists import IsOneOf
 from inventory.models import Product
 from orders import regions
 from orders.cancel_reasons import counted_as, in_words
-from orders.models import CallState, Order, OrderItem, Status, StatusChange
+from orders.models import ENDED, CallState, Order, OrderItem, Status, StatusChange
 from orders.templatetags.orders import wilaya
 
 ANYBODY = "anybody"
@@ -197,8 +197,7 @@ class HappenedForm(forms.Form):
     did = forms.ChoiceField(
         choices=[
             ("decided", gettext_lazy("Decided")),
-            *((status.value, status.label) for status in (Status.CONFIRMED, Status.CANCELED)),
-            *((status.value, status.label) for status in (Status.DELIVERED, Status.RETURNED)),
+            *((status.value, status.label) for status in (Status.CONFIRMED, *ENDED)),
         ]
     )
     did_first = DayField()

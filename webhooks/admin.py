@@ -5,7 +5,6 @@ database here. Deliveries can be resent.
 """
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -16,6 +15,7 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from codservice import values
 from codservice.accounts.operator_lists import Choice, MerchantFilter, Owner, ReadOnly
 from codservice.accounts.security_log import Action
 from codservice.i18n_tags import counted
@@ -42,7 +42,7 @@ class FoundById(OfLiveAccounts):
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term.strip():
             return queryset, False
-        wanted = _read_id(search_term)
+        wanted = values.uuid_or_none(search_term.strip())
         if wanted is None:
             return queryset.none(), False
         return queryset.filter(Q(**dict.fromkeys(self.ids, wanted), _connector=Q.OR)), False
@@ -146,7 +146,7 @@ class DeliveryAdmin(FoundById):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        wanted = _read_id(search_term)
+        wanted = values.uuid_or_none(search_term.strip())
         if wanted and Webhook.objects.filter(id=wanted).exists():
             return queryset.filter(webhook_id=wanted).order_by("-created_at", "-id"), False
         return super().get_search_results(request, queryset, search_term)
@@ -192,10 +192,3 @@ class AttemptAdmin(FoundById):
 
     def page_of(self, row: Attempt) -> dict[str, Any]:
         return {"title": _("Attempt %(number)d") % {"number": row.number}}
-
-
-def _read_id(text: str) -> UUID | None:
-    try:
-        return UUID(text.strip())
-    except ValueError:
-        return None

@@ -20,7 +20,7 @@ from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-from codservice import days
+from codservice import days, values
 from codservice.accounts.models import Account
 from codservice.long_lists import BoundedPaginator
 
@@ -61,10 +61,7 @@ class Owner(admin.SimpleListFilter):
 
     @cached_property
     def wanted(self) -> UUID | None:
-        try:
-            return UUID(self.value() or "")
-        except ValueError:
-            return None
+        return values.uuid_or_none(self.value())
 
     @cached_property
     def row(self) -> Model | None:
