@@ -28,6 +28,7 @@ urlpatterns = [
     path("account/", include("orders.quick_start")),
     path("account/", include("codservice.uploads.account_pages")),
     path("account/", include("webhooks.account_pages")),
+    path("account/", include("webhooks.log_pages")),
     path("", include("codservice.accounts.urls")),
 ]
 

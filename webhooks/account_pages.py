@@ -1,8 +1,7 @@
-"""The account's pages about webhooks, at /account/webhooks: register, change, try, rotate, delete, the log, resend,
-recover.
+"""The account's pages about webhooks, at /account/webhooks: register, change, try, rotate, delete, recover. A webhook's
+own page is its log (`log_pages`).
 
-They do what the API does by the same functions (`registry`, `events.ping`, `resending`, `recovery`), with the
-same checks.
+They do what the API does by the same functions (`registry`, `events.ping`, `recovery`), with the same checks.
 """
 
 from functools import partial
@@ -12,7 +11,6 @@ from uuid import UUID
 from django import forms
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import F, Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
@@ -20,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST
 
 from codservice import days
 from codservice.accounts.account_page import Gone, account_page, confirmation
@@ -28,25 +26,17 @@ from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
 from codservice.accounts.team import Right
 from codservice.bidi import unturned
-from codservice.errors import Invalid, Refused
+from codservice.errors import Invalid
 from codservice.form_fields import DayField, Form, SinceShown, Words
 from codservice.i18n_tags import counted
-from codservice.long_lists import NewestFirst
-from codservice.searches import searching
-from webhooks import events, feed, recovery, registry, resending
-from webhooks.filters import EVENTS, DeliveryFilter
-from webhooks.models import Attempt, Delivery, Event, Webhook
+from webhooks import events, feed, recovery, registry
+from webhooks.models import Event, Webhook
 from webhooks.openapi import example_of
 from webhooks.serializers import read_change, read_ping, read_recovery, read_registration
-from webhooks.templatetags.webhooks import KINDS, STATUSES
+from webhooks.templatetags.webhooks import KINDS
 
-_WEBHOOKS = ("account-webhooks", gettext_lazy("Webhooks"))
-NO_WEBHOOK = Gone(gettext_lazy("This webhook is not there any more: it was deleted."), *_WEBHOOKS)
-NO_DELIVERY = Gone(
-    gettext_lazy("This delivery is not there any more: its webhook was deleted, or it was too old to be kept."),
-    *_WEBHOOKS,
-)
-MOST_RESENT = 1000  # deliveries by one click
+WEBHOOKS = ("account-webhooks", gettext_lazy("Webhooks"))
+NO_WEBHOOK = Gone(gettext_lazy("This webhook is not there any more: it was deleted."), *WEBHOOKS)
 
 
 class WebhookForm(Form):
@@ -117,23 +107,6 @@ class RecoverForm(Form):
                 else:
                     self.add_error("until", _("Choose a day that is not before the first."))
         return self.cleaned_data
-
-
-class LogForm(Form):
-    """The log's filters, to be chosen. What is chosen is read by DeliveryFilter, as the API's parameters are."""
-
-    status = forms.ChoiceField(
-        label=gettext_lazy("Status"), choices=[("", gettext_lazy("All")), *STATUSES.items()], required=False
-    )
-    event = forms.ChoiceField(
-        label=gettext_lazy("Event"), choices=[("", gettext_lazy("All")), *[(e, e) for e in EVENTS]], required=False
-    )
-    created_from = forms.CharField(
-        label=gettext_lazy("From"), widget=forms.DateInput(attrs={"type": "date"}), required=False
-    )
-    created_to = forms.CharField(
-        label=gettext_lazy("To"), widget=forms.DateInput(attrs={"type": "date"}), required=False
-    )
 
 
 def _webhook(account: Account, id: UUID) -> Webhook:
@@ -279,118 +252,11 @@ def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     return redirect("account-webhook", id=id)
 
 
-# --- The log ---------------------------------------------------------------------------------------------------------
-
-
-def _chosen(given: dict[str, str], webhook: Webhook) -> QuerySet[Delivery]:
-    """The webhook's deliveries that the filters choose. Raises Invalid."""
-    return DeliveryFilter(given, Delivery.objects.filter(webhook=webhook)).read(is_by_hand=True)
-
-
-@account_page(gone=NO_WEBHOOK)
-@require_safe
-def webhook(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """One webhook and its log, newest first."""
-    shown, form, status = _webhook(account, id), LogForm(request.GET), 200
-    last_attempts = Attempt.objects.filter(number=F("delivery__attempt_count")).defer("response")
-    with_attempts = Prefetch("attempts", last_attempts, to_attr="last_attempts")
-    given = DeliveryFilter.chosen(request.GET)
-    by = DeliveryFilter.searched_by(given)
-    try:
-        deliveries = _chosen(given, shown).select_related("event").defer("event__body").prefetch_related(with_attempts)
-        with searching(account.id, given, by=by):
-            page = NewestFirst(deliveries, before=request.GET.get("before", ""))
-    except Refused as error:
-        form.is_valid()
-        form.add_errors(error, by=by)
-        page, status = NewestFirst(Delivery.objects.none()), error.status
-    for row in page.rows:
-        row.webhook = shown
-    kinds = [(kind, KINDS[kind]) for kind in Event.Kind]
-    context = {"webhook": shown, "form": form, "page": page, "given": given, "kinds": kinds}
-    return render(request, "webhooks/webhook.html", context, status=status)
-
-
-@account_page(gone=NO_DELIVERY)
-@require_safe
-def delivery_page(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """One delivery: the body that is sent, and each attempt."""
-    shown = get_object_or_404(Delivery.of(account.id).with_webhook().select_related("event"), id=id)
-    attempts = list(Attempt.objects.filter(delivery=shown).order_by("-number"))
-    context = {"delivery": shown, "attempts": attempts, "most": resending.MOST_ATTEMPTS}
-    return render(request, "webhooks/delivery.html", context)
-
-
-@account_page(look=Right.WRITE, gone=NO_DELIVERY)
-@require_POST
-def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """Has one more attempt made, now, with the same id and body."""
-    asked = ("status", "attempt_count", "webhook__is_active", "webhook__url", "webhook__account_id")
-    found = get_object_or_404(Delivery.of(account.id).select_related("webhook").only(*asked), id=id)
-    try:
-        with transaction.atomic():
-            resending.resend_one(found)
-            registry.note(Action.RESENT, found.webhook)
-        messages.success(request, _("It is sent again."))
-    except resending.TooManyAttempts:
-        text = _("It was not sent again: %(most)d attempts are the maximum.") % {"most": resending.MOST_ATTEMPTS}
-        messages.error(request, text)
-    except events.WebhookOff:
-        messages.error(request, _("This webhook is off. Turn it on first."))
-    except resending.Dropped:
-        messages.error(request, _("It was dropped when its webhook was turned off: press “Recover” on its page."))
-    return redirect("account-delivery", id=id)
-
-
-@account_page(look=Right.WRITE, gone=NO_WEBHOOK)
-@require_http_methods(["GET", "HEAD", "POST"])
-def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
-    """All failed deliveries that the filters choose: by GET how many, by POST their next attempt, oldest first.
-
-    Not more than MOST_RESENT at once: who has more presses again.
-    """
-    shown, back = _webhook(account, id), reverse("account-webhook", args=[id])
-    params = request.POST if request.method == "POST" else request.GET
-    if not shown.is_active:
-        messages.error(request, _("This webhook is off. Turn it on first."))
-        return redirect(back)
-    try:
-        failed = _chosen(DeliveryFilter.chosen(params) | {"status": "failed"}, shown)
-    except Invalid:
-        messages.error(request, _("These dates cannot be used."))
-        return redirect(back)
-    chosen = failed.filter(attempt_count__lt=resending.MOST_ATTEMPTS)
-    if request.method == "POST":
-        ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:MOST_RESENT])
-        with transaction.atomic():
-            count = len(resending.resend(ids))
-            if count:
-                registry.note(Action.RESENT, shown)
-        text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", count)
-        messages.success(request, text % {"count": counted(count)})
-        return redirect(back)
-    count = chosen[: MOST_RESENT + 1].count()
-    context = {
-        "webhook": shown,
-        "form": LogForm(params),
-        "failed": count,
-        "most": MOST_RESENT,
-        "is_more": count > MOST_RESENT,
-        "most_attempts": resending.MOST_ATTEMPTS,
-        "has_others": failed.filter(attempt_count__gte=resending.MOST_ATTEMPTS).exists(),
-    }
-    return render(request, "webhooks/resend.html", context)
-
-
 urlpatterns = [
     path("webhooks", webhooks, name="account-webhooks"),
-    path("webhooks/<uuid:id>", webhook, name="account-webhook"),
     path("webhooks/<uuid:id>/ping", ping, name="account-webhook-ping"),
     path("webhooks/<uuid:id>/change", change, name="account-webhook-change"),
     path("webhooks/<uuid:id>/recover", recover, name="account-webhook-recover"),
     path("webhooks/<uuid:id>/rotate", rotate, name="account-webhook-rotate"),
     path("webhooks/<uuid:id>/delete", delete, name="account-webhook-delete"),
-    path("webhooks/<uuid:id>/resend", resend_failed, name="account-webhook-resend"),
-    path("webhooks/deliveries/<uuid:id>", delivery_page, name="account-delivery"),
-    path("webhooks/deliveries/<uuid:id>/resend", resend, name="account-delivery-resend"),
 ]
