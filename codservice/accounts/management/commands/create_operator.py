@@ -1,4 +1,3 @@
-import secrets
 from argparse import ArgumentParser
 from typing import Any
 
@@ -7,7 +6,7 @@ from django.core.management.base import CommandError
 from django.db import IntegrityError, transaction
 
 from codservice import commands
-from codservice.accounts import security_log
+from codservice.accounts import security_log, staff
 from codservice.accounts.models import User
 from codservice.accounts.security_log import Action
 
@@ -29,15 +28,14 @@ class Command(commands.Command):
             username = User._meta.get_field("username").clean(username.strip(), None)
         except ValidationError as error:
             raise CommandError(f"--username: {' '.join(error.messages)}") from None
-        password = secrets.token_urlsafe(12)
+        operator = User(username=username, is_staff=True, is_superuser=True)
+        password = staff.give_one_time_password(operator)
         with self.shown_or_undone():
             try:
                 with transaction.atomic():
                     if User.objects.filter(username__iexact=username).exists():
                         raise IntegrityError("it is another's but for case")
-                    operator = User.objects.create_superuser(
-                        username=username, password=password, has_one_time_password=True
-                    )
+                    operator.save()
                     security_log.note_person(Action.PERSON_MADE, operator)
             except IntegrityError:
                 if User.objects.filter(is_superuser=True).exists():
