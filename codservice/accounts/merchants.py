@@ -23,7 +23,7 @@ MAX_EMAIL = User._meta.get_field("username").max_length
 def make(
     name: str, *, email: str, password: str | None = None, rate_limit: int | None = None
 ) -> tuple[Account, str | None]:
-    """An account, and its holder's one-time password, which is to be told now or never; None when one was given.
+    """An account, and its holder's password as `staff.give_password` has it.
 
     Raises ValidationError, whose `message_dict` has the names of these arguments.
     """
@@ -41,11 +41,7 @@ def make(
             problems["password"] = error.messages
     if problems:
         raise ValidationError(problems)
-    made = None
-    if password is None:
-        made = staff.give_one_time_password(holder)
-    else:
-        holder.set_password(password)
+    made = staff.give_password(holder, password)
     try:
         with transaction.atomic():
             if User.objects.filter(username__iexact=email).exists():  # in capitals, as of an agent

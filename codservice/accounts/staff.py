@@ -14,8 +14,8 @@ from codservice.accounts.security_log import Action
 AGENTS, SUPERVISORS = "Agents", "Supervisors"  # the groups that a migration makes
 
 
-def make(username: str, *, group: str, password: str | None = None, **names: str) -> tuple[User, str]:
-    """A new person of the call center and their password, a one-time one unless it is given: to be told now or never.
+def make(username: str, *, group: str, password: str | None = None, **names: str) -> tuple[User, str | None]:
+    """A new person of the call center, and their password as `give_password` has it.
 
     Raises ValidationError for a username or a password that cannot be used.
     """
@@ -24,11 +24,9 @@ def make(username: str, *, group: str, password: str | None = None, **names: str
     # As Django's form of an operator's new person has it: who looks for one of two such names finds the other.
     if User.objects.filter(username__iexact=user.username).exists():
         raise ValidationError({"username": user.unique_error_message(User, ("username",))})
-    if password is None:
-        password = give_one_time_password(user)
-    else:
+    if password is not None:
         validate_password(password, user)
-        user.set_password(password)
+    made = give_password(user, password)
     try:
         with transaction.atomic():
             user.save()
@@ -37,7 +35,15 @@ def make(username: str, *, group: str, password: str | None = None, **names: str
     except IntegrityError:
         user.validate_unique()  # somebody else has made them since we looked
         raise
-    return user, password
+    return user, made
+
+
+def give_password(user: User, password: str | None) -> str | None:
+    """This password, which has been checked; without one a one-time password, which is to be told now or never."""
+    if password is None:
+        return give_one_time_password(user)
+    user.set_password(password)
+    return None
 
 
 def give_one_time_password(user: User) -> str:

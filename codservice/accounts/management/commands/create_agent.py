@@ -23,10 +23,10 @@ class Command(commands.Command):
         group = staff.SUPERVISORS if supervisor else staff.AGENTS
         with self.shown_or_undone():
             try:
-                user, told = staff.make(username, group=group, password=password)
+                user, made = staff.make(username, group=group, password=password)
             except ValidationError as error:
                 raise CommandError(f"{username.strip() or 'The username'}: {' '.join(error.messages)}") from None
-            role, made = "supervisor" if supervisor else "agent", None if password else told
+            role = "supervisor" if supervisor else "agent"
             if options["json"]:
                 self.print_json(
                     {"username": user.username, "role": role, "password": made, "login": reverse("admin:login")}
