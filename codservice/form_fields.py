@@ -54,6 +54,25 @@ class DigitsField(forms.Field):
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
+class WordsField(forms.CharField):
+    """One or several of `words`, comma separated. The refusal of any other names them."""
+
+    def __init__(self, *, words: tuple[str, ...], refusal: str = "is none of:", **kwargs: Any) -> None:
+        self.words, self.refusal = words, refusal
+        super().__init__(error_messages={"required": "Must not be empty."}, **kwargs)
+
+    def to_python(self, value: str | None) -> list[str]:
+        chosen = [word.strip() for word in super().to_python(value).split(",")] if value else []
+        if unknown := [word for word in chosen if word not in self.words]:
+            raise forms.ValidationError(f"“{unknown[0][:50]}” {self.refusal} {', '.join(self.words)}.")
+        return sorted(set(chosen))
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        word = "|".join(self.words).replace(".", "\\.")
+        return {"type": "string", "pattern": f"^({word})(,({word}))*$"}
+
+
 class MomentField(forms.Field):
     """A time or a day, as `days.read_moment` takes it."""
 

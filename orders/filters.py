@@ -10,27 +10,12 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from codservice import days
-from codservice.api.filters import Filters, MomentFilter, TextFilter, WordFilter
+from codservice.api.filters import Filters, MomentFilter, TextFilter, WordFilter, WordsFilter
 from orders import counts, daily, phones, regions, trigrams
 from orders.models import Order, Status, has_phone
 from orders.serializers import WILAYA_TEXTS
 
 SORTS = ("created_at", "-created_at", "updated_at", "-updated_at")
-
-
-class StatusesField(forms.CharField):
-    openapi = {"type": "string", "pattern": "^({0})(,({0}))*$".format("|".join(Status.values))}
-
-    def to_python(self, value: str | None) -> list[str]:
-        statuses = [status.strip() for status in super().to_python(value).split(",")] if value else []
-        if unknown := [status for status in statuses if status not in Status.values]:
-            known = ", ".join(Status.values)
-            raise forms.ValidationError(f"“{unknown[0][:50]}” is no status. Use one or several of: {known}.")
-        return sorted(set(statuses))
-
-
-class StatusesFilter(django_filters.Filter):
-    field_class = StatusesField
 
 
 class PhoneField(forms.CharField):
@@ -67,7 +52,12 @@ class WilayaFilter(django_filters.Filter):
 
 
 class OrderFilter(Filters):
-    status = StatusesFilter(lookup_expr="in", label="One or several statuses, comma separated.")
+    status = WordsFilter(
+        lookup_expr="in",
+        words=tuple(Status.values),
+        refusal="is no status. Use one or several of:",
+        label="One or several statuses, comma separated.",
+    )
     created_from = MomentFilter(field_name="created_at", lookup_expr="gte", label="At or after this time or date.")
     created_to = MomentFilter(
         field_name="created_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date."

@@ -3,34 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-import django_filters
 from django import forms
 from django.db.models import QuerySet
 
-from codservice.api.filters import Filters, MomentFilter
+from codservice.api.filters import Filters, MomentFilter, WordsFilter
+from codservice.form_fields import WordsField
 from webhooks.models import Delivery, Event
 
 MOST_KINDS = 20  # of a call for the feed
 EVENTS = (*Event.Kind.values, Event.PING)
-
-
-class WordsField(forms.CharField):
-    """A field of one or several of `words`, comma separated."""
-
-    def __init__(self, *, words: tuple[str, ...], **kwargs: Any) -> None:
-        self.words = words
-        super().__init__(error_messages={"required": "Must not be empty."}, **kwargs)
-
-    def to_python(self, value: str | None) -> list[str]:
-        chosen = [word.strip() for word in super().to_python(value).split(",")] if value else []
-        if unknown := [word for word in chosen if word not in self.words]:
-            raise forms.ValidationError(f"“{unknown[0][:50]}” is none of: {', '.join(self.words)}.")
-        return sorted(set(chosen))
-
-    @property
-    def openapi(self) -> dict[str, Any]:
-        word = "|".join(self.words).replace(".", "\\.")
-        return {"type": "string", "pattern": f"^({word})(,({word}))*$"}
 
 
 class FeedKindsField(WordsField):
@@ -48,10 +29,6 @@ class FeedKindsField(WordsField):
         if value and value.count(",") >= MOST_KINDS:
             raise forms.ValidationError(f"Must name at most {MOST_KINDS} kinds.")
         return super().to_python(value)
-
-
-class WordsFilter(django_filters.Filter):
-    field_class = WordsField
 
 
 class DeliveryFilter(Filters):

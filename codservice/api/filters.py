@@ -15,7 +15,7 @@ from rest_framework.filters import BaseFilterBackend
 from rest_framework.request import Request
 
 from codservice.errors import Invalid, read_all
-from codservice.form_fields import MomentField, TextField
+from codservice.form_fields import MomentField, TextField, WordsField
 
 
 class _Filters(OrderedDict[str, django_filters.Filter]):
@@ -140,6 +140,10 @@ class TextFilter(django_filters.Filter):
 
 class MomentFilter(django_filters.Filter):
     field_class = MomentField
+
+
+class WordsFilter(django_filters.Filter):
+    field_class = WordsField
 
 
 class WordFilter(django_filters.ChoiceFilter):
