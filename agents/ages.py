@@ -1,12 +1,13 @@
 """How old orders are, in a few spans: for the figures of what waits, and to find them in the list."""
 
 from datetime import timedelta
-from itertools import pairwise
 
 from django.db.models import Q
 from django.db.models.expressions import Combinable
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
+
+from codservice.charts import spans
 
 # Hours: the first span is under the first, the next from there to the next, the last from the last on.
 BOUNDS = (4, 24, 48, 72, 168)
@@ -14,9 +15,7 @@ BOUNDS = (4, 24, 48, 72, 168)
 
 def names() -> list[str]:
     """Of the spans, the youngest first."""
-    said = [_said(hours) for hours in BOUNDS]
-    between = [_("%(least)s to %(most)s") % {"least": a, "most": b} for a, b in pairwise(said)]
-    return [_("under %(time)s") % {"time": said[0]}, *between, _("%(time)s or more") % {"time": said[-1]}]
+    return spans([_said(hours) for hours in BOUNDS])
 
 
 def _said(hours: int) -> str:

@@ -5,7 +5,10 @@ A chart is as wide as its place, also on a phone: across it all is in parts of i
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
+
+from django.utils.translation import gettext as _
 
 KINDS = ("good", "bad")  # of a bar's parts, in their order
 MOST_ROWS = 20
@@ -19,6 +22,12 @@ class Bar(NamedTuple):
     text: str = ""
     link: str = ""
     short: str = ""  # what stands on the bar of a day while there is room
+
+
+def spans(bounds: Sequence[str]) -> list[str]:
+    """What the spans between these bounds are called, the first being under the first and the last from the last on."""
+    between = [_("%(least)s to %(most)s") % {"least": least, "most": most} for least, most in pairwise(bounds)]
+    return [_("under %(time)s") % {"time": bounds[0]}, *between, _("%(time)s or more") % {"time": bounds[-1]}]
 
 
 # --- Rows, for people and places -------------------------------------------------------------------------------------

@@ -140,23 +140,12 @@ def _name(by: str, key: str) -> str:
             return f"{key} {wilaya(key)}"
         case "reason":
             return in_words(key) or _("Not specified")
-        case "wait":
-            return _wait(key)
     return key or _("Not specified")
 
 
 def _shown(rows: list[tuple[str, Figures]], by: str) -> list[tuple[str, Figures]]:
     """In the table: the last days, newest first."""
     return rows[: -MOST_ROWS - 1 : -1] if by == "day" else rows[:MOST_ROWS]
-
-
-def _wait(key: str) -> str:
-    number = int(key)
-    if number == 0:
-        return _("under %(time)s") % {"time": _time(WAITS[0])}
-    if number == len(WAITS):
-        return _("%(time)s or more") % {"time": _time(WAITS[-1])}
-    return _("%(least)s to %(most)s") % {"least": _time(WAITS[number - 1]), "most": _time(WAITS[number])}
 
 
 def _time(minutes: int) -> str:
@@ -245,15 +234,16 @@ def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
 
 def _waits(summary: Summary) -> dict[str, Any]:
     """Also the span within which half of the first calls were made."""
-    counts = {row.key: row.first_call_count for row in summary.parts[Dimension.WAIT]}
-    rows = [(str(number), counts.get(str(number), 0)) for number in range(len(WAITS) + 1)]
-    half, reached, within = sum(count for _key, count in rows) / 2, 0, ""
-    for key, count in rows:
+    counts = {int(row.key): row.first_call_count for row in summary.parts[Dimension.WAIT]}
+    times = [_time(minutes) for minutes in WAITS]
+    rows = [(name, counts.get(number, 0)) for number, name in enumerate(charts.spans(times))]
+    half, reached, within = sum(counts.values()) / 2, 0, ""
+    for number, (_name, count) in enumerate(rows):
         reached += count
         if reached and reached >= half:
-            within = _time(WAITS[int(key)]) if int(key) < len(WAITS) else ""
+            within = times[number] if number < len(times) else ""
             break
-    return _parts([(_wait(key), count) for key, count in rows]) | {"within": within}
+    return _parts(rows) | {"within": within}
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
