@@ -217,8 +217,8 @@ def cancel(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             )
             note_order(Action.ORDER_CANCELED, account, id)
     except Invalid as error:
-        sentences = [sentence for each in error.errors.values() for sentence in each]
-        context = {"order": shown, "errors": sentences, "reason": reason}
+        said = [wording.in_words(sentence) for sentence in error.errors["reason"]]
+        context = {"order": shown, "errors": said, "reason": reason}
         return render(request, "orders/cancel.html", context, status=422)
     except lifecycle.Changed as changed:
         context = {"order": shown, "changed": changed.message, "reason": reason}
