@@ -54,11 +54,10 @@ TODAY = f"today AS MATERIALIZED ({WINDOWS.format(accounts='TRUE', days=0)})"
 OPEN = f"{TODAY}, open AS MATERIALIZED (SELECT account_id FROM today WHERE {_NOW})"  # noqa: S608  (our own)
 # And those that are called for so long today that what was promised before is late, whatever of the time was left when
 # the last hours ended. Hours from midnight on go on from the day before.
+GOES_ON = "(opens_at AT TIME ZONE 'Africa/Algiers')::time = '00:00'"
 OPEN_LONG = f"""open_long AS MATERIALIZED (
-    SELECT account_id FROM today WHERE {_NOW} AND (
-        opens_at <= statement_timestamp() - %(overdue)s::interval
-        OR (opens_at AT TIME ZONE 'Africa/Algiers')::time = '00:00'
-    )
+    SELECT account_id FROM today
+    WHERE {_NOW} AND (opens_at <= statement_timestamp() - %(overdue)s::interval OR {GOES_ON})
 )"""  # noqa: S608  (our own)
 # Of an order `o`. No join: its own index gives the orders in their order, and this is looked up in a hash for each.
 IS_OPEN = "(o.account_id IN (SELECT account_id FROM open)) IS TRUE"

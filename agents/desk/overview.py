@@ -167,9 +167,11 @@ _WAITING = " UNION ALL ".join([
 _WINDOWS = hours.WINDOWS.format(accounts="a.id IN (SELECT account_id FROM waiting)", days="%(days)s")
 _NEXT_DUE = f"""
 WITH {assignment.MINE}, waiting AS MATERIALIZED ({_WAITING}), windows AS MATERIALIZED ({_WINDOWS})
-SELECT NULLIF(greatest(w.opens_at, due) + late, statement_timestamp()), w.opens_at > due AND late = interval '0'
-FROM waiting JOIN windows w ON w.account_id = waiting.account_id AND w.closes_at > greatest(w.opens_at, due) + late
-ORDER BY greatest(w.opens_at, due) + late, 2 LIMIT 1
+SELECT NULLIF(called_at, statement_timestamp()), opens_at > due AND late = interval '0'
+FROM waiting JOIN windows USING (account_id) CROSS JOIN LATERAL (
+    SELECT greatest(due + late, CASE WHEN {hours.GOES_ON} THEN opens_at ELSE opens_at + late END) AS called_at
+) AS call
+WHERE closes_at > called_at ORDER BY called_at, 2 LIMIT 1
 """  # noqa: S608  (our own conditions)
 
 

@@ -163,7 +163,7 @@ def test_a_promise_shortly_before_closing_is_its_agents_when_the_hours_begin_aga
 ) -> None:
     """For what was left of the quarter of an hour and more: by the clock it had been late all night."""
     now = timezone.localtime(timezone=ALGIERS).replace(microsecond=0)
-    if now.time() < time(0, 20):  # no window on each side of now, inside the day
+    if not time(0, 20) <= now.time() < time(23, 49):  # no window on each side of now, inside the day
         return
     opened = rules(alice, opens_at=(now - timedelta(minutes=5)).time(), closes_at=time.max)
     order = make_order(alice)
@@ -182,6 +182,16 @@ def test_a_promise_shortly_before_closing_is_its_agents_when_the_hours_begin_aga
     assert overview.counters(agent)["due"] == 1
     assert overview.next_call(agent) == (None, False)
     assert claims.next_customer(agent)
+
+
+def test_where_hours_go_on_over_midnight_a_promise_is_late_by_the_clock(
+    alice: Account, agent: User, colleague: User
+) -> None:
+    rules(alice)
+    midnight = days.end_of(days.today())
+    promised = {"call_state": CallState.CALLBACK, "callback_agent": colleague}
+    Order.objects.filter(id=make_order(alice).id).update(**promised, call_due_at=midnight - timedelta(minutes=5))
+    assert overview.next_call(agent) == (midnight + timedelta(minutes=10), False)
 
 
 def test_nobody_is_called_in_a_break(alice: Account, agent: User, browser: Client) -> None:
