@@ -27,7 +27,7 @@ from codservice.accounts.models import Account, ApiKey
 from orders import editing, lifecycle, metrics, shipments
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, CallState, Order, Status
-from tests.factories import AccountFactory, ProductFactory, make_order, order_line
+from tests.factories import AccountFactory, ProductFactory, make_order, open_always, order_line
 from tests.harness.addresses import addresses
 from tests.harness.deliveries import write_delivery
 from tests.harness.world import World, rows_of
@@ -137,6 +137,7 @@ def test_the_desk_serves_nobody_for_a_twins_order(world: World, twin: Account) -
     Order.objects.exclude(account=twin).update(status=Status.CANCELED)
     Order.objects.filter(account=twin).update(call_due_at=timezone.now() - timedelta(days=1))
     Claim.objects.all().delete()
+    open_always()
     assert claims.next_customer(world.agent) is None
     assert overview.counters(world.agent) == {"due": 0, "later": 0, "mine": 0, "review": 0, "overdue": 0}
     assert overview.next_call(world.agent) is None
