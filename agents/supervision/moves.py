@@ -38,7 +38,7 @@ class ChooseForm(Form):
         label=gettext_lazy("Orders"),
         required=False,
         max_length=MOST * 80,
-        widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "aria-describedby": "named-help"}),
+        widget=forms.Textarea(attrs={"rows": 8, "dir": "auto", "aria-describedby": "named-help named-error"}),
     )
 
 

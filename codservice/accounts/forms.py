@@ -106,6 +106,12 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
         self.fields["username"].label = _("Username or e-mail")
         self.fields["username"].widget.attrs |= {"autocomplete": "username", "dir": "ltr"}
 
+    def add_error(self, field: str | None, error: Any) -> None:
+        """What is wrong with the whole is said of the field in which the page begins; both pages call it `refused`."""
+        super().add_error(field, error)
+        if field is None:
+            self.fields["username"].widget.attrs["aria-describedby"] = "refused"
+
     @sensitive_variables()
     def clean(self) -> dict[str, Any]:
         typed = self.cleaned_data.get("username")

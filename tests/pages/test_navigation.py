@@ -53,7 +53,7 @@ def test_on_a_phone_what_is_current_or_has_the_focus_in_a_row_is_in_view(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_menu_closes_by_escape_and_by_a_press_elsewhere(visit: Callable[..., Visit], alice: Account) -> None:
+def test_a_menu_closes_by_escape_and_by_a_press_or_focus_elsewhere(visit: Callable[..., Visit], alice: Account) -> None:
     supervisor = factories.AgentFactory(role="Supervisors")
     for username, door, path in (
         (supervisor.username, "/console/login/", "/console/rules/"),
@@ -72,6 +72,10 @@ def test_a_menu_closes_by_escape_and_by_a_press_elsewhere(visit: Callable[..., V
         summary.click()
         expect(menu).to_have_count(1)
         page.locator("h1").click()
+        expect(menu).to_have_count(0)
+        # Open, it lay over what had the focus next.
+        summary.press("Enter")
+        menu.locator("button").last.press("Tab")
         expect(menu).to_have_count(0)
 
 

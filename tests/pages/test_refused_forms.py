@@ -1,16 +1,23 @@
 """Who sends a form that is refused sees so at once, on a phone too, where the field may be far down the page."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from codservice.accounts.models import Account
+from codservice.accounts.models import MOST_WORKING_KEYS, Account, ApiKey
 from tests import factories
 from tests.harness.browser import Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PHONE = {"width": 360, "height": 740}
+# Nothing of a group is chosen, or what nobody can choose.
+SENT_WRONG = """e => {
+    for (const each of e.form.elements[e.name]) { each.checked = e.type === 'radio'; each.value = 'nothing' }
+    e.form.noValidate = true
+    e.form.requestSubmit()
+}"""
 
 
 def is_seen(page: Page, field: Locator) -> None:
@@ -51,3 +58,61 @@ def test_so_has_a_supervisors(visit: Callable[..., Visit], alice: Account) -> No
     field.evaluate("e => { e.form.noValidate = true; e.form.requestSubmit() }")
     expect(field).to_have_attribute("aria-invalid", "true")
     is_seen(page, field)
+
+
+def test_what_is_wrong_with_a_sign_in_is_said_of_the_field_where_it_begins_anew(
+    visit: Callable[..., Visit], alice: Account
+) -> None:
+    page = visit().page
+    for door in ("/account/login", "/console/login/"):
+        page.goto(door)
+        username = page.locator("[name=username]")
+        username.fill(alice.holder.email)
+        page.locator("[name=password]").fill("wrong")
+        page.locator("[name=password]").press("Enter")
+        expect(page.get_by_text("The username or the password is wrong.")).to_be_visible()
+        expect(username).to_be_focused()
+        expect(username).to_have_accessible_description(re.compile("The username or the password is wrong."))
+
+
+def test_what_is_wrong_with_a_choice_is_said_of_it(visit: Callable[..., Visit], alice: Account) -> None:
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    for path, legend, name in (
+        ("/account/webhooks", "Notify it when", "events"),
+        ("/account/keys", "Scopes", "scopes"),
+        ("/account/keys", "It works", "works"),
+        ("/account/team", "Role", "role"),
+    ):
+        page.goto(path)
+        page.locator(f"main [name={name}]").first.evaluate(SENT_WRONG)
+        group = page.get_by_role("group", name=legend)
+        expect(group.locator(f"[name={name}]").first).to_have_attribute("aria-invalid", "true")
+        expect(group).to_have_accessible_description(re.compile("Choose at least one|Select a valid choice"))
+        group.evaluate("e => { e.form.dataset.sent = '' }")  # else the browser asks whether to leave it
+
+
+def test_what_is_wrong_with_a_file_or_a_list_of_orders_is_said_of_its_field(
+    visit: Callable[..., Visit], alice: Account
+) -> None:
+    supervisor = factories.AgentFactory(role="Supervisors")
+    for username, door, path, name, said in (
+        (alice.holder.email, "/account/login", "/account/orders/upload", "file", "Choose a file."),
+        (supervisor.username, "/console/login/", "/console/moves/", "named", "Name at least one order"),
+    ):
+        page = visit().sign_in(username, door)
+        page.goto(path)
+        field = page.locator(f"main [name={name}]")
+        field.evaluate("e => { e.form.noValidate = true; e.form.requestSubmit() }")
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_accessible_description(re.compile(said))
+
+
+def test_what_is_wrong_with_a_whole_form_has_the_focus(visit: Callable[..., Visit], alice: Account) -> None:
+    """It was in sight, but nobody heard it: there was no field that it is about."""
+    page = visit(viewport=PHONE).sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/keys")
+    for number in range(MOST_WORKING_KEYS):
+        ApiKey.issue(alice, name=str(number))
+    page.locator("main [name=name]").fill("One too many")
+    page.locator("main [name=name]").press("Enter")
+    expect(page.locator("main form .problem")).to_be_focused()

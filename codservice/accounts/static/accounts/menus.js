@@ -1,11 +1,12 @@
-// An open menu closes by a press elsewhere, and by Escape, which leads back to it.
-const openMenus = () => document.querySelectorAll("details.menu[open]");
+// An open menu closes by a press or the focus elsewhere, and by Escape, which leads back to it.
+function shut({ target }) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) menu.open = menu.contains(target);
+}
 
-document.addEventListener("click", ({ target }) => {
-  for (const menu of openMenus()) menu.open = menu.contains(target);
-});
+document.addEventListener("click", shut);
+document.addEventListener("focusin", shut);
 document.addEventListener("keydown", ({ key, target }) => {
   if (key !== "Escape") return;
   target.closest("details.menu[open]")?.querySelector("summary").focus();
-  for (const menu of openMenus()) menu.open = false;
+  shut({});
 });
