@@ -95,20 +95,26 @@ def _scrolled(label: str) -> str:
 
 
 def _label_cells(tokens: list[Token]) -> None:
-    """Give each cell but the first of a row its column's heading: on a phone cells stand one below the other."""
+    """Make the first cell of a row its heading, and give each other its column's: on a phone cells are stacked."""
     headings: list[str] = []
-    column = 0
+    column, tag = 0, ""
     for token, following in pairwise(tokens):
         if token.type == "table_open":
             headings = []
         elif token.type == "tr_open":
             column = 0
         elif token.type == "th_open":
+            token.attrs["scope"] = "col"
             headings.append(_plain(following))
         elif token.type == "td_open":
             if column and headings[column]:
                 token.attrs["data-label"] = headings[column]
+            if not column and _plain(following):
+                token.tag, token.attrs["scope"] = "th", "row"
+            tag = token.tag
             column += 1
+        elif token.type == "td_close":
+            token.tag = tag
 
 
 def _all(tokens: list[Token]) -> Iterator[Token]:

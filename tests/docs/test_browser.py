@@ -60,7 +60,7 @@ def test_on_a_phone_each_cell_of_a_table_is_one_text_that_says_what_it_is(visit:
     """The table's head is not shown there. Code in a cell stands among its words, and not on a line of its own."""
     page = visit(viewport={"width": 360, "height": 740}).page
     page.goto("/docs/errors")
-    cells = page.locator("table tr", has_text="bad_request").locator("td")
+    cells = page.locator("table tr", has_text="bad_request").locator("th, td")
     said = [each.evaluate("e => getComputedStyle(e, '::before').content") for each in cells.all()]
     assert said[0] == "none"
     assert said[3].startswith('"when')

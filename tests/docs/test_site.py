@@ -194,12 +194,19 @@ def test_it_is_found_as_people_type_it(client: Client) -> None:
     assert client.get("/docs").headers["Location"] == "/docs/"
 
 
+def test_who_hears_a_table_is_told_whose_row_and_which_column_a_cell_is_in() -> None:
+    html = render("| a | b |\n|---|---|\n| 1 | 2 |\n|   | 3 |\n", lambda address: address).html
+    assert '<th scope="col">a</th>' in html
+    assert '<th scope="row">1</th>\n<td data-label="b">2</td>' in html
+    assert '<td></td>\n<td data-label="b">3</td>' in html  # nobody's
+
+
 def test_html_in_the_text_is_shown_and_columns_keep_their_side() -> None:
-    html = render("# A\n\n<script>alert(1)</script>\n\n| a |\n|--:|\n| 1 |\n", lambda address: address).html
+    html = render("# A\n\n<script>alert(1)</script>\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n", lambda address: address).html
 
     assert "<script>" not in html
     assert "style=" not in html
-    assert '<td class="to-right">' in html
+    assert '<td class="to-right" data-label="b">2</td>' in html
     assert '<a href="javascript' not in render("# A\n\n[x](javascript:alert(1))", lambda address: address).html
 
 
