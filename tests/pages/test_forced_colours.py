@@ -41,3 +41,12 @@ def test_the_colours_of_a_picture_are_those_that_are_explained(visit: Callable[.
     for kind in ("good", "bad"):
         key = page.locator(f".key.{kind}").first.evaluate("e => getComputedStyle(e).backgroundColor")
         assert page.locator(f".chart .{kind}").first.evaluate("e => getComputedStyle(e).fill") == key
+
+
+def test_which_language_lines_are_in_can_be_seen(visit: Callable[..., Visit], alice: Account) -> None:
+    page = visit(forced_colors="active").sign_in(alice.holder.email, "/account/login")
+    page.goto("/account/quick-start")
+    page.get_by_role("button", name="Create a test key").click()
+    page.locator(".tabs-of-lines").wait_for()
+    (here,) = page.evaluate(BORDERS, ".tabs-of-lines > input:checked + label")
+    assert here not in page.evaluate(BORDERS, ".tabs-of-lines > input:not(:checked) + label")
