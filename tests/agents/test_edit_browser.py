@@ -291,6 +291,44 @@ def test_the_fee_comes_though_a_product_is_searched_and_not_where_one_was_writte
     expect(fee).to_have_value("250")
 
 
+# --- By keyboard -------------------------------------------------------------------------------------------------
+
+# Of what has the focus in a card, whether its middle is in sight; null of all else.
+SEEN = """() => {
+    const focused = document.activeElement;
+    const { left, top, bottom, right } = focused.getBoundingClientRect();
+    const shown = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+    return focused.closest("section") && focused.contains(shown);
+}"""
+
+
+def test_what_has_the_focus_lies_under_neither_the_head_nor_the_bar(visit: Visits, alice: Account, agent: User) -> None:
+    for number in range(3):
+        ProductFactory(account=alice, name=f"Robe {number}")
+    make_order(alice)
+    page = visit(viewport={"width": 375, "height": 740}).sign_in("samira")
+    edit_next(page)
+    seen = []
+    for key in ["Tab"] * 30 + ["Shift+Tab"] * 30:
+        page.keyboard.press(key)
+        seen.append(page.evaluate(SEEN))
+    assert seen.count(True) > 20
+    assert False not in seen
+
+
+def test_how_much_is_found_is_read_out_and_not_all_of_it(visit: Visits, alice: Account, agent: User) -> None:
+    for name in ("Robe noire", "Robe rouge", "Foulard"):
+        ProductFactory(account=alice, name=name)
+    make_order(alice)
+    page = visit().sign_in("samira")
+    edit_next(page)
+    said = page.locator(".catalog").get_by_role("status")
+    for typed, words in (("robe", "2 products to choose from"), ("nothing", "No product of this merchant")):
+        page.get_by_label("Find a product").fill(typed)
+        expect(said).to_contain_text(words)
+    expect(page.locator(".catalog [aria-live]")).to_have_count(0)
+
+
 # --- What is refused ---------------------------------------------------------------------------------------------
 
 

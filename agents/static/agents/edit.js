@@ -79,13 +79,19 @@
   let choosing = Promise.resolve();
   let saving = null; // by which button
 
+  /** What is found, which is long; how much it is, is read out. */
+  function offer(page, sent) {
+    take("#said", page, sent);
+    take("#found", page, sent);
+  }
+
   async function search() {
     const number = ++searches;
     failed.textContent = "";
     await choosing;
     if (number !== searches) return;
     const { sent, page } = await ask("search", "1");
-    if (page && number === searches) take("#found", page, sent);
+    if (page && number === searches) offer(page, sent);
   }
 
   function choose(product) {
@@ -112,7 +118,7 @@
   function takeChosen(page, sent, focused) {
     const isHere = [focused, document.body].includes(document.activeElement);
     form.dataset.unsent = "";
-    take("#found", page, sent);
+    offer(page, sent);
     const names = [...page.querySelectorAll("#lines [name^=quantity]")].map((field) => field.name);
     const name = names.find((each) => each === `quantity-${sent.get("instead")}` || !form.elements[each]);
     if (!name) return;
