@@ -12,12 +12,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 BORDERS = """(selector) => [...new Set([...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
     .map(e => getComputedStyle(e)).map(e => e.borderBottomWidth + e.borderBottomColor))]"""
 
+ARROW = """() => {const arrow = getComputedStyle(document.querySelector("header .menu > summary"), "::after");
+    return [arrow.borderTopColor, arrow.borderLeftColor]}"""
+
 
 @pytest.mark.parametrize(
     ("door", "path", "choices"),
     [
         ("/account/login", "/account/", [".rooms a", ".tabs a", ".row .button"]),
         ("/console/login/", "/console/figures/", ["#rooms a", ".tabs a", ".shortcuts a"]),
+        ("/console/login/", "/console/desk/", ["#rooms a"]),
     ],
 )
 def test_where_one_is_can_be_seen(
@@ -32,6 +36,8 @@ def test_where_one_is_can_be_seen(
         others = page.evaluate(BORDERS, f"{selector}:not([aria-current], .primary)")
         assert others
         assert here not in others, selector
+    top, side = page.evaluate(ARROW)
+    assert top != side
 
 
 def test_the_colours_of_a_picture_are_those_that_are_explained(visit: Callable[..., Visit], alice: Account) -> None:
