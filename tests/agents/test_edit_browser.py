@@ -316,6 +316,17 @@ def test_what_has_the_focus_lies_under_neither_the_head_nor_the_bar(visit: Visit
     assert False not in seen
 
 
+def test_a_sku_is_not_broken_at_its_hyphen(visit: Visits, alice: Account, agent: User) -> None:
+    for length in range(6, 18):
+        product = ProductFactory(account=alice, name=f"Kaftan {'n' * length}", sku=f"KAF-{length}")
+    make_order(alice, items=[order_line(product_id=product.id, quantity=1)])
+    page = visit(viewport={"width": 375, "height": 740}).sign_in("samira")
+    edit_next(page)
+    lines = page.locator("main small bdi").evaluate_all("all => all.map(sku => sku.getClientRects().length)")
+    assert len(lines) > 6
+    assert set(lines) == {1}
+
+
 def test_how_much_is_found_is_read_out_and_not_all_of_it(visit: Visits, alice: Account, agent: User) -> None:
     for name in ("Robe noire", "Robe rouge", "Foulard"):
         ProductFactory(account=alice, name=name)
