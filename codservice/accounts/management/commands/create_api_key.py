@@ -15,7 +15,7 @@ class Command(commands.Command):
         "create_api_key --account yasmine@example.dz\n"
         "create_api_key --account yasmine@example.dz --test\n"
         'create_api_key --account yasmine@example.dz --name "Stock sync" '
-        "--scopes inventory:read inventory:write --expires 2027-12-31"
+        f"--scopes inventory:read inventory:write --expires {days.today().year + 1}-12-31"
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
