@@ -95,6 +95,9 @@ _SENTENCES: dict[str, Any] = {
         "number."
     ),
     "Is a total of rows above, and no order.": _("This looks like a total of the rows above, not an order."),
+    "May be a total of the rows above: leave it out, or, where it is a product, write more than that word.": _(
+        "This may be a total of the rows above: leave it out or, if it is a product, write more than that word."
+    ),
     "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
     "number in each of the rows.": _(
         "One of this order's rows may be a total or a product: leave it out, or, if it is a product, write the order's "

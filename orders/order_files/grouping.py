@@ -25,6 +25,7 @@ _EACH = "Write the order's number in each of its rows: in a file of refused rows
 _BEHIND = "May be a line of the order above: write that order's number here then, and otherwise one of its own."
 _NOBODYS = "May be a line of the order above: write that order's number here then, and otherwise who the customer is."
 _TOTAL = "Is a total of rows above, and no order."
+_OWN_TOTAL = "May be a total of the rows above: leave it out, or, where it is a product, write more than that word."
 _TOTAL_OR_LINE = (
     "One of the order's rows may be a total or a product: leave it out, or, where it is a product, write the order's "
     "number in each of the rows."
@@ -63,16 +64,21 @@ def orders_of(rows: Iterator[Row], constants: Mapping[str, str]) -> Iterator[Ent
     is_open = False  # whether a row below may be of it without its number
     of_file, of_order, text = _Sums(), _Sums(), 0
     for row, below in itertools.pairwise(itertools.chain(rows, [Row(0, {}, [])])):
-        cells, named, is_total, figures = row.cells, _number(row), _is_total(row), _figures(row.cells)
+        cells, named, figures = row.cells, _number(row), _figures(row.cells)
         # In a report, which lacks rows, a row's figures are the sums of none.
-        are_sums = is_total and not is_of_report(cells) and (of_file.are(figures) or of_order.are(figures))
+        said = None if is_of_report(cells) else figures or _figures(with_constants({"quantity": "1"}, cells))
+        is_of_order = of_order.are(said)
+        is_of_file = not is_of_order and of_file.are(said)  # and what stands below it is of no order
+        is_total = _is_total(row, is_foot=is_of_file)
+        are_sums = is_total and (is_of_order or is_of_file)
         if named and named == number:
             goes_on = True
         elif not is_open or row.is_apart:
             goes_on = False
         elif is_total:
             is_line = _is_priced(cells) and not are_sums
-            has_line = not below.is_apart and _goes_on(below.cells) and _is_line(below, constants)
+            is_above = not is_of_file and not below.is_apart and _goes_on(below.cells)
+            has_line = is_above and _is_line(below, constants)
             goes_on = is_line or has_line or _number(below) == number != ""
         else:
             goes_on = _is_left_behind(cells, first) if named else _goes_on(cells)
@@ -110,7 +116,7 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
     if any(map(_is_total, below)):
         return {"external_id": [_TOTAL_OR_LINE]}
     if (index := _own_total(entry, constants)) is not None:
-        return {f"items.{index}.product_name": [_TOTAL]}
+        return {f"items.{index}.product_name": [_OWN_TOTAL]}
     if failed := [
         f"items.{index}.{name}"
         for index, row in enumerate(entry)
@@ -137,23 +143,26 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
 
 
 def _own_total(entry: Entry, constants: Mapping[str, str]) -> int | None:
-    """Which row is a total all the same, with the order's number or a product: it is called so, and costs no less than
-    the dearest line above it, be it with a fee, a tax or a discount of which the file says nothing.
+    """Which row is a total all the same, with the order's number or a product: its product is called so, and it costs
+    no less than the dearest line above it, be it with a fee, a tax or a discount of which the file says nothing.
 
-    The word may stand in any of its cells; where the order's first row has it too, as in `Paiement`, in a product's.
+    The word may stand in any of its cells where it says the sums of the lines above it and no customer: a brand or a
+    payment may be called so too. Where the order's first row has it as well, as in `Paiement`, it says nothing.
     """
-    is_of_lines = any(map(_is_word_of_total, entry[0].words))
-    called_so = {
-        index
-        for index, row in enumerate(entry[1:], start=1)
-        if any(map(_is_word_of_total, [row.cells.get(name, "") for name in PRODUCT] if is_of_lines else row.words))
-    }
-    dearest = _ZERO
-    for index, row in enumerate(entry if called_so else ()):
-        price = _amount(with_constants(constants, row.cells), "unit_price")
-        if index in called_so and price is not None and price >= dearest:
-            return index
+    if len(entry) == 1:
+        return None
+    dearest, sums = _ZERO, _Sums(_amount(with_constants(constants, entry[0].cells), "shipping_fee"))
+    for index, row in enumerate(entry):
+        cells = with_constants(constants, row.cells)
+        price, figures = _amount(cells, "unit_price"), _figures(cells)
+        if index and price is not None and price >= dearest:
+            called = [cell for name in PRODUCT if (cell := row.cells.get(name))]
+            if sums.are(figures) and not says_customer(row.cells) and not any(map(_is_word_of_total, entry[0].words)):
+                called += row.words
+            if any(map(_is_word_of_total, called)):
+                return index
         dearest = max(dearest, price or _ZERO)
+        sums.add(figures)
     return None
 
 
@@ -261,8 +270,10 @@ def _figures(cells: Mapping[str, str]) -> Figures | None:
 
 def _amount(cells: Mapping[str, str], name: str) -> Decimal | None:
     """None where none can be read."""
+    if not (cell := cells.get(name)):
+        return None
     try:
-        return _figure(cells.get(name, ""))
+        return _figure(cell)
     except ValueError:
         return None
 
@@ -275,18 +286,18 @@ def _figure(cell: str) -> Decimal:
     return values.amount(values.plain_amount(cell))
 
 
-def _is_total(row: Row) -> bool:
+def _is_total(row: Row, *, is_foot: bool = False) -> bool:
     """Whether a row says the sums of a list and not whose they are.
 
-    The word may stand in any of its cells; where the row says a product, in one of an order's columns: in another,
-    such as `Paiement`, it may be said of a line.
+    The word may stand in any of its cells; where the row says a product, and not all that the file has above, in one of
+    an order's columns but its notes: in another, such as `Paiement`, it may be said of a line.
     """
     cells = row.cells
     whose = [cell for name in WHOSE if (cell := cells.get(name))]
     if len(whose) > 1 or not all(key(cell) in _TOTALS for cell in whose):
         return False
-    is_line = any(map(cells.get, (*PRODUCT, *DETAILS)))
-    words = words_in([cells.get(name, "") for name in _NAMES]) if is_line else row.words
+    is_line = not is_foot and any(map(cells.get, (*PRODUCT, *DETAILS)))
+    words = words_in([cells.get(name, "") for name in _NAMES if name != "notes"]) if is_line else row.words
     return any(map(_is_word_of_total, words))
 
 

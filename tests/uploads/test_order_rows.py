@@ -467,6 +467,59 @@ def test_a_foot_that_says_how_many_products_there_are_is_no_line_either(
     assert counts_of(rows, "Date", browser, alice, tmp_path if by_command else None) == (0, 1)
 
 
+@pytest.mark.parametrize("by_command", [False, True])
+@pytest.mark.parametrize(
+    ("title", "word", "below"),
+    [
+        ("Marque", "Total", row("", **NOBODY, product="Quartz 5W40 5L", price="5200")),
+        ("Marque", "TOTAL", row("A1", **NOBODY, product="Quartz 5W40 5L", price="5200")),
+        ("Paiement", "À payer", row("A1", product="Sac", quantity="1", price="5001")),
+    ],
+    ids=["a brand", "a brand, with the number", "as much as the order above, of the same customer"],
+)
+def test_a_line_is_no_foot_for_what_a_column_says_of_it_alone(
+    browser: Client, alice: Account, tmp_path: Path, title: str, word: str, below: list[str], by_command: bool
+) -> None:
+    """Oil of the brand Total was refused beside that of another."""
+    rows = [["Castrol", *row("A1", product="Magnatec 5L")], [word, *below]]
+    assert counts_of(rows, title, browser, alice, tmp_path if by_command else None) == (1, 0)
+    assert OrderItem.objects.count() == 2
+
+
+def test_no_order_loses_the_line_of_which_a_note_says_a_total(browser: Client) -> None:
+    rows = [
+        [*row("A1", quantity="1"), ""], [*row("", **NOBODY, product="Sac", quantity="1"), "à payer"],
+        [*row("A2"), ""], [*row("", **NOBODY, product="Sac", price="3000"), "à payer"],
+    ]  # fmt: skip
+    assert take_in(browser, send(browser, csv_of(rows, [*HEADER, "Remarque"]))).counts == {"refused": 2}
+
+
+@pytest.mark.parametrize("quantity", ["", "3"])
+@pytest.mark.parametrize("below", [("Livraison", "", "1200"), ("Remise", "1", "500"), ("Nombre de commandes", "2", "")])
+def test_what_stands_below_the_total_of_a_whole_file_is_of_no_order(
+    browser: Client, below: tuple[str, str, str], quantity: str
+) -> None:
+    """It cost the file its last order."""
+    foot = [("Total", quantity, "6500"), below, ("Net à payer", "", "7000")]
+    rows = [
+        row("A1", quantity="1", price="2500"),
+        row("A2", price="2000"),
+        *(row("", **NOBODY, product=word, quantity=number, price=price) for word, number, price in foot),
+    ]
+    assert take_in(browser, send(browser, csv_of(rows))).counts == {"imported": 2, "refused": 3}
+    assert set(Order.objects.values_list("total_amount", flat=True)) == {2500, 4000}
+
+
+@pytest.mark.parametrize("by_command", [False, True])
+def test_a_foot_that_says_how_many_products_a_file_of_several_orders_has_is_no_line(
+    browser: Client, alice: Account, tmp_path: Path, by_command: bool
+) -> None:
+    foot = ["TOTAL", *row("", **NOBODY, product="4 articles", quantity="4", price="10002")]
+    rows = [["1", *row("A1")], ["2", *row("A2")], foot]
+    assert counts_of(rows, "Date", browser, alice, tmp_path if by_command else None) == (2, 1)
+    assert OrderItem.objects.count() == 2
+
+
 def counts_of(
     rows: list[list[str]], title: str, browser: Client, account: Account, folder: Path | None
 ) -> tuple[int, int]:
@@ -490,6 +543,9 @@ def priced(number: str, product: str, price: str, **whose: str) -> list[str]:
     return [cells[title] for title in WITHOUT_QUANTITY]
 
 
+OWN_TOTAL = "May be a total of the rows above: leave it out, or, where it is a product, write more than that word."
+
+
 def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) -> None:
     rows = [
         row("A1", product="Robe"), row("A1", product="Sac", price="400", **NOBODY),
@@ -504,7 +560,7 @@ def test_a_total_that_has_its_orders_number_is_no_line_of_it(browser: Client) ->
     assert (order := Order.objects.get()).external_id == "A2"
     assert order.total_amount == 6401, "of a product that is called so"
     said = [each.faults[0] for each in RefusedRow.objects.filter(upload=upload).order_by("line")]
-    assert said[2] == said[4] == ["product_name", ["Is a total of rows above, and no order."]]
+    assert said[2] == said[4] == ["product_name", [OWN_TOTAL]]
 
     rows = [
         priced("B1", "Robe", "2500"), priced("B1", "Sac", "4000", **NOBODY), priced("B1", "Total", "6500", **NOBODY),
@@ -535,7 +591,7 @@ def test_so_it_is_with_what_the_file_does_not_say(browser: Client, word: str, qu
         row("A1", product=word, quantity=quantity, price=price, **NOBODY),
     ]  # fmt: skip
     assert take_in(browser, send(browser, csv_of(rows))).counts == {"refused": 1}
-    assert RefusedRow.objects.latest("line").faults == [["product_name", ["Is a total of rows above, and no order."]]]
+    assert RefusedRow.objects.latest("line").faults == [["product_name", [OWN_TOTAL]]]
 
 
 @pytest.mark.parametrize("word", ["Total à encaisser", "Prix total", "Montant", "TOTAL (DZD)", "السعر الإجمالي"])
