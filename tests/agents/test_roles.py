@@ -1,6 +1,7 @@
 """Who reaches which pages (contract, section 10), and how people are made."""
 
 import json
+import re
 from io import StringIO
 from typing import Any
 
@@ -328,6 +329,16 @@ def test_create_operator_refuses_a_name_that_nobody_could_use(db: None, name: st
     with pytest.raises(CommandError, match="--username: "):
         run("create_operator", "--username", name)
     assert not User.objects.exists()
+
+
+def test_create_operator_makes_one_who_can_sign_in_by_the_name_that_was_asked_for(db: None) -> None:
+    """Whoever signs in has their name read in its compatible form, as a keyboard of another script may write it."""
+    said = run("create_operator", "--username", "ｎａｄｉａ")
+    name, password = re.fullmatch(r"Operator: sign in as (\S+) with the password (\S+) .*\s*", said).groups()
+    assert name == "nadia"
+    for typed in ("nadia", "ｎａｄｉａ"):
+        answer = Client().post("/console/login/", {"username": typed, "password": password})
+        assert answer.status_code == 302, typed
 
 
 @pytest.mark.parametrize("there", ["operator", "Operator"])

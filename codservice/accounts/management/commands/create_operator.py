@@ -25,7 +25,7 @@ class Command(commands.Command):
             return
         username = "operator" if username is None else username
         try:
-            username = User._meta.get_field("username").clean(username.strip(), None)
+            username = User._meta.get_field("username").clean(User.normalize_username(username.strip()), None)
         except ValidationError as error:
             raise CommandError(f"--username: {' '.join(error.messages)}") from None
         operator = User(username=username, is_staff=True, is_superuser=True)
