@@ -106,6 +106,8 @@ _SENTENCES: dict[str, Any] = {
     "“<text>” is no status. Use one or several of: <known>.": _("“%(text)s” is not a status."),
     # Products.
     "Line <line> has the same SKU.": _("Line %(line)s has the same SKU."),
+    "Each SKU: <why>": _("A SKU cannot be used: it is empty, too long or has characters that cannot be stored."),
+    "Must have at most <most> SKUs.": _("At most %(most)s SKUs at once."),
     "There is no product of this SKU yet, and a new one needs it.": _(
         "You have no product with this SKU yet, and a new one needs it."
     ),

@@ -138,11 +138,16 @@ def test_the_list_is_searched_as_the_apis(browser: Client, robe: Product, alice:
     assert found(q="rob") == ["ROB-01"]
     assert found(is_active="false") == ["FOU-01"]
     assert found(stock_below="50", q="") == ["ROB-01"]
+    assert found(sku="ROB-01") == ["ROB-01"]
+    assert found(updated_from="2999-01-01") == []
     assert browser.get(PAGE, {"stock_below": "few"}).status_code == 422
     for query, says in (
         ({"stock_below": "few"}, "entier de 0 à 1000000000."),
         ({"q": "x" * 101}, "100 caractères"),
         ({"is_active": "maybe"}, "maybe n’en fait pas partie."),
+        ({"sku": ","}, "Une référence (SKU) ne peut pas être utilisée"),
+        ({"sku": "," * 500}, "Pas plus de 500 références (SKU)"),
+        ({"updated_from": "soon"}, "Doit être une date"),
     ):
         text = browser.get(PAGE, query, headers={"Accept-Language": "fr"}).content.decode()
         assert says in text
