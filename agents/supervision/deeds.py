@@ -1,7 +1,7 @@
 """What supervisors do with many orders without a call.
 
 They leave those alone that were called since they looked. Each function is one transaction, and says of each order that
-stays as it is why it does.
+stays as it is why it does. Locks are taken orders first, by primary key, then the person who is to call.
 """
 
 from collections import defaultdict

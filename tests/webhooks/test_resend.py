@@ -4,6 +4,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import product
 from uuid import uuid4
 
 import pytest
@@ -94,6 +95,21 @@ def test_one_that_was_dropped_with_its_webhook_off_says_how_it_is_sent(api, webh
     assert "recover" in answer.json()["errors"]["status"][0]
     delivery.refresh_from_db()
     assert delivery.status == "dropped"
+
+
+def test_what_pages_and_commands_offer_to_send_again_is_what_is_sent(alice, register, delivery_of):
+    """What is possible stands twice: as a filter, and in the statement that sends."""
+    on, off, deleted = (register(alice) for _ in range(3))
+    Webhook.objects.filter(id=off.id).update(is_active=False)
+    Webhook.objects.filter(id=deleted.id).update(deleted_at=timezone.now())
+    for webhook, status, attempts in product((on, off, deleted), Delivery.Status, (0, 99, resending.MOST_ATTEMPTS)):
+        delivery_of(webhook, status, attempt_count=attempts)
+    ids = list(Delivery.objects.values_list("id", flat=True))
+
+    offered = set(Delivery.objects.filter(resending.POSSIBLE).values_list("id", flat=True))
+
+    assert len(offered) == 6
+    assert set(resending.resend(ids)) == offered
 
 
 def closing(call, *args):
