@@ -234,10 +234,10 @@ def _parts(rows: list[tuple[str, int]]) -> dict[str, Any]:
 
 def _waits(summary: Summary) -> dict[str, Any]:
     """Also the span within which half of the first calls were made."""
-    counts = {int(row.key): row.first_call_count for row in summary.parts[Dimension.WAIT]}
+    counts = {row.key: row.first_call_count for row in summary.parts[Dimension.WAIT]}
     times = [_time(minutes) for minutes in WAITS]
-    rows = [(name, counts.get(number, 0)) for number, name in enumerate(charts.spans(times))]
-    half, reached, within = sum(counts.values()) / 2, 0, ""
+    rows = [(name, counts.get(str(number), 0)) for number, name in enumerate(charts.spans(times))]
+    half, reached, within = sum(count for _name, count in rows) / 2, 0, ""
     for number, (_name, count) in enumerate(rows):
         reached += count
         if reached and reached >= half:
