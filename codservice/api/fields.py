@@ -124,7 +124,7 @@ class Bodies(Strict, serializers.ListField):
         return data
 
 
-class StringMap(serializers.DictField):
+class StringMap(Strict, serializers.DictField):
     """A JSON object of strings: at most `max_entries` keys of 1 to `max_key` characters, values up to `max_value`."""
 
     def __init__(self, *, max_entries: int, max_key: int, max_value: int, **kwargs: Any) -> None:
@@ -132,14 +132,11 @@ class StringMap(serializers.DictField):
         self._key, self._value = {"max_length": max_key}, {"max_length": max_value, "may_be_blank": True}
         super().__init__(child=serializers.CharField(max_length=max_value, allow_blank=True), **kwargs)
 
-    def run_validation(self, data: Any = empty) -> Any:
-        is_empty, data = self.validate_empty_values(data)
-        if is_empty:
-            return data
+    def clean(self, data: Any) -> dict[str, str]:
         if type(data) is not dict:
-            raise serializers.ValidationError(["Must be an object with string values."])
+            raise ValueError("Must be an object with string values.")
         if len(data) > self.max_entries:
-            raise serializers.ValidationError([f"Must have at most {self.max_entries} keys."])
+            raise ValueError(f"Must have at most {self.max_entries} keys.")
         result: dict[str, str] = {}
         errors: dict[str, list[str]] = {}
         for raw_key, raw_value in data.items():
