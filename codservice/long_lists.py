@@ -6,9 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from django.core.paginator import Paginator
-from django.db.models import BigIntegerField, BooleanField, F, Func, Q, QuerySet, Value
+from django.db.models import BigIntegerField, BooleanField, F, Func, QuerySet, Value
 from django.http import Http404
 from django.utils.functional import cached_property
+
+from codservice import days
 
 
 class BoundedPaginator(Paginator):
@@ -33,8 +35,7 @@ class NewestFirst:
 
     def __init__(self, queryset: QuerySet[Any], *, before: str = "") -> None:
         if before:
-            at, id_ = _read(before)
-            queryset = queryset.filter(Q(created_at__lt=at) | Q(created_at=at, id__lt=id_), created_at__lte=at)
+            queryset = queryset.filter(is_beyond(("created_at", "id"), _read(before), is_down=True))
         rows = list(queryset.order_by("-created_at", "-id")[: self.SIZE + 1])
         self.rows = rows[: self.SIZE]
         self.older = _name(self.rows[-1]) if len(rows) > self.SIZE else ""
@@ -47,11 +48,8 @@ def _name(row: Any) -> str:
 def _read(name: str) -> tuple[datetime, UUID]:
     at, _, id_ = name.partition("_")
     try:
-        moment = datetime.fromisoformat(at.replace(" ", "+"))
-        if moment.tzinfo is None:
-            raise Http404
-        return moment, UUID(id_)
-    except (ValueError, OverflowError):
+        return days.read_moment(at), UUID(id_)
+    except ValueError:
         raise Http404 from None
 
 
