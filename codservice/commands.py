@@ -16,6 +16,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.db import DatabaseError, OperationalError, ProgrammingError, connection, transaction
 from django.db.models import Q
+from psycopg import errors
 from tqdm import tqdm
 
 from codservice import days
@@ -23,15 +24,12 @@ from codservice import days
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 _OBEYED = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_NOT_THERE = {"42P01", "42703", "42883"}  # PostgreSQL's codes: undefined_table, undefined_column, undefined_function
-_NOT_ALLOWED = "42501"  # insufficient_privilege
-# read_only_sql_transaction, lock_not_available, deadlock_detected, query_canceled
 _ADVICE = {
-    _NOT_ALLOWED: " Let the user of DATABASE_URL own the database and its tables.",
-    "25006": " Is it a standby, or is its disk full?",
-    "55P03": " Somebody else holds what this needs: try again.",
-    "40P01": " Somebody else held what this needs: try again.",
-    "57014": " DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time.",
+    errors.InsufficientPrivilege: " Let the user of DATABASE_URL own the database and its tables.",
+    errors.ReadOnlySqlTransaction: " Is it a standby, or is its disk full?",
+    errors.LockNotAvailable: " Somebody else holds what this needs: try again.",
+    errors.DeadlockDetected: " Somebody else held what this needs: try again.",
+    errors.QueryCanceled: " DATABASE_STATEMENT_TIMEOUT=0 in the environment of this command gives it the time.",
 }
 
 
@@ -62,7 +60,7 @@ class Command(BaseCommand):
         except OperationalError as error:
             raise CommandError(cannot_be_used(error)) from error
         except ProgrammingError as error:
-            if getattr(error.__cause__, "sqlstate", None) == _NOT_ALLOWED:
+            if isinstance(error.__cause__, errors.InsufficientPrivilege):
                 raise CommandError(cannot_be_used(error)) from error
             if _is_behind(error):
                 raise CommandError("The database is not up to date: run `manage.py migrate`.") from error
@@ -180,9 +178,8 @@ def _stopped_in_order() -> Iterator[None]:
 def cannot_be_used(error: DatabaseError) -> str:
     """What PostgreSQL says of itself, in one line, and what to do about it."""
     said = str(error).strip().partition("\n")[0]
-    state = getattr(error.__cause__, "sqlstate", None)
-    if state is not None:  # it answers
-        advice = _ADVICE.get(state, "")
+    if getattr(error.__cause__, "sqlstate", None) is not None:  # it answers
+        advice = _ADVICE.get(type(error.__cause__), "")
     elif os.environ.get("DATABASE_URL") or os.environ.get("DATABASE_URL_FILE"):
         advice = " See to PostgreSQL and to DATABASE_URL."
     else:
@@ -192,7 +189,7 @@ def cannot_be_used(error: DatabaseError) -> str:
 
 def _is_behind(error: ProgrammingError) -> bool:
     """Whether what was asked for is not there because migrations are missing."""
-    if getattr(error.__cause__, "sqlstate", None) not in _NOT_THERE:
+    if not isinstance(error.__cause__, errors.UndefinedTable | errors.UndefinedColumn | errors.UndefinedFunction):
         return False
     from django.db.migrations.loader import MigrationLoader  # a fifth of a command's start, of use here alone
 

@@ -16,14 +16,13 @@ from typing import IO, Any
 
 from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from codservice.commands import Command, cannot_be_used
 from codservice.files.intake import Entry, Errors, Intake, batches, blame, see
 from codservice.files.tables import ADDED, BOM, Row, SafeWriter, Table, UnreadableTable
 
 MOST_SHOWN = 1000  # refusals; a report has them all
-# PostgreSQL's codes for what goes away when somebody else's transaction ends: lock_not_available, deadlock_detected.
-_CONTENTION = {"55P03", "40P01"}
 _RETRY_AFTER = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds
 
 
@@ -138,7 +137,8 @@ class FileCommand(Command):
                     taken = self.intake.take_in(batch)
                 break
             except OperationalError as error:
-                if wait is None or getattr(error.__cause__, "sqlstate", None) not in _CONTENTION:
+                # What goes away when somebody else's transaction ends.
+                if wait is None or not isinstance(error.__cause__, LockNotAvailable | DeadlockDetected):
                     raise
                 time.sleep(wait)
         self.counts.update(taken.counts)
