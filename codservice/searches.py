@@ -2,7 +2,6 @@
 every row of the account.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -35,17 +34,17 @@ def one_at_a_time(account_id: UUID, *, patience: float = 0, by: str = "q") -> It
     Raises StillSearching while there is another one, in whatever process, for more than `patience` seconds, and Invalid
     when it takes too long.
     """
-    number = int.from_bytes(hashlib.sha256(f"search {account_id}".encode()).digest()[:8], signed=True)
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
                 deadline = time.monotonic() + patience
                 while True:
                     cursor.execute(
-                        "SELECT pg_try_advisory_xact_lock(%s), set_config('statement_timeout', %s, true),"
+                        "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)),"
+                        " set_config('statement_timeout', %s, true),"
                         # How many rows a text is in decides the way to them: a plan for any text is one for none.
                         " set_config('plan_cache_mode', 'force_custom_plan', true)",
-                        [number, f"{SEARCH_SECONDS}s"],
+                        [f"search {account_id}", f"{SEARCH_SECONDS}s"],
                     )
                     (is_ours, *_settings) = cursor.fetchone()
                     if is_ours:

@@ -113,14 +113,13 @@ def _canonical(data: Any) -> Any:
 
 def _claim(account_id: UUID, key: str) -> IdempotencyRecord | None:
     """The kept answer; else the right to make one, held by an advisory lock until the transaction ends."""
-    number = int.from_bytes(hashlib.sha256(f"{account_id} {key}".encode()).digest()[:8], signed=True)
     kept = IdempotencyRecord.objects.raw(
         # By name: a prepared `kept.*` would fail once after each migration that adds a column.
         "SELECT kept.id, kept.account_id, kept.key, kept.fingerprint, kept.status, kept.body, kept.created_at,"
         " lock.is_ours, kept.created_at < now() - %s AS is_old"
-        " FROM (SELECT pg_try_advisory_xact_lock(%s) AS is_ours) AS lock"
+        " FROM (SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)) AS is_ours) AS lock"
         " LEFT JOIN api_idempotencyrecord AS kept ON kept.account_id = %s AND kept.key = %s",
-        [KEPT_FOR, number, account_id, key],
+        [KEPT_FOR, f"{account_id} {key}", account_id, key],
     )[0]
     if not kept.is_ours:
         raise StillRunning
