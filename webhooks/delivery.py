@@ -315,6 +315,10 @@ WHERE token = %(token)s
 """  # noqa: S608  (of our own text)
 
 
+# No fault of what was to be written: nobody answers, or nothing is written after a failover (`codservice.postgresql`).
+_AWAY = (OperationalError, InterfaceError)
+
+
 class Settled(NamedTuple):
     """How many attempts have counted; whether more is due of their webhooks, which may have had no room for it."""
 
@@ -342,9 +346,9 @@ def settle(token: UUID, outcomes: Sequence[Outcome]) -> Settled:
     ]
     try:
         return Settled(*_write(_SETTLE, token, results))
-    except DatabaseError as error:
-        if _is_away(error):
-            raise
+    except _AWAY:
+        raise
+    except DatabaseError:
         logger.exception("%s results cannot be settled together", len(results))
     return Settled(sum(_settle_alone(token, result) for result in results), is_more=True)
 
@@ -354,9 +358,9 @@ def _settle_alone(token: UUID, result: dict[str, Any]) -> int:
     for statement, written in ((_SETTLE, result), (_SETTLE, bare), (_END, result), (_PUT_OFF, result)):
         try:
             return _write(statement, token, [written])[0]
-        except DatabaseError as error:
-            if _is_away(error):
-                raise
+        except _AWAY:
+            raise
+        except DatabaseError:
             logger.exception("the result of delivery %s cannot be written", result["delivery_id"])
     return 0
 
@@ -366,9 +370,3 @@ def _write(statement: str, token: UUID, results: Sequence[dict[str, Any]]) -> An
         values: dict[str, Any] = {"results": json.dumps(results), "delays": retries.DELAYS, "put_off": PUT_OFF}
         cursor.execute(statement, values | {"token": token})
         return cursor.fetchone() if cursor.description else (cursor.rowcount,)
-
-
-def _is_away(error: DatabaseError) -> bool:
-    """Whether the fault is not in what was to be written: nobody answers, or it is read-only after a failover."""
-    state = getattr(error.__cause__, "sqlstate", None) or ""
-    return isinstance(error, OperationalError | InterfaceError) or state.startswith("25")
