@@ -6,7 +6,6 @@ A name is looked up here only to tell a merchant early; what counts is the one t
 """
 
 import re
-import socket
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LookupTimeout
@@ -16,7 +15,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from webhooks.addresses import is_public
-from webhooks.resolver import absolute
+from webhooks.resolver import absolute, addresses_of
 
 MAX_LENGTH = 2048  # characters, as sent and as stored
 LOOKUP_SECONDS = 1.0  # what a registration waits for a name's addresses
@@ -108,9 +107,7 @@ def _look_up(name: str) -> list[str]:
 
 def _resolve(name: str, future: "Future[list[str]]") -> None:
     try:
-        found = socket.getaddrinfo(absolute(name), 443, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        found = []
+        found = addresses_of(absolute(name))
     finally:
         _LOOKUPS.release()
-    future.set_result([str(address[0]) for *_, address in found])
+    future.set_result(found)

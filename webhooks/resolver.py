@@ -25,6 +25,15 @@ def absolute(name: str) -> str:
     return name if _NUMBER.fullmatch(bare.rpartition(".")[2]) else f"{bare}."
 
 
+def addresses_of(name: str) -> list[str]:
+    """The addresses that the machine's resolver finds, as long as that takes; none for no such name, or no answer."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return list(dict.fromkeys(str(peer[0]) for *_, peer in found))
+
+
 class Resolver:
     """Looks names up. All is for one thread; `ring` is called in another one when an answer has come.
 
@@ -77,14 +86,7 @@ class Resolver:
                 self._end(name, [])
 
     def _look_up(self, name: str) -> None:
-        addresses: list[str] = []
-        try:
-            asked = name if self._local_names else absolute(name)
-            found = socket.getaddrinfo(asked, None, type=socket.SOCK_STREAM)
-            addresses = list(dict.fromkeys(str(peer[0]) for *_, peer in found))
-        except (OSError, UnicodeError):
-            pass
-        self._end(name, addresses)
+        self._end(name, addresses_of(name if self._local_names else absolute(name)))
 
     def _end(self, name: str, addresses: list[str]) -> None:
         self._answers.append((name, addresses))
