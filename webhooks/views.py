@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from codservice.api import schema
 from codservice.api.adapters import needed_body
 from codservice.api.filters import FilterBackend
-from codservice.api.paging import Pages, read_number
+from codservice.api.paging import Pages, number_schema, query_parameters, read_number
 from codservice.errors import Invalid, read_all
 from codservice.searches import searching
 from webhooks import events, feed, recovery, registry, resending, serializers
@@ -190,16 +190,14 @@ class FeedPages(BasePagination):
             raise Invalid({"types": error.messages}) from None
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        limit = {"type": "integer", "minimum": 1, "maximum": feed.MOST, "default": feed.MOST}
-        described = {
-            "after": ("A `next` of before; empty, or not sent, for the oldest that is kept.", CURSOR),
-            "types": ("One or several kinds, comma separated.", {"minLength": 1, **FeedKindsField().openapi}),
-            "limit": ("How many, at most.", limit),
-        }
-        return [
-            {"name": name, "in": "query", "description": text, "schema": schema}
-            for name, (text, schema) in described.items()
-        ]
+        kinds = {"minLength": 1, **FeedKindsField().openapi}
+        return query_parameters(
+            {
+                "after": ("A `next` of before; empty, or not sent, for the oldest that is kept.", CURSOR),
+                "types": ("One or several kinds, comma separated.", kinds),
+                "limit": ("How many, at most.", number_schema(feed.MOST, feed.MOST)),
+            }
+        )
 
 
 class EventViewSet(viewsets.GenericViewSet):

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from rest_framework.filters import BaseFilterBackend
 from rest_framework.request import Request
 
+from codservice.api.paging import query_parameters
 from codservice.errors import Invalid, read_all
 from codservice.form_fields import MomentField, TextField, WordsField
 
@@ -104,10 +105,8 @@ class FilterBackend(BaseFilterBackend):
         return filtered
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        return [
-            {"name": name, "in": "query", "description": str(item.label), "schema": _schema(item)}
-            for name, item in view.filterset_class.base_filters.items()
-        ]
+        filters = view.filterset_class.base_filters
+        return query_parameters({name: (str(item.label), _schema(item)) for name, item in filters.items()})
 
 
 def need_utf8(request: Request, names: Collection[str]) -> None:

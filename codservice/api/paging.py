@@ -1,7 +1,7 @@
 """Pages of a list, by number or by cursor, and their `meta` (contract, sections 1 and 5)."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -126,32 +126,14 @@ class Pages(BasePagination):
         return [_READ[kind](text) for kind, text in place]
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": "page",
-                "in": "query",
-                "description": "Which page, from 1 on; one past the end is empty.",
-                "schema": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1},
-            },
-            {
-                "name": "per_page",
-                "in": "query",
-                "description": "How many a page holds.",
-                "schema": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": self.max_page_size,
-                    "default": self.page_size,
-                },
-            },
-            {
-                "name": "cursor",
-                "in": "query",
-                "description": "Instead of `page`: empty for the first page, then the last page's `meta.next_cursor`.",
-                "allowEmptyValue": True,
-                "schema": {"type": "string", "maxLength": MAX_CURSOR},
-            },
-        ]
+        by_number = {
+            "page": ("Which page, from 1 on; one past the end is empty.", number_schema(1, MAX_PAGE)),
+            "per_page": ("How many a page holds.", number_schema(self.page_size, self.max_page_size)),
+        }
+        text = "Instead of `page`: empty for the first page, then the last page's `meta.next_cursor`."
+        by_cursor = {"cursor": (text, {"type": "string", "maxLength": MAX_CURSOR})}
+        (cursor,) = query_parameters(by_cursor)
+        return [*query_parameters(by_number), cursor | {"allowEmptyValue": True}]
 
 
 def _far(queryset: QuerySet, start: int, stop: int) -> QuerySet:
@@ -181,6 +163,19 @@ def _place(queryset: QuerySet, row: Any, names: Sequence[str]) -> list[Any]:
         return [row[name] for name in names]
     fields: Any = queryset._fields  # type: ignore[attr-defined]
     return [row[fields.index(name)] for name in names]
+
+
+def query_parameters(described: Mapping[str, tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Parameters of a query for the OpenAPI description, from what each means and may be."""
+    return [
+        {"name": name, "in": "query", "description": text, "schema": schema}
+        for name, (text, schema) in described.items()
+    ]
+
+
+def number_schema(default: int, most: int) -> dict[str, Any]:
+    """What `read_number` takes."""
+    return {"type": "integer", "minimum": 1, "maximum": most, "default": default}
 
 
 def read_number(request: Request, name: str, default: int, most: int) -> int:
