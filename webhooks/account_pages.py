@@ -37,6 +37,7 @@ from webhooks.templatetags.webhooks import KINDS
 
 WEBHOOKS = ("account-webhooks", gettext_lazy("Webhooks"))
 NO_WEBHOOK = Gone(gettext_lazy("This webhook is not there any more: it was deleted."), *WEBHOOKS)
+OFF = gettext_lazy("This webhook is off. Turn it on first.")
 
 
 class WebhookForm(Form):
@@ -196,7 +197,7 @@ def ping(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
             delivery_id = events.ping(account.id, id, at=timezone.now(), **test)
             registry.note(Action.WEBHOOK_TESTED, webhook)
     except events.WebhookOff:
-        messages.error(request, _("This webhook is off. Turn it on first."))
+        messages.error(request, OFF)
         return redirect("account-webhook", id=id)
     except Invalid:
         messages.error(request, _("There is no such event."))
@@ -242,7 +243,7 @@ def recover(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         note = partial(registry.note, Action.WEBHOOK_RECOVERED, shown)
         recovered = recovery.recover(account.id, id, **form.cleaned_data, note=note)
     except events.WebhookOff:
-        messages.error(request, _("This webhook is off. Turn it on first."))
+        messages.error(request, OFF)
         return redirect("account-webhook", id=id)
     count = recovered.deliveries
     text = ngettext("%(count)s delivery is sent.", "%(count)s deliveries are sent.", count)

@@ -22,7 +22,6 @@ from codservice.i18n_tags import counted
 from webhooks import registry, resending
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
-MOST_RESENT = 1000  # by one click; the command resend_deliveries knows no bound
 MOST_ON_PAGE = 100  # attempts of a delivery, deliveries of an event
 
 
@@ -160,9 +159,9 @@ class DeliveryAdmin(FoundById):
 
     @admin.action(description=gettext_lazy("Send the chosen deliveries again"), permissions=["view"])
     def resend(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:
-        ids = list(deliveries.values_list("id", flat=True)[: MOST_RESENT + 1])
+        ids = list(deliveries.values_list("id", flat=True)[: resending.MOST_AT_ONCE + 1])
         with transaction.atomic():
-            resent = resending.resend(ids[:MOST_RESENT])
+            resent = resending.resend(ids[: resending.MOST_AT_ONCE])
             for webhook in Webhook.objects.filter(pk__in=Delivery.objects.filter(pk__in=resent).values("webhook_id")):
                 registry.note(Action.RESENT, webhook)
         text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", len(resent))

@@ -23,7 +23,7 @@ from codservice.i18n_tags import counted
 from codservice.long_lists import NewestFirst
 from codservice.searches import searching
 from webhooks import events, registry, resending
-from webhooks.account_pages import NO_WEBHOOK, WEBHOOKS
+from webhooks.account_pages import NO_WEBHOOK, OFF, WEBHOOKS
 from webhooks.filters import EVENTS, DeliveryFilter
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import KINDS, STATUSES
@@ -32,7 +32,6 @@ NO_DELIVERY = Gone(
     gettext_lazy("This delivery is not there any more: its webhook was deleted, or it was too old to be kept."),
     *WEBHOOKS,
 )
-MOST_RESENT = 1000  # deliveries by one click
 
 
 class LogForm(Form):
@@ -106,7 +105,7 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         text = _("It was not sent again: %(most)d attempts are the maximum.") % {"most": resending.MOST_ATTEMPTS}
         messages.error(request, text)
     except events.WebhookOff:
-        messages.error(request, _("This webhook is off. Turn it on first."))
+        messages.error(request, OFF)
     except resending.Dropped:
         messages.error(request, _("It was dropped when its webhook was turned off: press “Recover” on its page."))
     return redirect("account-delivery", id=id)
@@ -117,12 +116,12 @@ def resend(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
 def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
     """All failed deliveries that the filters choose: by GET how many, by POST their next attempt, oldest first.
 
-    Not more than MOST_RESENT at once: who has more presses again.
+    Not more than MOST_AT_ONCE: who has more presses again.
     """
     shown, back = get_object_or_404(Webhook.of(account.id), id=id), reverse("account-webhook", args=[id])
     params = request.POST if request.method == "POST" else request.GET
     if not shown.is_active:
-        messages.error(request, _("This webhook is off. Turn it on first."))
+        messages.error(request, OFF)
         return redirect(back)
     try:
         failed = _chosen(DeliveryFilter.chosen(params) | {"status": "failed"}, shown)
@@ -131,7 +130,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         return redirect(back)
     chosen = failed.filter(attempt_count__lt=resending.MOST_ATTEMPTS)
     if request.method == "POST":
-        ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[:MOST_RESENT])
+        ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[: resending.MOST_AT_ONCE])
         with transaction.atomic():
             count = len(resending.resend(ids))
             if count:
@@ -139,13 +138,13 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
         text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", count)
         messages.success(request, text % {"count": counted(count)})
         return redirect(back)
-    count = chosen[: MOST_RESENT + 1].count()
+    count, most = chosen[: resending.MOST_AT_ONCE + 1].count(), resending.MOST_AT_ONCE
     context = {
         "webhook": shown,
         "form": LogForm(params),
         "failed": count,
-        "most": MOST_RESENT,
-        "is_more": count > MOST_RESENT,
+        "most": most,
+        "is_more": count > most,
         "most_attempts": resending.MOST_ATTEMPTS,
         "has_others": failed.filter(attempt_count__gte=resending.MOST_ATTEMPTS).exists(),
     }

@@ -11,6 +11,7 @@ from webhooks import events, wakeup
 from webhooks.models import Delivery
 
 MOST_ATTEMPTS = 100  # of one delivery, resends included
+MOST_AT_ONCE = 1000  # deliveries that a statement resends, and a click: who has more presses again, or uses the command
 POSSIBLE = Q(  # as _RESEND has it
     ~Q(status=Delivery.Status.DROPPED),
     attempt_count__lt=MOST_ATTEMPTS,

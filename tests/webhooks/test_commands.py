@@ -19,7 +19,6 @@ from codservice.accounts.models import SecurityEntry
 from codservice.operations import duties
 from tests.harness.background import PATIENCE, at_once
 from webhooks import posts, queue, registry, resending, secrets
-from webhooks.management.commands import resend_deliveries
 from webhooks.models import Delivery, Webhook
 
 OLD = timedelta(days=100)
@@ -110,7 +109,7 @@ def test_filters_that_cannot_be_used_are_refused(db, args):
 
 
 def test_failed_ones_are_resent_by_filter_in_batches(alice, webhook, register, delivery_of, monkeypatch):
-    monkeypatch.setattr(resend_deliveries, "BATCH", 2)
+    monkeypatch.setattr(resending, "MOST_AT_ONCE", 2)
     failed = [delivery_of(webhook, "failed", attempts=4) for _ in range(5)]
     others = [
         delivery_of(webhook, "delivered", attempts=1),
@@ -159,7 +158,7 @@ def test_whatever_ends_it_says_how_many_are_resent(webhook, delivery_of, monkeyp
             raise KeyboardInterrupt
         return whole(ids)
 
-    monkeypatch.setattr(resend_deliveries, "BATCH", 2)
+    monkeypatch.setattr(resending, "MOST_AT_ONCE", 2)
     monkeypatch.setattr(resending, "resend", stopped)
     with pytest.raises(KeyboardInterrupt):
         call_command("resend_deliveries", "--all", stderr=said)

@@ -16,7 +16,7 @@ from codservice.days import ALGIERS
 from tests.factories import UserFactory
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
-from webhooks import log_pages, registry, resending, secrets
+from webhooks import registry, resending, secrets
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.templatetags.webhooks import REASONS
 
@@ -360,7 +360,7 @@ def test_all_failed_ones_of_some_days_are_counted_then_sent(
 def test_more_than_a_click_sends_are_sent_oldest_first(
     browser: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_pages, "MOST_RESENT", 2)
+    monkeypatch.setattr(resending, "MOST_AT_ONCE", 2)
     now = timezone.now()
     rows = [write_delivery(webhook, "failed", attempts=4, created_at=now - timedelta(hours=n)) for n in range(3)]
     assert "More than 2 deliveries have failed." in page(browser, at(webhook, "/resend"))

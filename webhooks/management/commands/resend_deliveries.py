@@ -12,8 +12,6 @@ from codservice.accounts.security_log import Action
 from webhooks import delivery_arguments, registry, resending
 from webhooks.models import Delivery, Webhook
 
-BATCH = 1000  # deliveries that a statement resends
-
 
 class Command(commands.Command):
     help = f"""Send deliveries once more, now, with the same ids and bodies: single ones by id, or many by filters.
@@ -47,7 +45,7 @@ sent."""
         deliveries = deliveries.filter(resending.POSSIBLE)
         count = deliveries.count()
         if not dry_run:
-            count = self.resend(deliveries, total=-(-count // BATCH))
+            count = self.resend(deliveries, total=-(-count // resending.MOST_AT_ONCE))
         missing = len(set(ids)) - count if ids else 0
         if options["json"]:
             self.print_json({"resent": count, "left_alone": missing, "dry_run": dry_run})
@@ -82,6 +80,7 @@ sent."""
 def _batches(deliveries: QuerySet[Delivery]) -> Iterator[list[UUID]]:
     """The deliveries' ids, by key and not by page: what is resent may no longer pass the filters."""
     last = UUID(int=0)
-    while batch := list(deliveries.filter(id__gt=last).order_by("id").values_list("id", flat=True)[:BATCH]):
+    ids = deliveries.order_by("id").values_list("id", flat=True)
+    while batch := list(ids.filter(id__gt=last)[: resending.MOST_AT_ONCE]):
         yield batch
         last = batch[-1]
