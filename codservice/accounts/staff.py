@@ -1,6 +1,7 @@
 """People who work here: how they are made, and what they sign in with."""
 
 import secrets
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.contrib.auth.password_validation import validate_password
@@ -14,12 +15,14 @@ from codservice.accounts.security_log import Action
 AGENTS, SUPERVISORS = "Agents", "Supervisors"  # the groups that a migration makes
 
 
-def make(username: str, *, group: str, password: str | None = None, **names: str) -> tuple[User, str | None]:
-    """A new person of the call center, and their password as `give_password` has it.
+def make(
+    username: str, *, group: str | None = None, password: str | None = None, **fields: Any
+) -> tuple[User, str | None]:
+    """A new person of the call center, or without a `group` another, and their password as `give_password` has it.
 
     Raises ValidationError for a username or a password that cannot be used.
     """
-    user = User(username=username.strip(), is_staff=True, **names)
+    user = User(username=username.strip(), is_staff=True, **fields)
     user.full_clean(exclude=["password"])
     # As Django's form of an operator's new person has it: who looks for one of two such names finds the other.
     if User.objects.filter(username__iexact=user.username).exists():
@@ -31,7 +34,8 @@ def make(username: str, *, group: str, password: str | None = None, **names: str
         with transaction.atomic():
             user.save()
             security_log.note_person(Action.PERSON_MADE, user)
-            user.groups.add(Group.objects.get(name=group))
+            if group is not None:
+                user.groups.add(Group.objects.get(name=group))
     except IntegrityError:
         user.validate_unique()  # somebody else has made them since we looked
         raise

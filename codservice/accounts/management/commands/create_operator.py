@@ -3,12 +3,10 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
-from django.db import IntegrityError, transaction
 
 from codservice import commands
-from codservice.accounts import security_log, staff
+from codservice.accounts import staff
 from codservice.accounts.models import User
-from codservice.accounts.security_log import Action
 
 
 class Command(commands.Command):
@@ -24,21 +22,13 @@ class Command(commands.Command):
                 self.say("There is an operator already, so none was made: operators make others on the page People.")
             return
         username = "operator" if username is None else username
-        try:
-            username = User._meta.get_field("username").clean(User.normalize_username(username.strip()), None)
-        except ValidationError as error:
-            raise CommandError(f"--username: {' '.join(error.messages)}") from None
-        operator = User(username=username, is_staff=True, is_superuser=True)
-        password = staff.give_one_time_password(operator)
         with self.shown_or_undone():
             try:
-                with transaction.atomic():
-                    if User.objects.filter(username__iexact=username).exists():
-                        raise IntegrityError("it is another's but for case")
-                    operator.save()
-                    security_log.note_person(Action.PERSON_MADE, operator)
-            except IntegrityError:
+                operator, password = staff.make(username, is_superuser=True)
+            except ValidationError as error:
                 if User.objects.filter(is_superuser=True).exists():
                     return  # a start at the same moment was faster
-                raise CommandError(f"The username {username} is taken; choose another with --username.") from None
-            self.stdout.write(f"Operator: sign in as {username} with the password {password} (shown only now)")
+                said = " ".join(error.messages)
+                raise CommandError(f"{username} cannot be taken; choose another with --username: {said}") from None
+            name = operator.username
+            self.stdout.write(f"Operator: sign in as {name} with the password {password} (shown only now)")
