@@ -124,7 +124,7 @@ class KeyStateFilter(Choice):
         ("revoked", gettext_lazy("Revoked")),
     )
     meant = {
-        "works": Q(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None),
+        "works": ApiKey.WORKS,
         "expired": Q(expires_at__lte=Now(), revoked_at=None),
         "revoked": Q(revoked_at__isnull=False),
     }

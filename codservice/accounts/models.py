@@ -253,6 +253,8 @@ class NameTaken(Refused):
 class ApiKey(models.Model):
     """A merchant's key for the API. The key itself is shown once, when it is made, and stored nowhere."""
 
+    WORKS = Q(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)  # while its account does
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="api_keys")
     name = models.CharField(max_length=100)
@@ -295,7 +297,7 @@ class ApiKey(models.Model):
                 account = Account.objects.get_or_create(live=account, defaults={"name": account.name})[0]
             # The account's row is the lock under which its keys are counted.
             Account.objects.select_for_update(no_key=True).get(pk=account.pk)
-            working = cls.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), account=account, revoked_at=None)
+            working = cls.objects.filter(cls.WORKS, account=account)
             if once and working.filter(name=name).exists():
                 text = gettext(
                     "A working key has this name already. If you have just created it and did not copy it, revoke "
