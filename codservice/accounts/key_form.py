@@ -43,7 +43,8 @@ def shows_test_key(header: str) -> bool:
 
 
 def digest_of(key: str) -> bytes:
-    """What is stored of a key. A key has 256 random bits: one round of SHA-256 cannot be turned back."""
+    """What is stored of a key, or of a link that is mailed. Both have 256 random bits: one round of SHA-256 cannot be
+    turned back."""
     return hashlib.sha256(key.encode()).digest()
 
 

@@ -5,7 +5,6 @@ address that signs in already is told to that address alone, in the mail: whoeve
 Keys and webhooks are the account's, and go on when the colleague who made them is gone.
 """
 
-import hashlib
 import secrets
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -20,6 +19,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _
 
 from codservice.accounts import one_time_codes, security_log
+from codservice.accounts.key_form import digest_of
 from codservice.accounts.models import Account, Invitation, Membership, User, unknown_password
 from codservice.accounts.security_log import Action
 from codservice.errors import Refused
@@ -100,6 +100,9 @@ class TooManyPeople(Refused):
 class LinkOver(Refused):
     code = "link_over"
 
+    def __init__(self) -> None:
+        super().__init__(_("This link does not work any more"))
+
 
 class AddressTaken(Refused):
     code = "address_taken"
@@ -156,7 +159,7 @@ def new_link(invitation: Invitation) -> str:
     if _is_taken(invitation.email):
         return ""
     token = secrets.token_urlsafe(32)
-    invitation.digest = _digest(token)
+    invitation.digest = digest_of(token)
     Invitation.objects.filter(id=invitation.id).update(digest=invitation.digest)
     return signing.Signer(salt=_SALT).sign(token)
 
@@ -165,26 +168,21 @@ def _is_taken(email: str) -> bool:
     return User.objects.filter(Q(email__iexact=email) | Q(username__iexact=email)).exists()
 
 
-def _digest(token: str) -> bytes:
-    """A token has 256 random bits: one round of SHA-256 cannot be turned back."""
-    return hashlib.sha256(token.encode()).digest()
-
-
 # --- Coming in -------------------------------------------------------------------------------------------------------
 
 
 def find(link: str, *, is_locked: bool = False) -> Invitation:
     """The invitation that a link is for. What we did not sign is not looked up. Raises LinkOver."""
     try:
-        digest = _digest(signing.Signer(salt=_SALT).unsign(link))
+        digest = digest_of(signing.Signer(salt=_SALT).unsign(link))
     except signing.BadSignature:
-        raise LinkOver(_("This link does not work any more")) from None
+        raise LinkOver from None
     invitations = Invitation.objects.select_related("account__holder").filter(digest=digest, expires_at__gt=Now())
     if is_locked:
         invitations = invitations.select_for_update(of=("self",))
     found = invitations.filter(account__is_active=True, account__holder__is_active=True).first()
     if found is None:
-        raise LinkOver(_("This link does not work any more"))
+        raise LinkOver
     return found
 
 
