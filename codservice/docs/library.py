@@ -23,7 +23,7 @@ from codservice.docs import published, reference
 from codservice.docs.rendering import Rendered, Section, render, typeset
 
 FOLDER = settings.BASE_DIR / "docs"
-LANGUAGES = {"en": "English", "fr": "Français", "ar-dz": "العربية"}
+LANGUAGES = dict(settings.LANGUAGES)
 FOLDERS = {"en": "", "fr": "fr/", "ar-dz": "ar/"}  # of their pages, and in their addresses
 # In which of them a reader is given a page, the best first: who reads Arabic here reads French before English.
 READ = {"en": ["en"], "fr": ["fr", "en"], "ar-dz": ["ar-dz", "fr", "en"]}
