@@ -20,10 +20,10 @@ from psycopg import errors
 from tqdm import tqdm
 
 from codservice import days
+from codservice.logs import CONTROLS
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
-_OBEYED = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _ADVICE = {
     errors.InsufficientPrivilege: " Let the user of DATABASE_URL own the database and its tables.",
     errors.ReadOnlySqlTransaction: " Is it a standby, or is its disk full?",
@@ -82,7 +82,7 @@ class Command(BaseCommand):
 
     def print_json(self, data: Any) -> None:
         """Print one line, in which a terminal finds nothing to obey: JSON itself would leave some signs as they are."""
-        self.stdout.write(_OBEYED.sub(_escaped, json.dumps(data, ensure_ascii=False, default=str)))
+        self.stdout.write(CONTROLS.sub(_escaped, json.dumps(data, ensure_ascii=False, default=str)))
 
     def say(self, line: str) -> None:
         """A line for the person at the terminal, on stderr: stdout is for data.

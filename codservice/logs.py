@@ -47,7 +47,7 @@ _DATABASE_DETAIL = re.compile(
     r"^(?:DETAIL|CONTEXT|QUERY|LINE \d+):.*?(?=^HINT:|\n\n(?:The above|During)|\Z)", re.M | re.S
 )
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # what a terminal obeys
 
 # What belongs to the request that is being answered.
 _request: ContextVar[dict[str, str]] = ContextVar("request", default={})  # noqa: B039  (never written to)
@@ -138,7 +138,7 @@ def _readable(line: Line) -> str:
     fields = "".join(f" {name}={value!r}" for name, value in line.items() if name not in _HEAD)
     said = f"{line['timestamp']} [{line['level']:<8}] {line['event']} [{line['logger']}]{fields}"
     lines = [said, *line["exception"].split("\n")] if "exception" in line else [said]
-    return "\n".join(_CONTROLS.sub(_escaped, each) for each in lines)
+    return "\n".join(CONTROLS.sub(_escaped, each) for each in lines)
 
 
 def _escaped(found: re.Match[str]) -> str:
