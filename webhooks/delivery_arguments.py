@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
 from codservice import commands
-from codservice.accounts.account_argument import find_account
+from codservice.accounts.account_argument import add_account_argument, find_account
 from webhooks.filters import EVENTS
 from webhooks.models import Delivery, Webhook
 
@@ -20,7 +20,7 @@ def add(parser: ArgumentParser, *, status: str | None = None) -> None:
     parser.add_argument("--status", default=status, help=f"one or several, comma separated, of {known}{default}")
     parser.add_argument("--event", help=f"one or several, comma separated, of {', '.join(EVENTS)}")
     parser.add_argument("--webhook", type=UUID, metavar="ID", help="of this webhook")
-    parser.add_argument("--account", metavar="EMAIL", help="of this account, by its holder's e-mail address")
+    add_account_argument(parser, required=False)
     commands.add_period_arguments(parser, "of changes")
 
 
