@@ -43,14 +43,21 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 access = logging.getLogger("codservice.access")
 
 
-class RequestId:
+class _Middleware:
+    """As Django makes them, each around what gives the answer."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+
+class RequestId(_Middleware):
     """`X-Request-Id` on every answer: the client's when it is a sane one, else a new one.
 
     Outermost, it also sees what becomes of every request: a line in the log and the counters of /metrics.
     """
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request_id = logs.sane_request_id(request.META.get("HTTP_X_REQUEST_ID", ""))
@@ -83,11 +90,8 @@ def _observe(request: HttpRequest, status: int, seconds: float) -> None:
     access.info("request", extra=fields)
 
 
-class HealthChecks:
+class HealthChecks(_Middleware):
     """Answers the paths of `health.ANSWERS` before the rest: whoever asks has no key and may name any host."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         answer = health.ANSWERS.get(request.path)
@@ -99,15 +103,12 @@ class HealthChecks:
         return response
 
 
-class ApiGate:
+class ApiGate(_Middleware):
     """Lets into /api/v1 only requests with a valid key that is within its limit; without any, to a view that allows it.
 
     It stands before the URL map, so that a stranger learns nothing from unknown paths, and so that every answer to
     a known key carries the rate limit's headers, errors included. The views find the key in `request.api_key`.
     """
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not request.path.startswith("/api/v1"):
@@ -211,14 +212,11 @@ class Policies(CSPMiddleware):
 
 
 @_for_pages
-class WithoutNul:
+class WithoutNul(_Middleware):
     """In the console NUL in a page's parameters becomes U+FFFD, which is found nowhere.
 
     PostgreSQL takes NUL in no text, so that lists of Django's would fail. Pages of our own say what is wrong with it.
     """
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         query = request.META.get("QUERY_STRING", "")
@@ -245,11 +243,8 @@ class MessageStorage(FallbackStorage):
 
 
 @_for_pages
-class InWords:
+class InWords(_Middleware):
     """Gives people a page where Django answers with an empty one, for which browsers show an error of theirs."""
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
@@ -258,19 +253,13 @@ class InWords:
         return response
 
 
-class SignedIn:
+class SignedIn(_Middleware):
     """What is asked of people who are signed in, on the pages behind a login: that they do not ask too often, that
     staff are there, and that who was given a password changes it before anything else."""
 
     ROOMS = ("/account/", "/console/")
     # Where somebody with a one-time password may go.
     OPEN = {"password", "logout", "admin:password_change", "admin:logout", "admin:jsi18n"}
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         if not request.path.startswith(self.ROOMS) or not request.user.is_authenticated:
