@@ -83,12 +83,10 @@ class Supervisor:
         *,
         stop_order: Sequence[str],
         is_up: Callable[[], bool] = lambda: True,
-        say: Callable[[str], None] = say,
     ) -> None:
         self._children = [_Slot(process) for process in processes]
         self._stop_order = stop_order
         self._is_up = is_up
-        self._say = say
         self._announced = False
         self._stop_signals = 0
         self._wake, self._waker = socket.socketpair()
@@ -186,7 +184,7 @@ class Supervisor:
         if process.is_ready is None or process.is_ready():
             child.ready_at = now
         elif process.start_seconds is not None and now - child.started_at > process.start_seconds:
-            self._say(f"{process.name} was not ready within {process.start_seconds:.0f} seconds.")
+            say(f"{process.name} was not ready within {process.start_seconds:.0f} seconds.")
             signal_group(child.popen.pid, signal.SIGKILL)
 
     def _reap(self) -> None:
@@ -224,7 +222,7 @@ class Supervisor:
             )
         pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(child.failed_starts - 1, FAILED_STARTS))
         child.restart_at = time.monotonic() + pause
-        self._say(f"{child.process.name} {how}; starting it again in {pause:.1f} s.")
+        say(f"{child.process.name} {how}; starting it again in {pause:.1f} s.")
 
     def _stop_all(self) -> None:
         children = {child.process.name: child for child in self._children}
@@ -246,7 +244,7 @@ class Supervisor:
             while popen.poll() is None and time.monotonic() < deadline and self._stop_signals <= max(before, 1):
                 self._wait(POLL_SECONDS)
         if popen.poll() is None:
-            self._say(f"{process.name} did not stop; ending it.")
+            say(f"{process.name} did not stop; ending it.")
         signal_group(popen.pid, signal.SIGKILL)
         popen.wait()
 

@@ -44,13 +44,17 @@ def supervise(tmp_path, processes: str, stop_order: str = "()", before: str = ""
         {before.strip()}
         processes = {processes}
         try:
-            sys.exit(supervisor.Supervisor(processes, stop_order={stop_order}, is_up=up, say=print).run())
+            sys.exit(supervisor.Supervisor(processes, stop_order={stop_order}, is_up=up).run())
         except CannotStart as error:
             print(error)
             sys.exit(1)
     """
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 
