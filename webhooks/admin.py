@@ -35,6 +35,11 @@ class FoundById(OfLiveAccounts):
 
     search_fields = ("id__exact",)  # there is a search box; `get_search_results` says what it finds
     ids: tuple[str, ...] = ("id",)
+    long: tuple[str, ...] = ()  # columns that a row's own page shows, and no list
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = super().get_queryset(request)
+        return rows if request.resolver_match.url_name.endswith("change") else rows.defer(*self.long)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -88,11 +93,8 @@ class EventAdmin(FoundById):
     change_list_template = "operators/events.html"
     change_form_template = "operators/event.html"
     search_help_text = gettext_lazy("An event's id.")
+    long = ("body",)
     ordering = ("-id",)  # ids sort by time
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
-        events = super().get_queryset(request)
-        return events if request.resolver_match.url_name.endswith("change") else events.defer("body")
 
     def page_of(self, row: Event) -> dict[str, Any]:
         told = row.deliveries.with_webhook().order_by("webhook_id")
@@ -128,12 +130,11 @@ class DeliveryAdmin(FoundById):
     list_filter = (FailedFilter, WebhookFilter)
     search_help_text = gettext_lazy("The id of a delivery, a webhook or an event.")
     ids = ("id", "event_id")
+    long = ("event__body",)
     actions = ("resend",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        deliveries = super().get_queryset(request).with_webhook().select_related("event")
-        is_page = request.resolver_match.url_name.endswith("change")
-        return deliveries if is_page else deliveries.defer("event__body")
+        return super().get_queryset(request).with_webhook().select_related("event")
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         """A webhook's along its log. All of them along the index of `one_delivery_per_event_and_webhook`: events' ids
