@@ -22,9 +22,6 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from codservice.api.error_answers import Error, ValidationFailed
 from codservice.api.paging import NAMED
 
-HEADER = OpenApiParameter.HEADER
-INT = {"type": "integer", "minimum": 0}
-
 ERRORS = {
     400: ("malformed_json", "The body is no JSON object, is too deep, or repeats a key."),
     401: ("unauthenticated", "The key is missing, malformed, unknown, revoked or expired."),
@@ -104,29 +101,19 @@ def describe(
         responses[304] = OpenApiResponse(None, "Nothing has changed since the answer with this `ETag`.")
     parameters = _gate_headers(sorted(responses), uncounted={401} | (_OPEN.keys() if is_open else set()))
     if is_idempotent:
+        key = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]{1,255}$"}
+        text = "The same key and body within 24 hours give the same answer and do nothing twice."
+        replayed = {"type": "string", "enum": ["true"]}
         parameters += [
-            OpenApiParameter(
-                "Idempotency-Key",
-                {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]{1,255}$"},
-                HEADER,
-                description="The same key and body within 24 hours give the same answer and do nothing twice.",
-            ),
-            OpenApiParameter(
-                "Idempotent-Replayed", {"type": "string", "enum": ["true"]}, HEADER, response=sorted({*answers, 422})
-            ),
+            _header("Idempotency-Key", key, description=text),
+            _header("Idempotent-Replayed", replayed, response=sorted({*answers, 422})),
         ]
     if has_etag:
-        parameters += [
-            OpenApiParameter("If-None-Match", {"type": "string"}, HEADER, description="An `ETag` that was received."),
-            OpenApiParameter("ETag", {"type": "string"}, HEADER, response=[200, 304]),
-        ]
+        text = "An `ETag` that was received."
+        parameters += [_header("If-None-Match", description=text), _header("ETag", response=[200, 304])]
     if has_precondition:
-        parameters += [
-            OpenApiParameter(
-                "If-Match", {"type": "string"}, HEADER, description="The `ETag` of what is to be changed."
-            ),
-            OpenApiParameter("ETag", {"type": "string"}, HEADER, response=[200]),
-        ]
+        text = "The `ETag` of what is to be changed."
+        parameters += [_header("If-Match", description=text), _header("ETag", response=[200])]
     return extend_schema(
         summary=summary,
         request=request,
@@ -136,23 +123,26 @@ def describe(
     )
 
 
+_TEXT = {"type": "string"}
+
+
+def _header(name: str, schema: dict[str, Any] = _TEXT, **more: Any) -> OpenApiParameter:
+    """A header of the request or, with `response`, of answers with these codes."""
+    return OpenApiParameter(name, schema, OpenApiParameter.HEADER, **more)
+
+
 def _gate_headers(codes: list[int], uncounted: set[int]) -> list[OpenApiParameter]:
     """`uncounted` are answers to what is counted against no key."""
     limited = [code for code in codes if code not in uncounted]
+    count, test = {"type": "integer", "minimum": 0}, {"type": "string", "enum": ["test"]}
     return [
-        OpenApiParameter("X-Request-Id", {"type": "string"}, HEADER, response=codes, description="Of this request."),
-        OpenApiParameter("X-RateLimit-Limit", INT, HEADER, response=limited, description="Requests per minute."),
-        OpenApiParameter("X-RateLimit-Remaining", INT, HEADER, response=limited, description="Left in this window."),
-        OpenApiParameter("X-RateLimit-Reset", INT, HEADER, response=limited, description="Seconds to its end."),
-        OpenApiParameter("Retry-After", INT, HEADER, response=[429, 503], description="Seconds to wait."),
-        OpenApiParameter(
-            "X-Service-Mode",
-            {"type": "string", "enum": ["test"]},
-            HEADER,
-            response=codes,
-            description="To a test key.",
-        ),
-        OpenApiParameter("WWW-Authenticate", {"type": "string"}, HEADER, response=[401]),
+        _header("X-Request-Id", response=codes, description="Of this request."),
+        _header("X-RateLimit-Limit", count, response=limited, description="Requests per minute."),
+        _header("X-RateLimit-Remaining", count, response=limited, description="Left in this window."),
+        _header("X-RateLimit-Reset", count, response=limited, description="Seconds to its end."),
+        _header("Retry-After", count, response=[429, 503], description="Seconds to wait."),
+        _header("X-Service-Mode", test, response=codes, description="To a test key."),
+        _header("WWW-Authenticate", response=[401]),
     ]
 
 
