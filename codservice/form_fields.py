@@ -55,14 +55,19 @@ class DigitsField(forms.Field):
 
 
 class WordsField(forms.CharField):
-    """One or several of `words`, comma separated. The refusal of any other names them."""
+    """One or several of `words`, comma separated; up to `most` of these kinds, where that is said. The refusal of any
+    other names them."""
 
-    def __init__(self, *, words: tuple[str, ...], refusal: str = "is none of:", **kwargs: Any) -> None:
-        self.words, self.refusal = words, refusal
+    def __init__(
+        self, *, words: tuple[str, ...], refusal: str = "is none of:", most: int | None = None, **kwargs: Any
+    ) -> None:
+        self.words, self.refusal, self.most = words, refusal, most
         super().__init__(error_messages={"required": "Must not be empty."}, **kwargs)
 
     def to_python(self, value: str | None) -> list[str]:
         chosen = [word.strip() for word in super().to_python(value).split(",")] if value else []
+        if self.most is not None and len(chosen) > self.most:
+            raise forms.ValidationError(f"Must name at most {self.most} kinds.")
         if unknown := [word for word in chosen if word not in self.words]:
             raise forms.ValidationError(f"“{unknown[0][:50]}” {self.refusal} {', '.join(self.words)}.")
         return sorted(set(chosen))
@@ -70,7 +75,8 @@ class WordsField(forms.CharField):
     @property
     def openapi(self) -> dict[str, Any]:
         word = "|".join(self.words).replace(".", "\\.")
-        return {"type": "string", "pattern": f"^({word})(,({word}))*$"}
+        more = "*" if self.most is None else f"{{0,{self.most - 1}}}"
+        return {"type": "string", "pattern": f"^({word})(,({word})){more}$"}
 
 
 class MomentField(forms.Field):

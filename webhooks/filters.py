@@ -3,32 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django import forms
 from django.db.models import QuerySet
 
 from codservice.api.filters import Filters, MomentFilter, WordsFilter
-from codservice.form_fields import WordsField
 from webhooks.models import Delivery, Event
 
-MOST_KINDS = 20  # of a call for the feed
 EVENTS = (*Event.Kind.values, Event.PING)
-
-
-class FeedKindsField(WordsField):
-    """A field of one or several kinds of events, as a reader of the feed names them; not more than MOST_KINDS."""
-
-    def __init__(self) -> None:
-        super().__init__(words=tuple(Event.Kind.values))
-
-    @property
-    def openapi(self) -> dict[str, Any]:
-        described = super().openapi
-        return described | {"pattern": described["pattern"].replace(")*$", f"){{0,{MOST_KINDS - 1}}}$")}
-
-    def to_python(self, value: str | None) -> list[str]:
-        if value and value.count(",") >= MOST_KINDS:
-            raise forms.ValidationError(f"Must name at most {MOST_KINDS} kinds.")
-        return super().to_python(value)
 
 
 class DeliveryFilter(Filters):

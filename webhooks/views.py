@@ -18,9 +18,10 @@ from codservice.api.adapters import needed_body
 from codservice.api.filters import FilterBackend
 from codservice.api.paging import Pages, number_schema, query_parameters, read_number
 from codservice.errors import Invalid, read_all
+from codservice.form_fields import WordsField
 from codservice.searches import searching
 from webhooks import events, feed, recovery, registry, resending, serializers
-from webhooks.filters import DeliveryFilter, FeedKindsField
+from webhooks.filters import DeliveryFilter
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.openapi import example_of
 
@@ -163,6 +164,7 @@ class DeliveryViewSet(viewsets.GenericViewSet):
 
 
 CURSOR = {"type": "string", "pattern": r"^([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)?$", "maxLength": 128}
+_KINDS = WordsField(words=tuple(Event.Kind.values), most=20)
 
 
 class FeedPages(BasePagination):
@@ -185,12 +187,12 @@ class FeedPages(BasePagination):
         if (text := request.query_params.get("types")) is None:
             return []
         try:
-            return FeedKindsField().clean(text)
+            return _KINDS.clean(text)
         except ValidationError as error:
             raise Invalid({"types": error.messages}) from None
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        kinds = {"minLength": 1, **FeedKindsField().openapi}
+        kinds = {"minLength": 1, **_KINDS.openapi}
         return query_parameters(
             {
                 "after": ("A `next` of before; empty, or not sent, for the oldest that is kept.", CURSOR),
