@@ -20,6 +20,7 @@ from psycopg import errors
 from tqdm import tqdm
 
 from codservice import days
+from codservice.data_folder import is_set
 from codservice.logs import CONTROLS
 
 T = TypeVar("T")
@@ -180,7 +181,7 @@ def cannot_be_used(error: DatabaseError) -> str:
     said = str(error).strip().partition("\n")[0]
     if getattr(error.__cause__, "sqlstate", None) is not None:  # it answers
         advice = _ADVICE.get(type(error.__cause__), "")
-    elif os.environ.get("DATABASE_URL") or os.environ.get("DATABASE_URL_FILE"):
+    elif is_set("DATABASE_URL"):
         advice = " See to PostgreSQL and to DATABASE_URL."
     else:
         advice = f" Does `make run` run, as the same user and with DATA_DIR={settings.DATA_DIR}? Or set DATABASE_URL."

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -63,6 +64,11 @@ class Layout:
 
 def _postgres_socket(runtime: Path) -> Path:
     return runtime / "postgres" / ".s.PGSQL.5432"
+
+
+def is_set(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the environment gives a setting, directly or by a file that holds it."""
+    return bool(environ.get(name) or environ.get(f"{name}_FILE"))
 
 
 def data_dir() -> Path:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from codservice.data_folder import Layout, data_dir, hold
+from codservice.data_folder import Layout, data_dir, hold, is_set
 from codservice.errors import CannotStart
 from codservice.onebox.process import Process
-from codservice.onebox.service import STOP_ORDER, is_set, processes
+from codservice.onebox.service import STOP_ORDER, processes
 from codservice.onebox.supervisor import SaidWhy, Supervisor, say
 from codservice.run.kernel import die_with_parent, return_memory
 from codservice.run.web import Web
@@ -30,7 +30,7 @@ def main(list_processes: Callable[[Layout, Web], list[Process]] = processes) -> 
         if (lock := hold(layout)) is None:
             raise CannotStart(f"Another codservice already runs on DATA_DIR {layout.data}.")
         web.address(alone=True)
-        if not is_set(os.environ, "SECRET_KEY"):
+        if not is_set("SECRET_KEY"):
             secrets(layout.data)
         with lock:
             try:

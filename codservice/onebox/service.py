@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from codservice.data_folder import Layout
+from codservice.data_folder import Layout, is_set
 from codservice.onebox.postgres import postgres
 from codservice.onebox.process import Process
 from codservice.onebox.valkey import valkey
@@ -29,17 +29,12 @@ APPLICATION_STOP = ((signal.SIGTERM, sum(seconds for _, seconds in (*WEB_STOP, *
 OTHER_SESSIONS = 56
 
 
-def is_set(environ: Mapping[str, str], name: str) -> bool:
-    """Whether a setting is given, directly or as a file that holds it."""
-    return bool(environ.get(name) or environ.get(f"{name}_FILE"))
-
-
 def processes(layout: Layout, web: Web, environ: Mapping[str, str] = os.environ) -> list[Process]:
     """All of them, in start order. Database and broker only when nothing else was named for them."""
     listed = []
-    if not is_set(environ, "DATABASE_URL"):
+    if not is_set("DATABASE_URL", environ):
         listed.append(postgres(layout, sessions=web.workers * web.threads + OTHER_SESSIONS))
-    if not is_set(environ, "REDIS_URL"):
+    if not is_set("REDIS_URL", environ):
         listed.append(valkey(layout))
     return [*listed, application(layout, web)]
 

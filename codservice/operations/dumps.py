@@ -13,11 +13,10 @@ from django.conf import settings
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 
-from codservice.data_folder import Layout
+from codservice.data_folder import Layout, is_set
 from codservice.files.new_file import new_file
 from codservice.onebox.binaries import find_client
 from codservice.onebox.postgres import database_of
-from codservice.onebox.service import is_set
 
 _LIBPQ = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")
 TELL_SECONDS = 0.1
@@ -31,7 +30,7 @@ class Failed(Exception):
 @contextmanager
 def database() -> Iterator[None]:
     """While the block runs, the database answers; an embedded one is started for it when no service runs."""
-    if is_set(os.environ, "DATABASE_URL"):
+    if is_set("DATABASE_URL"):
         yield
         return
     with database_of(Layout(settings.DATA_DIR)):
