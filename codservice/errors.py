@@ -7,7 +7,7 @@ from typing import Any
 class Refused(Exception):
     """A business rule said no, and nothing was changed.
 
-    `code` is the short code on the wire and `status` the HTTP status (contract, section 4); the message is a
+    `code` is the short code on the wire and `status` the HTTP status (docs/errors.md); the message is a
     sentence for people. The API turns it into an error body, the console into a message, a command into a line.
     On the wire a 422 has `errors` too: the message, under the field that is `in_the_way`.
     """

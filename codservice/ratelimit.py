@@ -23,7 +23,7 @@ from codservice import metrics
 logger = logging.getLogger(__name__)
 
 WINDOW = 60  # seconds
-ADDRESS_LIMIT = 300  # requests per window and address without a recognised key (contract, section 3)
+ADDRESS_LIMIT = 300  # requests per window and address without a recognised key (docs/limits.md)
 # All keys of an account together may do what so many keys may: many keys are no way around the limit of one.
 ACCOUNT_SHARE = 10
 # After a failure Redis is left alone for so long, so that a hung one costs one request its timeout, not each.

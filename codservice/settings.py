@@ -271,7 +271,7 @@ except (EnvError, ValueError, CannotStart) as error:
     raise ImproperlyConfigured(_said) from None
 
 # A connection for each request would cost more than half the throughput; the health check mends a connection
-# that a restart of PostgreSQL broke. Locks are waited for 2 s at most (contract, section 4: then 503).
+# that a restart of PostgreSQL broke. Locks are waited for 2 s at most (then 503, docs/errors.md).
 DATABASES["default"] |= {
     "ENGINE": "codservice.postgresql",
     "CONN_MAX_AGE": None,  # behind PgBouncer too: a connection that is idle there holds none to PostgreSQL
@@ -487,7 +487,7 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_BEAT_SCHEDULER = "codservice.run.beat:Scheduler"
 # A message expires by the clocks of two hosts, beat's and the worker's: minutes, so that a skew of seconds is nothing.
 CELERY_BEAT_SCHEDULE = {
-    # The net under the wake-ups, and a clock of the retries (contract: at most 30 s late) beside the workers' own.
+    # The net under the wake-ups, and a clock of the retries (at most 30 s late) beside the workers' own.
     "deliver": {"task": "webhooks.tasks.deliver", "schedule": 5, "options": {"expires": 600}},
     "drop-left-over": {"task": "webhooks.tasks.drop_left_over", "schedule": 30, "options": {"expires": 600}},
     "shorten-claims": {"task": "webhooks.tasks.shorten_claims", "schedule": 60, "options": {"expires": 600}},

@@ -1,4 +1,4 @@
-"""What values may be, wherever they come from (contract, section 1): plain functions, and the JSON Schema of each.
+"""What values may be, wherever they come from: plain functions, and the JSON Schema of each.
 
 Each takes what was sent and gives it in the form in which we keep it, or raises ValueError with a sentence. Fields of
 DRF (`codservice.api.fields`) and of Django's forms (`codservice.form_fields`) are thin adapters over them.

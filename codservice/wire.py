@@ -23,7 +23,7 @@ Amount = Annotated[Decimal, Meta(description="DZD", extra_json_schema=AMOUNT_SCH
 Id = Annotated[UUID, Meta(extra_json_schema=UUID_SCHEMA)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
-MAX_BODY = 1024 * 1024  # bytes (contract, section 1)
+MAX_BODY = 1024 * 1024  # bytes (docs/limits.md)
 MAX_DEPTH = 20
 _EMPTY_LIST = "It is an empty list, as PHP writes an empty array: send {}, or nothing where no body is needed."
 _TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."

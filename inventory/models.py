@@ -4,7 +4,7 @@ from uuid_utils.compat import uuid7
 
 from codservice.accounts.models import Account, User, account_column
 
-MAX_QUANTITY = 1_000_000_000  # contract, section 7
+MAX_QUANTITY = 1_000_000_000  # docs/limits.md
 MAX_LINK, MAX_SCRIPT = 2048, 2000  # characters of a product's `image_url` and `script`
 
 

@@ -16,7 +16,7 @@ from inventory.catalog import Done, Draft, Saved
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT
 from inventory.stock import Reason, Refusal, Result, Update
 
-MAX_UPDATES = 100  # entries of a request (contract, section 7)
+MAX_UPDATES = 100  # entries of a request (docs/inventory.md)
 
 # --- In ----------------------------------------------------------------------------------------------------------
 

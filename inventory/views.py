@@ -1,4 +1,4 @@
-"""`/api/v1/inventory`, the stock, and `/api/v1/products`, which are made and changed (contract, section 7)."""
+"""`/api/v1/inventory`, the stock, and `/api/v1/products`, which are made and changed (docs/inventory.md)."""
 
 from collections.abc import Iterator
 from typing import Any

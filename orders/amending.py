@@ -1,4 +1,4 @@
-"""What a merchant changes in a pending order (contract, section 5): the body of a PATCH, by the rules of an import."""
+"""What a merchant changes in a pending order (docs/orders.md): the body of a PATCH, by the rules of an import."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Batches of orders (contract, section 5): many imports by one request, each with its own answer."""
+"""Batches of orders (docs/orders.md): many imports by one request, each with its own answer."""
 
 from typing import Annotated, Any, Literal
 from uuid import UUID

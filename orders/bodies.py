@@ -1,4 +1,4 @@
-"""Orders as they go out (contract, section 5). Each body is one class, from which its bytes and its description come.
+"""Orders as they go out (docs/orders.md). Each body is one class, from which its bytes and its description come.
 
 A body is filled from an order's row by the names of its fields, so that a field stands in its class alone.
 """

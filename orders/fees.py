@@ -1,4 +1,4 @@
-"""Shipping fees by wilaya and delivery type (contract, section 5): how they come in, are kept and go out."""
+"""Shipping fees by wilaya and delivery type (docs/orders.md): how they come in, are kept and go out."""
 
 from collections.abc import Sequence
 from decimal import Decimal

@@ -105,7 +105,7 @@ class Order(models.Model):
     by `anonymising`.
     """
 
-    # (status, move) → Move. What is not in the table is refused (contract, section 5).
+    # (status, move) → Move. What is not in the table is refused (docs/architecture.md).
     MOVES = {
         (Status.PENDING, "confirm"): Move(Status.CONFIRMED, _AGENTS, Event.Kind.ORDER_CONFIRMED),
         (Status.PENDING, "cancel"): Move(Status.CANCELED, _AGENTS | {Role.MERCHANT}, Event.Kind.ORDER_CANCELLED),
@@ -246,8 +246,8 @@ class Order(models.Model):
         return {name for (start, name), move in cls.MOVES.items() if start == status and role in move.by}
 
 
-MAX_LINES, MAX_QUANTITY = 100, 10_000  # of an order, and of a line (contract, section 5)
-MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE = 20, 64, 255  # of a line's details (contract, section 5)
+MAX_LINES, MAX_QUANTITY = 100, 10_000  # of an order, and of a line (docs/orders.md)
+MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE = 20, 64, 255  # of a line's details (docs/orders.md)
 
 
 class OrderItem(models.Model):

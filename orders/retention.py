@@ -22,7 +22,7 @@ from webhooks import personal
 
 BATCH = 200  # orders that a statement anonymises or deletes
 LOOK = 10_000  # test orders whose events are looked for at once: that takes as long as for one
-TEST_ORDERS_KEPT = timedelta(days=30)  # contract, section 13
+TEST_ORDERS_KEPT = timedelta(days=30)  # docs/test-mode.md
 
 _ENDED = tuple(map(str, ENDED))  # as SQL has it, too
 # Orders that have ended, along the index `order_to_anonymise`.

@@ -1,4 +1,4 @@
-"""Orders as they come in (contract, section 5): each class reads a body, and describes it."""
+"""Orders as they come in (docs/orders.md): each class reads a body, and describes it."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -20,7 +20,7 @@ from orders.models import (
     DeliveryType,
 )
 
-MAX_ORDERS = 100  # of a batch (contract, section 5)
+MAX_ORDERS = 100  # of a batch (docs/orders.md)
 
 # An order on its way in, by the names of its columns, with its lines so as `items`. Each step adds to it:
 #

@@ -1,4 +1,4 @@
-"""`/api/v1/orders` and `/api/v1/shipping-fees` (contract, section 5)."""
+"""`/api/v1/orders` and `/api/v1/shipping-fees` (docs/orders.md)."""
 
 from uuid import UUID
 

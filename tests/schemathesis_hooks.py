@@ -89,7 +89,7 @@ def make_key_new(case: Any) -> None:
 
 
 def as_integer(value: Any) -> Any:
-    """JSON Schema counts 2.0 among the integers; the contract does not."""
+    """JSON Schema counts 2.0 among the integers; the API does not."""
     return int(value) if isinstance(value, float) else value
 
 

@@ -90,8 +90,7 @@ class PingEvent(Struct):
 
 
 def publish(changes: Sequence[Told]) -> None:
-    """Write an event for each change, and a delivery of it to each active webhook that subscribes to its kind
-    (contract, section 9).
+    """Write an event for each change, and a delivery of it to each active webhook that subscribes to its kind.
 
     The bodies are rendered and fixed here, so that every attempt sends and signs the same bytes. A worker is woken
     when the transaction is committed. Raises RuntimeError outside a transaction: an event that could be lost, or that

@@ -1,4 +1,4 @@
-"""The feed: every event of an account, oldest first, so that who was down misses none (contract, section 9).
+"""The feed: every event of an account, oldest first, so that who was down misses none (docs/events.md).
 
 Ids are made before the commit, so that a reader who follows them passes by what is committed late. The feed goes by
 `Event.position`, the youngest number of a transaction that was over when the event was written, or the writer's own
@@ -31,7 +31,7 @@ from codservice.errors import Invalid, Refused
 from webhooks.models import Event
 
 KEPT = timedelta(days=min(32, settings.CUSTOMER_RETENTION_DAYS or 32))  # nothing outlives the customer of its order
-SHOWN = KEPT * 15 / 16  # 30 days (contract, section 9)
+SHOWN = KEPT * 15 / 16  # 30 days (docs/events.md)
 EXPIRES = KEPT * 61 / 64  # a cursor: somewhat later, so that who begins with the oldest gets to read on
 LONGEST_TRANSACTION = timedelta(days=1)  # far more than any of ours may take
 MOST = 100  # events of a page

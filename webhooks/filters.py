@@ -1,4 +1,4 @@
-"""The filters of a webhook's log. A value that cannot be used is refused, never replaced (contract, section 1)."""
+"""The filters of a webhook's log. A value that cannot be used is refused, never replaced."""
 
 from collections.abc import Mapping
 from typing import Any

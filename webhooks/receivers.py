@@ -1,4 +1,4 @@
-"""Which URLs may be registered, in the one form in which they are stored, shown and dialled (contract, section 8).
+"""Which URLs may be registered, in the one form in which they are stored, shown and dialled (docs/webhooks.md).
 
 One parser decides: Ada, after the WHATWG standard. What it gives back is plain ASCII with the host spelled out (an
 address in its usual digits, a name in its DNS form), so that libcurl, which reads it again, cannot read another host.

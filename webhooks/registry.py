@@ -1,4 +1,4 @@
-"""The webhooks of an account: registered, changed, given new secrets, deleted (contract, section 8)."""
+"""The webhooks of an account: registered, changed, given new secrets, deleted (docs/webhooks.md)."""
 
 import logging
 import math

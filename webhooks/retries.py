@@ -1,4 +1,4 @@
-"""When a delivery is tried again: four attempts, each so long after the end of the one before (contract, section 9)."""
+"""When a delivery is tried again: four attempts, each so long after the end of the one before (docs/webhooks.md)."""
 
 from datetime import timedelta
 

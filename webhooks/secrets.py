@@ -11,7 +11,7 @@ HINT_LENGTH = 10  # characters that are shown again
 
 
 def make_secret() -> str:
-    """`whsec_` and 32 random bytes in base64 (contract, section 8)."""
+    """`whsec_` and 32 random bytes in base64 (docs/webhooks.md)."""
     return "whsec_" + base64.b64encode(os.urandom(32)).decode()
 
 

@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries on the wire: what may come in, and what goes out (contract, section 8)."""
+"""Webhooks and their deliveries on the wire: what may come in, and what goes out (docs/webhooks.md)."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""How a delivery proves that it is ours: two signatures over the same bytes (contract, section 9)."""
+"""How a delivery proves that it is ours: two signatures over the same bytes (docs/webhooks.md)."""
 
 import base64
 import hashlib

@@ -16,7 +16,7 @@ from webhooks.addresses import is_public
 from webhooks.posts import BAD_ANSWER, BLOCKED, STATUS, TIMEOUT, TLS, UNREACHABLE, Outcome, Post, headers
 from webhooks.resolver import KEPT as NAMES_KEPT
 
-DEADLINE = 3000  # milliseconds for an attempt, all in all (contract, section 9)
+DEADLINE = 3000  # milliseconds for an attempt, all in all (docs/webhooks.md)
 MAX_READ = 16 * 1024  # bytes of an answer, its head included
 KEPT = 2048  # bytes of its body for the log
 KEPT_TARGET = 500  # bytes of a redirect's target

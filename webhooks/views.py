@@ -1,6 +1,4 @@
-"""`/api/v1/webhooks`, `/deliveries` and `/events`: register, change, try, look, resend, recover; the feed
-(contract, sections 8 and 9).
-"""
+"""`/api/v1/webhooks`, `/deliveries` and `/events`: register, change, try, look, resend, recover; the feed."""
 
 from typing import Any
 from uuid import UUID

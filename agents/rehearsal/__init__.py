@@ -1,1 +1,1 @@
-"""Test mode: developers play the agent and the courier for orders of their account's twin (contract, section 13)."""
+"""Test mode: developers play the agent and the courier for orders of their account's twin (docs/test-mode.md)."""

@@ -1,4 +1,4 @@
-"""`/api/v1/test/orders/{id}/…`: test mode's agent and courier (contract, section 13)."""
+"""`/api/v1/test/orders/{id}/…`: test mode's agent and courier (docs/test-mode.md)."""
 
 from typing import Any
 from uuid import UUID

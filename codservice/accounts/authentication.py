@@ -1,4 +1,4 @@
-"""Bearer keys: from the header to the account (contract, section 2)."""
+"""Bearer keys: from the header to the account (docs/authentication.md)."""
 
 import hmac
 import math

@@ -1,5 +1,5 @@
-"""The form of a key (contract, section 2): `cod_live_` or `cod_test_`, 43 base62 characters (256 bits), and a checksum
-of 6.
+"""The form of a key (docs/authentication.md): `cod_live_` or `cod_test_`, 43 base62 characters (256 bits), and a
+checksum of 6.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Every error of /api/ as `{"error": code, "message": sentence}` (contract, section 4), whoever raises it."""
+"""Every error of /api/ as `{"error": code, "message": sentence}` (docs/errors.md), whoever raises it."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""The filters of lists. A value that cannot be used is refused, never replaced (contract, section 1)."""
+"""The filters of lists. A value that cannot be used is refused, never replaced."""
 
 import copy
 import functools

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 from django.db import models
 
-KEPT_FOR = timedelta(hours=24)  # contract, section 5
+KEPT_FOR = timedelta(hours=24)  # docs/idempotency.md
 
 
 class IdempotencyRecord(models.Model):

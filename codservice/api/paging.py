@@ -1,4 +1,4 @@
-"""Pages of a list, by number or by cursor, and their `meta` (contract, sections 1 and 5)."""
+"""Pages of a list, by number or by cursor, and their `meta` (docs/pagination.md)."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

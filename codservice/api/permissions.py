@@ -1,4 +1,4 @@
-"""What an API key may do: its scopes (contract, section 2)."""
+"""What an API key may do: its scopes (docs/authentication.md)."""
 
 from typing import Any
 

@@ -37,7 +37,7 @@ def page(request: HttpRequest, name: str = "index", language: str = "en") -> Htt
 
 @csrf_exempt  # nothing is written; what has no token is refused as any other call of the API
 def api_docs(request: HttpRequest) -> HttpResponse:
-    """The page at `/api/docs`, where every refusal is JSON (contract, section 4)."""
+    """The page at `/api/docs`, where every refusal is JSON (docs/errors.md)."""
     if request.method not in ("GET", "HEAD"):
         return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", headers={"Allow": "GET, HEAD"})
     return page(request, OVERVIEW)

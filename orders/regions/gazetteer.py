@@ -155,7 +155,7 @@ def commune_by_code(text: str) -> Commune | None:
     The forms cannot collide: the ONS numbers end with wilaya 48, those of 2021 begin with 49. A postal
     code has five digits too, and the two numberings do not agree. Only `WW0NN` is a code of the ONS; from
     `WW010` on it is none where another commune has it as its postal code: `16024` is that of Bab Ezzouar, and
-    would be Hammamet (contract, section 6, which has `16001` as a code, though the Casbah has it too).
+    would be Hammamet (docs/regions.md has `16001` as a code, though it is also the Casbah's).
     """
     if not text.isdigit() or not 3 <= len(text) <= 5:
         return None

@@ -1,4 +1,4 @@
-"""`/api/v1/regions`: which wilayas and communes there are, and what an import takes a text for (contract, section 6).
+"""`/api/v1/regions`: which wilayas and communes there are, and what an import takes a text for (docs/regions.md).
 
 Nobody's data: no key is needed, any page of a shop may ask for it from a browser, and all may keep it for a day.
 """

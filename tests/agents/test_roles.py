@@ -1,4 +1,4 @@
-"""Who reaches which pages (contract, section 10), and how people are made."""
+"""Who reaches which pages, and how people are made."""
 
 import json
 import re

@@ -19,11 +19,11 @@ Breaches = Iterator[str]
 RULES: dict[str, Callable[[Record], Breaches]] = {}
 
 PENDING, CONFIRMED, CANCELED = "pending_confirmation", "confirmed", "canceled"
-# The contract's table of moves, as far as the load makes them.
+# The table of moves (docs/architecture.md), as far as the load makes them.
 MOVES = {(None, PENDING), (PENDING, CONFIRMED), (PENDING, CANCELED), (CONFIRMED, CANCELED)}
 TOLD = {CONFIRMED: "order.confirmed", CANCELED: "order.cancelled"}
 STOCK = "inventory.updated"
-LIMIT = 60  # requests a minute (contract, section 3)
+LIMIT = 60  # requests a minute (docs/limits.md)
 # What makes a commit durable.
 DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 GRACE = 3.0  # seconds after a recovery in which a connection may still turn out to be dead

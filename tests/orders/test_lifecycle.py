@@ -1,4 +1,4 @@
-"""Every way an order moves, by whom, and what is said to those who may not: the contract's table, row by row."""
+"""Every way an order moves, by whom, and what is said to those who may not: the table of docs/architecture.md."""
 
 import json
 from datetime import timedelta
@@ -20,7 +20,7 @@ from webhooks import events
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
-# The contract's table (section 5): (from, move) → to, by whom, event.
+# The table of docs/architecture.md: (from, move) → to, by whom, event.
 TABLE = {
     ("pending_confirmation", "confirm"): ("confirmed", {"agent", "supervisor"}, "order.confirmed"),
     ("pending_confirmation", "cancel"): ("canceled", {"agent", "supervisor", "merchant"}, "order.cancelled"),

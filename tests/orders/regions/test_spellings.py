@@ -76,7 +76,7 @@ def test_a_number_that_is_no_code_of_a_wilaya(text):
         ("1621", "16", "1621"),
         (1621, "16", "1621"),
         ("16021", "16", "1621"),
-        ("16001", "16", "1601"),  # also a postal code of the Casbah; the contract has it as a code
+        ("16001", "16", "1601"),  # also a postal code of the Casbah; docs/regions.md has it as a code
         ("16002", "16", "1602"),  # the postal code of the same commune
         ("١٦٢١", "16", "1621"),
         ("101", "01", "0101"),
