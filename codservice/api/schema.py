@@ -72,9 +72,6 @@ class Schema(AutoSchema):
         if not hasattr(field, "openapi"):  # the strict fields have said it all
             super()._insert_field_validators(field, schema)
 
-    def get_tags(self) -> list[str]:
-        return [self.path.removeprefix("/api/v1/").split("/")[0]]
-
 
 def describe(
     summary: str,
