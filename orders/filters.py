@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from codservice import days
-from codservice.api.filters import Filters, MomentFilter, TextFilter, WordFilter, WordsFilter
+from codservice.api.filters import Filters, TextFilter, WordFilter, WordsFilter, period
 from orders import counts, daily, phones, regions, trigrams
 from orders.models import Order, Status, has_phone
 from orders.serializers import WILAYA_TEXTS
@@ -58,14 +58,8 @@ class OrderFilter(Filters):
         refusal="is no status. Use one or several of:",
         label="One or several statuses, comma separated.",
     )
-    created_from = MomentFilter(field_name="created_at", lookup_expr="gte", label="At or after this time or date.")
-    created_to = MomentFilter(
-        field_name="created_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date."
-    )
-    updated_from = MomentFilter(field_name="updated_at", lookup_expr="gte", label="At or after this time or date.")
-    updated_to = MomentFilter(
-        field_name="updated_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date."
-    )
+    created_from, created_to = period("created_at")
+    updated_from, updated_to = period("updated_at")
     phone = PhoneFilter(label="The customer's first or second phone, in any usual form.")
     wilaya = WilayaFilter(field_name="wilaya_code", label="A wilaya's code or name.")
     external_id = TextFilter(max_length=64, label="The shop's own order number.")

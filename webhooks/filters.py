@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from codservice.api.filters import Filters, MomentFilter, WordsFilter
+from codservice.api.filters import Filters, WordsFilter, period
 from webhooks.models import Delivery, Event
 
 EVENTS = (*Event.Kind.values, Event.PING)
@@ -18,10 +18,7 @@ class DeliveryFilter(Filters):
     event = WordsFilter(
         field_name="event__kind", lookup_expr="in", words=EVENTS, label="One or several kinds, comma separated."
     )
-    created_from = MomentFilter(field_name="created_at", lookup_expr="gte", label="At or after this time or date.")
-    created_to = MomentFilter(
-        field_name="created_at", lookup_expr="lt", ends=True, label="Before this time, or up to the end of this date."
-    )
+    created_from, created_to = period("created_at")
 
     class Meta:
         model = Delivery

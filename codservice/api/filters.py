@@ -141,6 +141,15 @@ class MomentFilter(django_filters.Filter):
     field_class = MomentField
 
 
+def period(column: str) -> tuple[MomentFilter, MomentFilter]:
+    """A list's `…_from` and `…_to`, by this time of its rows."""
+    text = "Before this time, or up to the end of this date."
+    return (
+        MomentFilter(field_name=column, lookup_expr="gte", label="At or after this time or date."),
+        MomentFilter(field_name=column, lookup_expr="lt", ends=True, label=text),
+    )
+
+
 class WordsFilter(django_filters.Filter):
     field_class = WordsField
 
