@@ -8,7 +8,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -17,9 +16,8 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from codservice import values
 from codservice.accounts.operator_lists import Choice, MerchantFilter, Owner, ReadOnly
-from codservice.accounts.security_log import Action
 from codservice.i18n_tags import counted
-from webhooks import registry, resending
+from webhooks import resending
 from webhooks.models import Attempt, Delivery, Event, Webhook
 
 MOST_ON_PAGE = 100  # attempts of a delivery, deliveries of an event
@@ -161,10 +159,7 @@ class DeliveryAdmin(FoundById):
     @admin.action(description=gettext_lazy("Send the chosen deliveries again"), permissions=["view"])
     def resend(self, request: HttpRequest, deliveries: QuerySet[Delivery]) -> None:
         ids = list(deliveries.values_list("id", flat=True)[: resending.MOST_AT_ONCE + 1])
-        with transaction.atomic():
-            resent = resending.resend(ids[: resending.MOST_AT_ONCE])
-            for webhook in Webhook.objects.filter(pk__in=Delivery.objects.filter(pk__in=resent).values("webhook_id")):
-                registry.note(Action.RESENT, webhook)
+        resent = resending.resend_noted(ids[: resending.MOST_AT_ONCE], set())
         text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", len(resent))
         if resent:
             messages.success(request, text % {"count": counted(len(resent))})

@@ -131,10 +131,7 @@ def resend_failed(request: HttpRequest, account: Account, id: UUID) -> HttpRespo
     chosen = failed.filter(attempt_count__lt=resending.MOST_ATTEMPTS)
     if request.method == "POST":
         ids = list(chosen.order_by("created_at", "id").values_list("id", flat=True)[: resending.MOST_AT_ONCE])
-        with transaction.atomic():
-            count = len(resending.resend(ids))
-            if count:
-                registry.note(Action.RESENT, shown)
+        count = len(resending.resend_noted(ids, set()))
         text = ngettext("%(count)s delivery is sent again.", "%(count)s deliveries are sent again.", count)
         messages.success(request, text % {"count": counted(count)})
         return redirect(back)

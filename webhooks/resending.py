@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Q
 
+from codservice.accounts.security_log import Action
 from codservice.errors import Invalid, Refused
-from webhooks import events, wakeup
-from webhooks.models import Delivery
+from webhooks import events, registry, wakeup
+from webhooks.models import Delivery, Webhook
 
 MOST_ATTEMPTS = 100  # of one delivery, resends included
 MOST_AT_ONCE = 1000  # deliveries that a statement resends, and a click: who has more presses again, or uses the command
@@ -55,6 +56,18 @@ def resend(ids: Sequence[UUID]) -> list[UUID]:
         resent = [id_ for (id_,) in cursor.fetchall()]
     if resent:
         wakeup.after_commit()
+    return resent
+
+
+def resend_noted(ids: Sequence[UUID], noted: set[UUID]) -> list[UUID]:
+    """As `resend`, for a person, by one transaction: the security log has an entry for each webhook that is not among
+    the `noted` yet, and is from then on."""
+    with transaction.atomic():
+        resent = resend(ids)
+        told = Delivery.objects.filter(id__in=resent).values("webhook_id")
+        for webhook in Webhook.objects.filter(id__in=told).exclude(id__in=noted):
+            registry.note(Action.RESENT, webhook)
+            noted.add(webhook.id)
     return resent
 
 

@@ -4,13 +4,11 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import CommandError
-from django.db import transaction
 from django.db.models import QuerySet
 
 from codservice import commands
-from codservice.accounts.security_log import Action
-from webhooks import delivery_arguments, registry, resending
-from webhooks.models import Delivery, Webhook
+from webhooks import delivery_arguments, resending
+from webhooks.models import Delivery
 
 
 class Command(commands.Command):
@@ -64,13 +62,7 @@ sent."""
         count, noted = 0, set[UUID]()
         try:
             for batch in self.progress(_batches(deliveries), total=total, unit="batches"):
-                with transaction.atomic():
-                    resent = resending.resend(batch)
-                    told = Delivery.objects.filter(id__in=resent).values("webhook_id")
-                    for webhook in Webhook.objects.filter(id__in=told).exclude(id__in=noted):
-                        registry.note(Action.RESENT, webhook)
-                        noted.add(webhook.id)
-                count += len(resent)
+                count += len(resending.resend_noted(batch, noted))
         except BaseException:
             self.say(f"Not all of them: {count} deliveries are sent again.")
             raise
