@@ -131,7 +131,8 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
     # Imported here: what reads numbers is loaded by who reads some, and this module by every process.
     from orders import phones
 
-    since, nothing_new = today - timedelta(days=CALLED_DAYS), [outcome.value for outcome in CallNote.NOTHING_NEW]
+    since = days.start_of(today - timedelta(days=CALLED_DAYS))
+    nothing_new = [outcome.value for outcome in CallNote.NOTHING_NEW]
     asked = _ask(_WRONG, account.id, since=since, nothing_new=nothing_new, most=MOST)
     rows = [row for row in asked if phones.e164_or_none(row[3]) == row[2]]
     if not rows:
@@ -142,7 +143,7 @@ def wrong_numbers(account: Account, today: date) -> Need | None:
         len(rows),
     )
     return Need(
-        title % {"count": len(rows) if len(asked) < MOST else f"{len(rows) - 1}+"},
+        title % {"count": len(rows) if len(asked) < MOST else f"{len(rows)}+"},
         [
             Line(name, "", reverse("account-order-correct", args=[id_]), reverse("account-order", args=[id_]), phone)
             for id_, name, phone, _called in rows[:SHOWN]
