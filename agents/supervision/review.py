@@ -1,5 +1,7 @@
 """Orders that agents could not decide: tried too often, wrong numbers, handed over. A supervisor calls or requeues."""
 
+from collections.abc import Iterable
+
 from django.contrib import messages
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject, Now
@@ -26,6 +28,8 @@ def page(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return _take(request) if "take" in request.POST else _requeue(request)
     orders = BoundedPaginator(waiting(), PER_PAGE).get_page(request.GET.get("p"))
+    for order in orders:
+        order.why = _why(order)
     return show(
         request,
         "agents/supervision/review.html",
@@ -38,13 +42,27 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def waiting() -> QuerySet[Order]:
-    """The longest waiting first, each with `last_note`, the note that sent it here, and `now`, when it was read."""
-    # Who skips a customer leaves their orders waiting for what they waited for.
-    notes = CallNote.objects.filter(order_id=OuterRef("pk")).exclude(outcome=CallNote.Outcome.SKIPPED)
-    last = notes.order_by("-created_at", "-id")
-    note = last.values(json=JSONObject(outcome="outcome", note="note", agent="agent_name"))[:1]
+    """The longest waiting first, each with `now`, when it was read, and its notes for `_why`."""
     orders = Order.live.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
-    return orders.annotate(last_note=Subquery(note), now=Now()).order_by("call_due_at", "id")
+    # Who skips a customer leaves their orders waiting for what they waited for.
+    last, said = _last_note([CallNote.Outcome.SKIPPED]), _last_note(CallNote.NOTHING_NEW)
+    return orders.annotate(last_note=last, said_note=said, now=Now()).order_by("call_due_at", "id")
+
+
+def _last_note(but: Iterable[CallNote.Outcome]) -> Subquery:
+    """The last note of an order whose outcome is none of these."""
+    notes = CallNote.objects.filter(order_id=OuterRef("pk")).exclude(outcome__in=but).order_by("-created_at", "-id")
+    return Subquery(notes.values(json=JSONObject(outcome="outcome", note="note", agent="agent_name"))[:1])
+
+
+def _why(order: Order) -> list[dict[str, str]]:
+    """The notes that say why it is here, in their order: the last one; and, when that call was in vain, what kept the
+    order from being called by agents before, which holds still.
+    """
+    last, said = order.last_note, order.said_note
+    is_in_vain = last and last["outcome"] in CallNote.SILENT
+    is_kept = said and said["outcome"] in (CallNote.Outcome.WRONG_NUMBER, CallNote.Outcome.HANDED_OVER)
+    return [note for note in ([said, last] if is_in_vain and is_kept else [last]) if note]
 
 
 def _take(request: HttpRequest) -> HttpResponse:

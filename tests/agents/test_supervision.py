@@ -63,6 +63,27 @@ def test_who_skips_an_order_is_not_why_it_is_there(for_review: Order, supervisor
     assert "The line is bad" not in text
 
 
+def test_a_call_in_vain_hides_not_why_an_order_is_there(
+    order: Order, agent: User, supervisor: User, browser: Any
+) -> None:
+    def noted(by: User, outcome: CallNote.Outcome, note: str = "") -> None:
+        call = lifecycle.Call(by, outcome, note)
+        decisions.note_call(claims.take(order.id, agent=by), call, seen={})
+
+    def shown() -> list[tuple[str, str]]:
+        cell = re.search(r'<td class="reason">(.+?)</td>', browser.get(REVIEW).content.decode())
+        return re.findall(r"<div>([^<]+) · <bdi>([^<]+)</bdi>", cell[1]) if cell else []
+
+    noted(agent, CallNote.Outcome.HANDED_OVER, "Speaks Kabyle only")
+    noted(supervisor, CallNote.Outcome.BUSY)
+    noted(supervisor, CallNote.Outcome.NO_ANSWER)
+    assert shown() == [("Handed over", "Samira"), ("No answer", supervisor.display_name)]
+    browser.post(REVIEW, {"order": str(order.id), "requeue": "1", "seen_at": seen_at(browser)})
+    for _ in range(6):
+        noted(agent, CallNote.Outcome.NO_ANSWER)
+    assert shown() == [("No answer", "Samira")], "that was dealt with"
+
+
 def test_a_supervisor_calls_from_the_review_list(for_review: Order, supervisor: User, browser: Any) -> None:
     response = browser.post(REVIEW, {"take": str(for_review.id)})
     claim = Claim.objects.get()
