@@ -4,7 +4,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth import forms as auth_forms
 from django.contrib.auth.hashers import make_password
-from django.core.exceptions import ValidationError
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Lower
@@ -107,10 +107,15 @@ class LoginForm(CountedTries, Form, auth_forms.AuthenticationForm):
         self.fields["username"].widget.attrs |= {"autocomplete": "username", "dir": "ltr"}
 
     def add_error(self, field: str | None, error: Any) -> None:
-        """What is wrong with the whole is said of the field in which the page begins; both pages call it `refused`."""
+        """What is wrong with the whole is said of the field in which the page begins; both pages call it `refused`.
+
+        Where the code alone is wrong the username stands there already, and the password is to be typed once more.
+        """
         super().add_error(field, error)
         if field is None:
-            self.fields["username"].widget.attrs["aria-describedby"] = "refused"
+            first = "password" if self.has_error(NON_FIELD_ERRORS, "codes") else "username"
+            self.fields["username"].widget.attrs.pop("autofocus", None)
+            self.fields[first].widget.attrs |= {"autofocus": True, "aria-describedby": "refused"}
 
     @sensitive_variables()
     def clean(self) -> dict[str, Any]:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable
 
 import pytest
+from django_otp.plugins.otp_totp.models import TOTPDevice
 from playwright.sync_api import Locator, Page, expect
 
 from codservice.accounts.models import MOST_WORKING_KEYS, Account, ApiKey
 from tests import factories
-from tests.harness.browser import Visit
+from tests.harness.browser import PASSWORD, Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PHONE = {"width": 360, "height": 740}
@@ -63,16 +64,23 @@ def test_so_has_a_supervisors(visit: Callable[..., Visit], alice: Account) -> No
 def test_what_is_wrong_with_a_sign_in_is_said_of_the_field_where_it_begins_anew(
     visit: Callable[..., Visit], alice: Account
 ) -> None:
-    page = visit().page
-    for door in ("/account/login", "/console/login/"):
+    """That is the password when its code alone is wrong: the username stands there."""
+    page, agent = visit().page, factories.AgentFactory()
+    for door, person in (("/account/login", alice.holder), ("/console/login/", agent)):
+        TOTPDevice.objects.create(user=person)
         page.goto(door)
-        username = page.locator("[name=username]")
-        username.fill(alice.holder.email)
-        page.locator("[name=password]").fill("wrong")
-        page.locator("[name=password]").press("Enter")
-        expect(page.get_by_text("The username or the password is wrong.")).to_be_visible()
-        expect(username).to_be_focused()
-        expect(username).to_have_accessible_description(re.compile("The username or the password is wrong."))
+        for password, said, first in (
+            ("wrong", "The username or the password is wrong.", "username"),
+            (PASSWORD, "The one-time code is missing, wrong or used already.", "password"),
+        ):
+            page.locator("[name=username]").fill(person.username)
+            page.locator("[name=password]").fill(password)
+            page.locator("[name=password]").press("Enter")
+            expect(page.get_by_text(said)).to_be_visible()
+            expect(page.locator(f"[name={first}]")).to_be_focused()
+            expect(page.locator(f"[name={first}]")).to_have_accessible_description(re.compile(said))
+        expect(page.locator("[name=username]")).to_have_value(person.username)
+        expect(page.locator("[name=code]")).to_be_visible()
 
 
 def test_what_is_wrong_with_a_choice_is_said_of_it(visit: Callable[..., Visit], alice: Account) -> None:
