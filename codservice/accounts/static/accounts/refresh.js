@@ -3,12 +3,33 @@
 const EVERY = 3000;
 const UNTIL = Date.now() + 15 * 60 * 1000;
 
-// Only what has changed, so that only that is read out, and a link that somebody is about to press keeps the focus.
+// Only what has changed, so that only that is read out, and a link that somebody is about to press keeps the focus, also
+// when something comes or goes above it.
 function write(now, fresh) {
-  if (!now.cloneNode().isEqualNode(fresh.cloneNode())) return now.replaceWith(fresh);
-  const [old, next] = [[...now.childNodes], [...fresh.childNodes]];
-  next.forEach((child, number) => (number < old.length ? write(old[number], child) : now.append(child)));
-  for (const child of old.slice(next.length)) child.remove();
+  let old = now.firstChild;
+  function drop() {
+    const next = old.nextSibling;
+    old.remove();
+    old = next;
+  }
+  for (const child of [...fresh.childNodes]) {
+    const same = counterpart(child, old);
+    if (!same) {
+      now.insertBefore(child, old);
+      continue;
+    }
+    while (old !== same) drop();
+    write(same, child);
+    old = same.nextSibling;
+  }
+  while (old) drop();
+}
+
+// Of a text that is next to come, of an element any that comes.
+function counterpart(child, old) {
+  const isText = child.nodeType === Node.TEXT_NODE;
+  while (old && !old.cloneNode().isEqualNode(child.cloneNode())) old = isText ? null : old.nextSibling;
+  return old;
 }
 
 async function refresh(id) {

@@ -56,6 +56,12 @@ async function send(file) {
   location.assign(begun.address);
 }
 
+// What was said was said of the file before.
+form.elements.file.addEventListener("change", ({ target }) => {
+  error.hidden = true;
+  target.removeAttribute("aria-invalid");
+});
+
 form.addEventListener("submit", async (event) => {
   const file = form.elements.file.files[0];
   if (!file) return;
