@@ -1,5 +1,6 @@
 """Where a page leads to, and where it says that one is."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -7,7 +8,7 @@ from django.test import Client
 from playwright.sync_api import expect
 
 from agents.desk import claims
-from codservice.accounts.models import Account
+from codservice.accounts.models import Account, ApiKey
 from tests import factories
 from tests.harness.browser import Visit
 from tests.harness.client import browser_of
@@ -130,3 +131,34 @@ def test_the_console_leads_to_the_guide_of_who_works_there(role: str, name: str)
     page = browser_of(person, HTTP_ACCEPT_LANGUAGE="fr").get("/console/orders/order/").content.decode()
     folder = "" if name == "operators" else "fr/"
     assert f'href="/docs/{folder}{name}" target="_blank"' in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
+    visit: Callable[..., Visit], alice: Account
+) -> None:
+    """A page loaded with a message begins there: it is read out, and the keyboard need not pass the menu again."""
+    page, key = visit().sign_in(alice.holder.email, "/account/login"), ApiKey.issue(alice, name="Old")[0]
+    page.goto(f"/account/keys/{key.id}/revoke")
+    page.get_by_role("button", name="Revoke the key").press("Enter")
+    expect(page.get_by_text("“Old” is revoked.")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.keyboard.type("New")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Your new key")).to_be_focused()
+    page.goto("/account/codes")
+    page.get_by_role("button", name="Set up codes").press("Enter")
+    expect(page.locator("main ol")).to_be_focused()
+
+    order, supervisor = factories.make_order(alice), factories.AgentFactory(role="Supervisors")
+    page = visit().sign_in(supervisor.username)
+    page.goto(f"/console/bulk/?deed=cancel&chosen={order.id}")
+    page.locator("[name=why]").select_option(index=1)
+    page.locator(".deeds button").press("Enter")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    expect(page.get_by_role("searchbox")).to_have_accessible_description(re.compile("1 order is now “Canceled”."))
+    page.goto("/console/desk/")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Next order")).to_be_focused()
+    expect(page.get_by_role("button", name="Next order")).to_have_accessible_description(re.compile("Nobody is due"))
