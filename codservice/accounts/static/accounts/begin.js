@@ -1,7 +1,7 @@
 // Where a page begins for who works by keyboard, or hears it. One that comes back with what is wrong in its form begins
-// there, however far down: the first field that is wrong has the focus, else what is wrong with the whole form, so that it
-// is seen and read out. One that says what was done, or shows what is shown once, begins with that, since nobody is told
-// of a `status` that came with its page; where it begins in a field or a button, it is said of that.
+// there, however far down: the first field that is wrong has the focus, else what is wrong with the whole form, so that
+// it is seen and read out. One that says what was done, or shows what is shown once, begins with that, since nobody is
+// told of a `status` that came with its page; where it begins in a field or a button, it is said of that.
 "use strict";
 
 (() => {
