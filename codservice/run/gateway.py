@@ -46,8 +46,9 @@ MAX_TARGET_BYTES = 40 << 10
 MAX_HEADER_BYTES = 48 << 10
 # Answers of more than a slice are sent in slices, of which the server holds so many and about two more, as fast as they
 # are read: of who does not read for SLICE_SECONDS, or reads fewer bytes a second than LEAST_RATE for as long, the
-# connection is dropped. A process sends MAX_STREAMS such answers at once, to one account or person MAX_STREAMS_EACH, to
-# strangers half of all.
+# connection is dropped. A process sends MAX_STREAMS such answers at once, half of them at most to strangers or to one
+# account or person. Who has MAX_STREAMS_EACH reads no more; what they change is answered all the same, since a refusal
+# would say that it was not made.
 SLICE_BYTES = 32 << 10
 SERVER_SLICES = 4
 SLICE_SECONDS = 30.0
@@ -178,7 +179,7 @@ class Gateway:
         receive: Receive,
         send: Send,
     ) -> None:
-        if refused := self._too_many_streams(holder):
+        if refused := self._too_many_streams(holder, is_read=scope["method"] in ("GET", "HEAD")):
             await self._in_thread(answer.close)
             refused.headers = [(name, value) for name, value in answer.headers if name.startswith(b"x-ratelimit-")]
             raise refused
@@ -203,10 +204,10 @@ class Gateway:
             await send({"type": "http.response.body"})
             await self._in_thread(answer.close)
 
-    def _too_many_streams(self, holder: str) -> "_Refused | None":
-        if self._streams.total() >= MAX_STREAMS or (not holder and self._streams[""] >= MAX_STREAMS // 2):
+    def _too_many_streams(self, holder: str, is_read: bool) -> "_Refused | None":
+        if self._streams.total() >= MAX_STREAMS or self._streams[holder] >= MAX_STREAMS // 2:
             return _Refused(503, "unavailable", "Too many long answers at once; try again in a moment.")
-        if holder and self._streams[holder] >= MAX_STREAMS_EACH:
+        if holder and is_read and self._streams[holder] >= MAX_STREAMS_EACH:
             return _Refused(429, "rate_limited", "Read the long answers that you asked for before you ask for more.")
         return None
 

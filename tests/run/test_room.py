@@ -44,10 +44,11 @@ class Client:
         declared: int | None = None,
         query: bytes = b"",
         takes: int = 1 << 30,
+        method: str = "POST",
     ) -> None:
         length = len(body) if declared is None else declared
         self.scope = {
-            "method": "POST",
+            "method": method,
             "raw_path": path.encode(),
             "query_string": query,
             "headers": [*headers, (b"content-length", str(length).encode())],
@@ -180,8 +181,8 @@ async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch
     monkeypatch.setattr(gateway, "MAX_STREAMS_EACH", 2)
     served = Gateway(application, 1)
 
-    async def ask(holder: str) -> Client:
-        client = Client(served, "/", [(b"x-holder", holder.encode())], query=b"%d" % MIB, takes=1)
+    async def ask(holder: str, method: str = "GET") -> Client:
+        client = Client(served, "/", [(b"x-holder", holder.encode())], query=b"%d" % MIB, takes=1, method=method)
         while not client.status:
             await asyncio.sleep(0.001)
         await client.settle()
@@ -199,6 +200,11 @@ async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch
         client._room.set()
         assert (await client.done()).status != 200 or len(client.answer) == MIB
     assert served._streams == {}
+    # What was changed is not said to have been refused.
+    asked = [await ask("alice", method) for method in ["GET", "GET", "HEAD", "POST", "PUT"]]
+    assert [client.status for client in asked] == [200, 200, 429, 200, 503]
+    for client in asked:
+        await client.leave()
 
 
 @in_loop
