@@ -352,6 +352,7 @@ async def _refuse(refused: _Refused, scope: Message, send: Send) -> None:
         (b"content-type", b"application/json"),
         (b"content-length", str(len(refused.body)).encode()),
         (b"cache-control", b"no-store"),
+        (b"vary", b"Authorization"),
         (b"x-content-type-options", b"nosniff"),
         (b"x-request-id", logs.sane_request_id(request_id).encode()),
         *refused.headers,
