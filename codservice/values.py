@@ -184,6 +184,11 @@ _POINTED = re.compile(
 # With no more zeros than a spreadsheet shows of a fraction: of `1.000` nobody knows which it is.
 _WHOLE = re.compile(rf"([0-9]{{1,3}}(?:{_SPACE}[0-9]{{3}})+|[0-9]+)(?:[.,]0{{1,2}})?", re.ASCII)
 
+# How shops write how many there are of a product.
+_COUNTED = re.compile(
+    r"[x×*]\s*([0-9]+)|([0-9]+)\s*(?:[x×]|pcs?\.?|pi[eè]ces?|unit[eé]s?|articles?|قطعة|قطع|حبة|حبات)", re.IGNORECASE
+)
+
 
 def _plain(text: str) -> str:
     """A number as people type it, in Arabic too, in ASCII's digits, and no marks of direction."""
@@ -195,6 +200,13 @@ def plain_integer(text: str) -> str:
     text = _plain(text)
     found = _WHOLE.fullmatch(text)
     return re.sub(_SPACE, "", found[1]) if found else text
+
+
+def plain_quantity(text: str) -> str:
+    """How many pieces there are, such as `x2`, `2 x` or `2 pcs`, in digits alone; any other text as it is."""
+    text = plain_integer(text)
+    found = _COUNTED.fullmatch(text)
+    return found[1] or found[2] if found else text
 
 
 def plain_amount(text: str) -> str:

@@ -123,7 +123,7 @@ def _item(said: dict[str, str], constants: Mapping[str, str], catalog: Catalog) 
     cells = with_constants(constants, said)
     item: dict[str, Any] = {name: cells[name] for name in SENT_OF_LINE if cells.get(name)}
     _write_amounts_plainly(item)
-    if _INTEGER.fullmatch(quantity := values.plain_integer(item.get("quantity", ""))):
+    if _INTEGER.fullmatch(quantity := values.plain_quantity(item.get("quantity", ""))):
         item["quantity"] = int(quantity)
     if "attributes" in item:
         with contextlib.suppress(ValueError, RecursionError):  # a text is refused with the field's own sentence

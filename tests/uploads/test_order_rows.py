@@ -654,6 +654,13 @@ def test_no_order_loses_what_its_delivery_costs_below_a_total_of_its_lines(brows
     assert Order.objects.get().external_id == "A2"
 
 
+def test_a_quantity_may_say_that_it_counts_pieces(browser: Client) -> None:
+    said = {"x2": 2, "2x": 2, "2 X": 2, "× 3": 3, "4 pcs": 4, "5 pièces": 5, "x ٢": 2, "2 x 3": 0, "x": 0, "2 m": 0}
+    take_in(browser, send(browser, csv_of([row(number, quantity=text) for number, text in enumerate(said)])))
+    found = dict(OrderItem.objects.values_list("order__external_id", "quantity"))
+    assert found == {str(number): count for number, count in enumerate(said.values()) if count}
+
+
 def test_a_foot_with_its_tax_keeps_no_order_out_of_a_file_without_quantities(browser: Client) -> None:
     feet = [("Total HT", "2100"), ("TVA 19 %", "399"), ("Total TTC", "2499")]
     rows = [priced("A1", "Robe", "2499"), *(priced("", word, price, **NOBODY) for word, price in feet)]
