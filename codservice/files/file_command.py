@@ -251,7 +251,12 @@ def _for_us_alone(path: str, flags: int) -> int:
 
 
 def _kept(path: Path) -> IO[bytes] | None:
-    """A copy of standard input or another pipe, which can be read only once, in a file without a name; else None."""
+    """A copy of standard input or another pipe, which can be read only once, in a file without a name; else None.
+
+    Raises UnreadableTable for a device: some have no end.
+    """
+    if path.is_char_device():
+        raise UnreadableTable(f"{path} is a device and no file.")
     is_standard_input = path == Path("-")
     if not is_standard_input and not path.is_fifo():
         return None

@@ -432,6 +432,12 @@ def test_a_file_comes_by_standard_input(alice: Account, write: Any, monkeypatch:
         call_command("import_orders", "-", "--account", alice.holder.email)
 
 
+def test_a_device_is_no_file(alice: Account) -> None:
+    """/dev/zero and /dev/full can be read without end."""
+    with pytest.raises(CommandError, match=r"^/dev/zero is a device and no file\.$"):
+        call_command("import_orders", "/dev/zero", "--account", alice.holder.email)
+
+
 @pytest.mark.django_db
 def test_a_file_comes_by_a_pipe(alice: Account, write: Any, tmp_path: Path) -> None:
     """`zcat orders.csv.gz | manage.py import_orders /dev/stdin`, or `<(…)`."""
