@@ -46,9 +46,9 @@ MAX_TARGET_BYTES = 40 << 10
 MAX_HEADER_BYTES = 48 << 10
 # Answers of more than a slice are sent in slices, of which the server holds so many and about two more, as fast as they
 # are read: of who does not read for SLICE_SECONDS, or reads fewer bytes a second than LEAST_RATE for as long, the
-# connection is dropped. A process sends MAX_STREAMS such answers at once, half of them at most to strangers or to one
-# account or person. Who has MAX_STREAMS_EACH reads no more; what they change is answered all the same, since a refusal
-# would say that it was not made.
+# connection is dropped. Reads are refused while a process sends MAX_STREAMS such answers, or MAX_STREAMS_EACH to the
+# same account or person. What they change is answered all the same, since a refusal would say that it was not made, up
+# to half of MAX_STREAMS to the same; strangers get no more either.
 SLICE_BYTES = 32 << 10
 SERVER_SLICES = 4
 SLICE_SECONDS = 30.0
@@ -205,7 +205,7 @@ class Gateway:
             await self._in_thread(answer.close)
 
     def _too_many_streams(self, holder: str, is_read: bool) -> "_Refused | None":
-        if self._streams.total() >= MAX_STREAMS or self._streams[holder] >= MAX_STREAMS // 2:
+        if self._streams[holder] >= MAX_STREAMS // 2 or (is_read and self._streams.total() >= MAX_STREAMS):
             return _Refused(503, "unavailable", "Too many long answers at once; try again in a moment.")
         if holder and is_read and self._streams[holder] >= MAX_STREAMS_EACH:
             return _Refused(429, "rate_limited", "Read the long answers that you asked for before you ask for more.")

@@ -197,11 +197,12 @@ async def test_what_waits_to_be_read_is_bounded_for_each_and_for_all(monkeypatch
     assert [client.status for client in asked[3:]] == [200, 200, 200, 503]  # strangers: half
     asked += [await ask("charlie") for _ in range(2)]
     assert [client.status for client in asked[7:]] == [200, 503]
+    asked.append(await ask("charlie", "POST"))  # what was changed is not said to have been refused
+    assert asked[-1].status == 200
     for client in asked:
         client._room.set()
         assert (await client.done()).status != 200 or len(client.answer) == MIB
     assert served._streams == {}
-    # What was changed is not said to have been refused.
     asked = [await ask("alice", method) for method in ["GET", "GET", "HEAD", "POST", "PUT"]]
     assert [client.status for client in asked] == [200, 200, 429, 200, 503]
     for client in asked:
