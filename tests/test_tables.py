@@ -512,12 +512,17 @@ def test_a_file_that_only_says_it_is_a_spreadsheet_is_refused_in_words(tmp_path:
 
 @pytest.mark.parametrize(
     "content",
-    ["x" * (MAX_RECORD + 1), "sku\n" + "x" * (MAX_RECORD + 1), "sku\n" + '"' + '\n","' * (MAX_RECORD // 4 + 1)],
-    ids=["header", "line", "quotes"],
+    [
+        "x" * (MAX_RECORD + 1),
+        "sku\n" + "x" * (MAX_RECORD + 1),
+        "sku\n" + '"' + '\n","' * (MAX_RECORD // 4 + 1),
+        'sku\n"' + "x\n" * (MAX_RECORD // 2),
+    ],
+    ids=["header", "line", "quotes", "quote"],
 )
 def test_a_row_that_does_not_end_is_not_taken_into_memory(tmp_path: Path, content: str) -> None:
     (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(UnreadableTable, match=r"does not end|no CSV file"):
+    with pytest.raises(UnreadableTable, match="does not end: is a quotation mark left open"):
         list(Table(tmp_path / "t.csv"))
 
 

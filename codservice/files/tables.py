@@ -27,6 +27,7 @@ BOM = "\ufeff"  # by which Excel knows that a CSV file is UTF-8
 
 # Characters of a row of a CSV file: an open quotation mark, or a file without lines, would take in the whole of it.
 MAX_RECORD = sheets.MAX_ROW
+csv.field_size_limit(MAX_RECORD)  # or the reader gives up before, and says what nobody understands
 MAX_ABOVE = 1000  # rows above the header: a file of empty ones is not read to its end
 MAX_TITLES = 10  # of these the rows of one cell, as a sheet's title or its date are
 SHORT = 60  # characters of a cell

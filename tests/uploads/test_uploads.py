@@ -117,7 +117,7 @@ def test_a_file_of_several_pieces_may_come_without_scripts(browser: Client) -> N
         (b'a,b\n1,"2\n', "The file is not a CSV file: the row at line 2 cannot be read."),
         (b"a\n" + b'"' + b"x" * (1 << 20), "The file has a row at line 2 that does not end"),
         (b",".join([b"x"] * 121) + b"\n1\n", "The file has 121 columns, at most 120 are read."),
-        (b"a\n" + b'"' + b"x\n" * 600_000, "The file is not a CSV file"),
+        (b"a\n" + b'"' + b"x\n" * 600_000, "The file has a row at line 2 that does not end"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_in_words(browser: Client, data: bytes, says: str) -> None:
