@@ -1,9 +1,7 @@
 """Orders that agents could not decide: tried too often, wrong numbers, handed over. A supervisor calls or requeues."""
 
-from collections.abc import Iterable
-
 from django.contrib import messages
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import JSONObject, Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -18,7 +16,7 @@ from codservice import values
 from codservice.i18n_tags import counted
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
-from orders.models import CallNote, CallState, Order, Status
+from orders.models import CallNote, CallState, Order, OrderEdit, Status
 
 PER_PAGE = 50
 
@@ -45,13 +43,16 @@ def waiting() -> QuerySet[Order]:
     """The longest waiting first, each with `now`, when it was read, and its notes for `_why`."""
     orders = Order.live.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
     # Who skips a customer leaves their orders waiting for what they waited for.
-    last, said = _last_note([CallNote.Outcome.SKIPPED]), _last_note(CallNote.NOTHING_NEW)
+    last = _last_note(Q(outcome=CallNote.Outcome.SKIPPED))
+    new = OrderEdit.objects.filter(order=OuterRef("order"), field="customer_phone", at__gt=OuterRef("created_at"))
+    is_of_old_number = Q(Exists(new), outcome=CallNote.Outcome.WRONG_NUMBER)
+    said = _last_note(Q(outcome__in=CallNote.NOTHING_NEW) | is_of_old_number)
     return orders.annotate(last_note=last, said_note=said, now=Now()).order_by("call_due_at", "id")
 
 
-def _last_note(but: Iterable[CallNote.Outcome]) -> Subquery:
-    """The last note of an order whose outcome is none of these."""
-    notes = CallNote.objects.filter(order_id=OuterRef("pk")).exclude(outcome__in=but).order_by("-created_at", "-id")
+def _last_note(but: Q) -> Subquery:
+    """The last note of an order that is none of these."""
+    notes = CallNote.objects.filter(order_id=OuterRef("pk")).exclude(but).order_by("-created_at", "-id")
     return Subquery(notes.values(json=JSONObject(outcome="outcome", note="note", agent="agent_name"))[:1])
 
 

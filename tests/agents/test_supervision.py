@@ -14,7 +14,7 @@ from agents.models import CallingRules, Claim
 from agents.supervision import moves
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, SecurityEntry, User
-from orders import lifecycle
+from orders import editing, lifecycle
 from orders.models import CallNote, CallState, Order, Status, StatusChange
 from tests.factories import make_order
 
@@ -82,6 +82,14 @@ def test_a_call_in_vain_hides_not_why_an_order_is_there(
     for _ in range(6):
         noted(agent, CallNote.Outcome.NO_ANSWER)
     assert shown() == [("No answer", "Samira")], "that was dealt with"
+    noted(supervisor, CallNote.Outcome.WRONG_NUMBER)
+    noted(supervisor, CallNote.Outcome.BUSY)
+    assert shown() == [("Wrong number", supervisor.display_name), ("Busy", supervisor.display_name)]
+    new = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
+    editing.edit(order.id, new, actor=Actor.of_staff(supervisor))
+    for _ in range(6):
+        noted(agent, CallNote.Outcome.NO_ANSWER)
+    assert shown() == [("No answer", "Samira")], "at the new number"
 
 
 def test_a_supervisor_calls_from_the_review_list(for_review: Order, supervisor: User, browser: Any) -> None:
