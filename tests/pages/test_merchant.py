@@ -83,8 +83,9 @@ def test_the_first_ten_minutes(
     expect(page.locator("#progress .done")).to_have_count(0)
 
     # A test key by one click, and the first order by the lines that are shown.
-    press(page, "/account/quick-start#key-step")
+    press(page, "/account/quick-start#new-key")
     expect(page.locator("#key")).to_be_visible()
+    expect(page.locator("#new-key")).to_be_focused()
     copy(page.locator("[data-copy=lines-curl]"))
     lines = page.evaluate("navigator.clipboard.readText()")
     assert page.locator("#key").inner_text() in lines
@@ -207,7 +208,7 @@ def test_nothing_offers_to_copy_before_it_can(visit: Callable[..., Visit], alice
 def test_all_of_it_works_without_scripts(visit: Callable[..., Visit], alice: Account) -> None:
     person = visit(java_script_enabled=False)
     page = person.sign_in(alice.holder.email, "/account/login")
-    press(page, "/account/quick-start#key-step")
+    press(page, "/account/quick-start#new-key")
     expect(page.locator("#lines-curl")).to_be_visible()
     expect(page.locator("#lines-php")).to_be_hidden()
     page.locator("label[for=in-php]").click()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from django.test import Client
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from agents.desk import claims
 from codservice.accounts.models import Account, ApiKey
@@ -150,6 +150,13 @@ def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
     page.goto("/account/codes")
     page.get_by_role("button", name="Set up codes").press("Enter")
     expect(page.locator("main ol")).to_be_focused()
+    held: list[Route] = []
+    page.route("**/begin.js", lambda route: held.append(route))
+    page.goto("/account/codes", wait_until="commit")
+    page.locator("[name=code]").press_sequentially("123")  # on a slow line, before the script has come
+    held[0].continue_()
+    page.wait_for_load_state()
+    expect(page.locator("[name=code]")).to_be_focused()
 
     order, supervisor = factories.make_order(alice), factories.AgentFactory(role="Supervisors")
     page = visit().sign_in(supervisor.username)

@@ -10,7 +10,7 @@
   const said = document.querySelector("main :is(.message[role=status], .new-key, .own-codes), .messagelist > li");
   const start = document.querySelector("[autofocus]");
   const first = wrong ?? said;
-  if (!first) return;
+  if (!first || ![document.body, start].includes(document.activeElement)) return; // who was faster stays where they are
   if (first === said && start) {
     said.id = "said";
     start.setAttribute("aria-describedby", `said ${start.getAttribute("aria-describedby") ?? ""}`);
