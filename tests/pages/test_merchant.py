@@ -22,8 +22,9 @@ from orders.models import Order
 from tests import factories
 from tests.harness.background import PATIENCE
 from tests.harness.browser import Visit
+from tests.harness.deliveries import write_delivery
 from tests.harness.receivers import Receiver, answer
-from webhooks.models import Delivery
+from webhooks.models import Attempt, Delivery, Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -224,3 +225,22 @@ def test_all_of_it_works_without_scripts(visit: Callable[..., Visit], alice: Acc
     page.locator("button.dangerous").click()
     expect(page.locator(".message.success")).to_be_visible()
     assert ApiKey.objects.get().revoked_at is not None
+
+
+def test_another_attempt_leaves_the_keyboard_in_the_one_before(
+    visit: Callable[..., Visit], alice: Account, webhook_to: Callable[..., Webhook]
+) -> None:
+    row = write_delivery(webhook_to("https://shop.example/"), attempts=1)
+    page = visit().sign_in(alice.holder.email, "/account/login")
+    page.goto(f"/account/webhooks/deliveries/{row.id}")
+    told, answer = page.locator("#delivery"), page.get_by_role("group", name="What your shop answered").last
+    answer.focus()
+    told.evaluate("""part => new MutationObserver(all => { part.dataset.news = all.flatMap(each => [...each.addedNodes])
+        .map(each => each.textContent.trim()).join(' ') }).observe(part, { childList: true, subtree: true })""")
+    Attempt.objects.create(
+        account=alice, delivery=row, number=2, ended_at=row.created_at, milliseconds=9, status_code=200, response=b""
+    )
+    Delivery.objects.update(status="delivered", next_attempt_at=None, finished_at=row.created_at, attempt_count=2)
+    page.get_by_text("Attempt 2").wait_for()
+    expect(answer).to_be_focused()
+    assert str(row.id) not in (told.get_attribute("data-news") or ""), "which was there before"
