@@ -7,13 +7,13 @@
 (() => {
   const wrong = document.querySelector("main [aria-invalid=true]")
     ?? document.querySelector("main form :is(.problem, .errornote):not([hidden])");
-  const said = document.querySelector("main :is(.message[role=status], .new-key, .own-codes), .messagelist > li");
+  const said = document.querySelectorAll("main :is(.message[role=status], .new-key, .own-codes), .messagelist > li");
   const start = document.querySelector("[autofocus]");
-  const first = wrong ?? said;
+  const first = wrong ?? said[0];
   if (!first || ![document.body, start].includes(document.activeElement)) return; // who was faster stays where they are
-  if (first === said && start) {
-    said.id = "said";
-    start.setAttribute("aria-describedby", `said ${start.getAttribute("aria-describedby") ?? ""}`);
+  if (first !== wrong && start) {
+    const ids = Array.from(said, (each, number) => (each.id ||= `said-${number}`));
+    start.setAttribute("aria-describedby", [...ids, start.getAttribute("aria-describedby")].join(" "));
     return;
   }
   if (first.tabIndex < 0) first.tabIndex = -1; // can have the focus, as a field can
