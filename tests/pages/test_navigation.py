@@ -11,6 +11,7 @@ from agents.desk import claims
 from codservice.accounts.models import Account, ApiKey
 from orders.models import Order
 from tests import factories
+from tests.harness.background import eventually
 from tests.harness.browser import Visit
 from tests.harness.client import browser_of
 
@@ -155,6 +156,7 @@ def test_who_did_something_goes_on_where_it_is_said_that_it_was_done(
     page.route("**/begin.js", lambda route: held.append(route))
     page.goto("/account/codes", wait_until="commit")
     page.locator("[name=code]").press_sequentially("123")  # on a slow line, before the script has come
+    eventually(lambda: page.wait_for_timeout(10) or held)
     held[0].continue_()
     page.wait_for_load_state()
     expect(page.locator("[name=code]")).to_be_focused()
