@@ -43,6 +43,17 @@ def seen_at(request: HttpRequest) -> datetime | None:
     return at if at.tzinfo else None
 
 
+def moved(count: int, status: Any) -> str:
+    """So many orders are brought to this status now."""
+    text = ngettext("%(count)s order is now “%(status)s”.", "%(count)s orders are now “%(status)s”.", count)
+    return text % {"count": counted(count), "status": status}
+
+
+def requeued(count: int) -> str:
+    text = ngettext("%(count)s order is back in the queue.", "%(count)s orders are back in the queue.", count)
+    return text % {"count": counted(count)}
+
+
 def stays(count: int, why: str) -> str:
     """So many orders, with which something was to be done, stay as they are."""
     text = ngettext("%(count)s order stays as it is: %(why)s", "%(count)s orders stay as they are: %(why)s", count)

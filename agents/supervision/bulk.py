@@ -27,7 +27,7 @@ from django.utils.translation import gettext as _
 from agents.console import show
 from agents.desk import telling
 from agents.desk.forms import ReasonForm, WorkerField
-from agents.supervision import deeds, for_supervisors, moves, seen_at, stays
+from agents.supervision import deeds, for_supervisors, moved, moves, requeued, seen_at, stays
 from codservice import values
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import User
@@ -256,8 +256,8 @@ def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data:
         refused = deeds.requeue(ids, seen_at=seen_at, supervisor=supervisor)
     else:
         to = Status(deed)
-        moved = [moves.shipment(row.id, row.version, to) for row in rows]
-        return (moves.why_not_moved(each, to) for each in shipments.record(moved, actor=Actor.of_staff(supervisor)))
+        moving = [moves.shipment(row.id, row.version, to) for row in rows]
+        return (moves.why_not_moved(each, to) for each in shipments.record(moving, actor=Actor.of_staff(supervisor)))
     return (refused[id_].message if id_ in refused else "" for id_ in ids)
 
 
@@ -272,11 +272,8 @@ def _done(deed: str, count: int, data: dict[str, Any]) -> str:
         text = ngettext("%(count)d order is assigned to %(name)s.", "%(count)d orders are assigned to %(name)s.", count)
         return text % {"count": count, "name": unturned(data["to"].display_name)}
     if deed == REQUEUE:
-        text = ngettext("%(count)s order is back in the queue.", "%(count)s orders are back in the queue.", count)
-        return text % {"count": counted(count)}
-    text = ngettext("%(count)s order is now “%(status)s”.", "%(count)s orders are now “%(status)s”.", count)
-    status = Status.CANCELED if deed == CANCEL else Status(deed)
-    return text % {"count": counted(count), "status": status.label}
+        return requeued(count)
+    return moved(count, (Status.CANCELED if deed == CANCEL else Status(deed)).label)
 
 
 # --- The file ----------------------------------------------------------------------------------------------------

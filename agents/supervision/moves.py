@@ -14,13 +14,12 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from agents.console import show
 from agents.desk.forms import read_seen
-from agents.supervision import for_supervisors, stays
+from agents.supervision import for_supervisors, moved, stays
 from codservice import values
 from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account
 from codservice.errors import Refused
 from codservice.form_fields import Form
-from codservice.i18n_tags import counted
 from orders import shipments
 from orders.models import Order, Status
 
@@ -148,10 +147,9 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
         messages.warning(request, _("No order was chosen; nothing was changed."))
         return redirect("admin:moves")
     outcomes = shipments.record(chosen[:MOST], actor=Actor.of_staff(request.user))
-    moved = sum(outcome is True for outcome in outcomes)
-    text = ngettext("%(count)s order is now “%(status)s”.", "%(count)s orders are now “%(status)s”.", moved)
-    text %= {"count": counted(moved), "status": to.label}
-    if left := len(outcomes) - moved:
+    count = sum(outcome is True for outcome in outcomes)
+    text = moved(count, to.label)
+    if left := len(outcomes) - count:
         rest = ngettext(
             "%(count)d was changed by somebody else meanwhile and was left alone.",
             "%(count)d were changed by somebody else meanwhile and were left alone.",

@@ -6,14 +6,12 @@ from django.db.models.functions import JSONObject, Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from agents.console import show
 from agents.desk import assignment, claims, views
 from agents.desk.forms import OLD_PAGE
-from agents.supervision import deeds, for_supervisors, seen_at, stays
+from agents.supervision import deeds, for_supervisors, requeued, seen_at, stays
 from codservice import values
-from codservice.i18n_tags import counted
 from codservice.long_lists import BoundedPaginator
 from orders import lifecycle
 from orders.models import CallNote, CallState, Order, OrderEdit, Status
@@ -82,9 +80,8 @@ def _requeue(request: HttpRequest) -> HttpResponse:
         return redirect("admin:review")
     refused = deeds.requeue(order_ids, seen_at=seen, supervisor=request.user)
     count = len(order_ids) - len(refused)
-    text = ngettext("%(count)s order is back in the queue.", "%(count)s orders are back in the queue.", count)
     if count:
-        messages.success(request, text % {"count": counted(count)})
+        messages.success(request, requeued(count))
     if refused:
         messages.warning(request, stays(len(refused), lifecycle.Changed().message))
     return redirect("admin:review")
