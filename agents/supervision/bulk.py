@@ -256,7 +256,7 @@ def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data:
         refused = deeds.requeue(ids, seen_at=seen_at, supervisor=supervisor)
     else:
         to = Status(deed)
-        moving = [moves.shipment(row.id, row.version, to) for row in rows]
+        moving = [shipments.Shipment(to, row.id, seen_version=row.version) for row in rows]
         return (moves.why_not_moved(each, to) for each in shipments.record(moving, actor=Actor.of_staff(supervisor)))
     return (refused[id_].message if id_ in refused else "" for id_ in ids)
 

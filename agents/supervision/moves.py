@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -22,6 +21,7 @@ from codservice.errors import Refused
 from codservice.form_fields import Form
 from orders import shipments
 from orders.models import Order, Status
+from orders.shipments import Shipment
 
 MOST = 200  # orders by one click; the command update_shipments knows no bound
 # What people write between the numbers of a line, blanks only where nothing is left over: a number may have one.
@@ -128,7 +128,8 @@ def find(names: list[str]) -> tuple[list[Order], list[str]]:
 def _would(orders: list[Order], to: Status, actor: Actor) -> list[str]:
     """For each order why the move would be refused, empty where it would not: the move itself, taken back."""
     with transaction.atomic():
-        outcomes = shipments.record([shipment(order.id, order.version, to) for order in orders], actor=actor)
+        moving = [Shipment(to, order.id, seen_version=order.version) for order in orders]
+        outcomes = shipments.record(moving, actor=actor)
         transaction.set_rollback(True)
     return [why_not_moved(outcome, to) for outcome in outcomes]
 
@@ -142,7 +143,7 @@ def why_not_moved(outcome: bool | Refused, to: Status) -> str:
 
 def _make(request: HttpRequest, to: Status) -> HttpResponse:
     seen = read_seen(request.POST.getlist("seen"))
-    chosen = [shipment(order_id, version, to) for order_id, version in seen.items()]
+    chosen = [Shipment(to, order_id, seen_version=version) for order_id, version in seen.items()]
     if not chosen:
         messages.warning(request, _("No order was chosen; nothing was changed."))
         return redirect("admin:moves")
@@ -161,7 +162,3 @@ def _make(request: HttpRequest, to: Status) -> HttpResponse:
     if beyond := len(chosen[MOST:]):
         messages.warning(request, stays(beyond, _("More than %(most)d at once.") % {"most": MOST}))
     return redirect("admin:moves")
-
-
-def shipment(order_id: UUID, version: int, to: Status) -> shipments.Shipment:
-    return shipments.Shipment(to, order_id=order_id, seen_version=version)
