@@ -25,13 +25,8 @@ class FeesForm(SinceShown):
     """An amount for each wilaya and delivery type; an empty one is no fee."""
 
     def __init__(self, data: Any, *, account: Account) -> None:
-        kept = {fee.wilaya: fee for fee in fees.of_account(account.id).data}
-        initial = {
-            _name(code, kind): written_amount(amount)
-            for code, fee in kept.items()
-            for kind in DeliveryType.values
-            if (amount := getattr(fee, kind)) is not None
-        }
+        kept = fees.by_place(account.id)
+        initial = {_name(code, kind): written_amount(amount) for (code, kind), amount in kept.items()}
         super().__init__(data, initial=initial)
         self.wilayas = [(place.code, wilaya(place.code)) for place in regions.WILAYAS]
         colon = _(":")

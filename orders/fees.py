@@ -96,8 +96,8 @@ def by_place(account_id: UUID) -> dict[tuple[str, str], Decimal]:
     return {
         (own.wilaya, kind): fee
         for own in of_account(account_id).data
-        for kind, fee in ((DeliveryType.HOME.value, own.home), (DeliveryType.DESK.value, own.desk))
-        if fee is not None
+        for kind in DeliveryType.values
+        if (fee := getattr(own, kind)) is not None
     }
 
 
