@@ -250,7 +250,7 @@ def read(account_id: UUID, first: date, last: date, *, today: date, by: Set[Dime
     with connection.cursor() as cursor:
         cursor.execute(_reading(dimensions), asked)
         for dimension, day, key, *counts in cursor.fetchall():
-            row = Figures(key or "", *_numbers(counts))
+            row = Figures(key or "", *map(number, COLUMNS, counts))
             if key is None:
                 summary.others[Dimension(dimension)] = row
                 continue
@@ -311,11 +311,9 @@ def arrivals(account_id: UUID) -> list[tuple[date, int]]:
         return [(day, int(count)) for day, count in cursor.fetchall()]
 
 
-def _numbers(counts: list[Any]) -> list[Any]:
-    """As Figures has them: PostgreSQL's sums of integers are decimals or integers, as they are large or small."""
-    return [
-        Decimal(value) if name.endswith("_amount") else int(value) for name, value in zip(COLUMNS, counts, strict=True)
-    ]
+def number(name: str, value: Any) -> Any:
+    """A figure of this name: PostgreSQL's sums of integers are decimals or integers, as they are large or small."""
+    return Decimal(value) if name.endswith("_amount") else int(value)
 
 
 def together(rows: Iterable[Figures]) -> Figures:

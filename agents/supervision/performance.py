@@ -198,14 +198,9 @@ def _rows(first_day: date, last_day: date, by: str) -> list[tuple[Any, ...]]:
 def _figures(key: str, parts: list[_Row]) -> Figures:
     """These rows added up."""
     columns = dict(zip(COLUMNS, zip(*parts, strict=True), strict=False))
-    counts = {name: _whole(name, sum(columns.get(name, ()))) for name in _COUNTS}
+    counts = {name: daily.number(name, sum(columns.get(name, ()))) for name in _COUNTS}
     first, decision = (_middle(b"".join(columns.get(name, ()))) for name in WAITS)
     return Figures(key, **counts, first_call=first, decision=decision)
-
-
-def _whole(name: str, number: Any) -> Any:
-    """As Figures has it: PostgreSQL's sums of integers are decimals or integers, as they are large or small."""
-    return Decimal(number) if name.endswith("_amount") else int(number)
 
 
 def _middle(waits: bytes) -> timedelta | None:
