@@ -279,7 +279,6 @@ def _page(
     rows = list(movements[: PAGE + 1])
     context = {
         "product": shown,
-        "has_picture": shown.image_url.startswith("https://"),
         "form": form or ProductForm(product=shown),
         "stock_form": stock_form or StockForm(product=shown),
         "movements": rows[:PAGE],
