@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from rest_framework import serializers
@@ -194,6 +194,11 @@ class ListedProductBody(ProductBody):
     created_at: Moment
     updated_at: Annotated[Moment, Meta(description="Of its record or its stock.")]
 
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """A product, from the columns that the body has."""
+        return cls(**{**row, "price": str(row["price"])})
+
 
 class ProductListBody(Struct):
     data: list[ListedProductBody]
@@ -226,24 +231,12 @@ class ProductsSavedBody(Struct):
 
 
 LISTED = ProductBody.__struct_fields__  # columns
-LISTED_PRODUCT = ListedProductBody.__struct_fields__
-DETAIL = ProductDetailBody.__struct_fields__
 
 
 def product_body(row: tuple[Any, ...]) -> ProductBody:
     """A product of the inventory, from its LISTED columns."""
     id_, name, sku, stock_quantity, price, is_active = row
     return ProductBody(id_, name, sku, stock_quantity, str(price), is_active)
-
-
-def listed_product(row: Mapping[str, Any]) -> ListedProductBody:
-    """A product of the list, from its columns LISTED_PRODUCT."""
-    return ListedProductBody(**{**row, "price": str(row["price"])})
-
-
-def product_detail(row: Mapping[str, Any]) -> ProductDetailBody:
-    """A product, from its columns DETAIL."""
-    return ProductDetailBody(**{**row, "price": str(row["price"])})
 
 
 def saved_body(entries: Sequence[Draft | Refusal], saved: Sequence[Saved], sent: list[Any]) -> ProductsSavedBody:

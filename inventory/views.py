@@ -22,6 +22,7 @@ from codservice.wire import dump_json
 from inventory import catalog, serializers, stock
 from inventory.filters import ProductFilter
 from inventory.models import Product
+from inventory.serializers import ListedProductBody, ProductDetailBody
 
 STREAMED = 1000  # products a statement, when all are sent
 _SKU = serializers.LISTED.index("sku")
@@ -87,16 +88,15 @@ class ProductViewSet(_Products):
         """In pages, sorted by sku; the inventory lists them all at once."""
         products = self.filter_queryset(self.get_queryset())
         with searching(request.auth.account_id, request.query_params):
-            page = self.paginate_queryset(products.values(*serializers.LISTED_PRODUCT))
-        return Response(
-            serializers.ProductListBody([serializers.listed_product(row) for row in page], self.paginator.meta())
-        )
+            page = self.paginate_queryset(products.values(*ListedProductBody.__struct_fields__))
+        listed = [ListedProductBody.of(row) for row in page]
+        return Response(serializers.ProductListBody(listed, self.paginator.meta()))
 
-    @schema.describe("Read a product", answers={200: serializers.ProductDetailBody}, errors=(404,), has_etag=True)
+    @schema.describe("Read a product", answers={200: ProductDetailBody}, errors=(404,), has_etag=True)
     def retrieve(self, request: Request, id: UUID) -> HttpResponseBase:
         """With its script. `If-None-Match` saves reading what has not changed."""
-        row = self.get_queryset().values(*serializers.DETAIL).get(id=id)
-        return answer_unless_known(request, serializers.product_detail(row))
+        row = self.get_queryset().values(*ProductDetailBody.__struct_fields__).get(id=id)
+        return answer_unless_known(request, ProductDetailBody.of(row))
 
     @schema.describe(
         "Make and change products",
