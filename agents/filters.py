@@ -22,7 +22,7 @@ from agents.models import Claim
 from agents.supervision import seen_at
 from codservice import days
 from codservice.accounts.models import Account, User
-from codservice.form_fields import DayField, Form, FreeText, LongSelect
+from codservice.form_fields import DayField, Form, FreeText, LongSelect, Words
 from codservice.long_lists import IsOneOf
 from inventory.models import Product
 from orders import regions
@@ -34,7 +34,7 @@ ANYBODY = "anybody"
 
 
 class FilterForm(Form):
-    merchant = forms.CharField(
+    merchant = Words(
         label=gettext_lazy("Merchant"), required=False, max_length=Account._meta.get_field("name").max_length
     )
     wilaya = forms.ChoiceField(label=gettext_lazy("Wilaya"), required=False, widget=LongSelect)
@@ -51,16 +51,11 @@ class FilterForm(Form):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, auto_id="filter-%s")
-        self.fields["merchant"].widget.attrs |= {"dir": "auto", "autocomplete": "off"}
         places = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
         self.fields["wilaya"].choices = [("", _("All")), *places]
         self.fields["age"].choices = [("", _("All")), *enumerate(ages.names())]
         people = [(str(id_), name) for id_, name in workers()]
         self.fields["holder"].choices = [("", _("All")), (ANYBODY, _("Anybody")), *people]
-
-    def clean_merchant(self) -> str:
-        """Part of the name."""
-        return self.cleaned_data["merchant"].strip()
 
     def clean_last(self) -> Any:
         first, last = self.cleaned_data.get("first"), self.cleaned_data["last"]
@@ -69,7 +64,7 @@ class FilterForm(Form):
         return last
 
     def merchants(self) -> QuerySet[Account]:
-        """Those whose orders were asked for, of a form that is valid."""
+        """Those whose orders were asked for, by a part of the name, of a form that is valid."""
         return Account.objects.filter(live=None, name__icontains=self.cleaned_data["merchant"])
 
     @cached_property
