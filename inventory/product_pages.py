@@ -36,7 +36,6 @@ from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, Produc
 
 PAGE = 25  # products, or movements, of a page
 _SEEN = signing.Signer(salt="inventory.product_pages")
-LEFT_TO_RIGHT = ("sku", "price", "image_url")
 
 
 class SearchForm(Form):
@@ -66,6 +65,8 @@ class SearchForm(Form):
 class LinkField(Words):
     """An address as browsers read it; nothing of ours ever loads what is there."""
 
+    widget = forms.TextInput(attrs={"dir": "ltr"})
+
     def to_python(self, value: str | None) -> str:
         text = super().to_python(value)
         try:
@@ -78,6 +79,9 @@ class LinkField(Words):
 class StockField(forms.IntegerField):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(min_value=0, max_value=MAX_QUANTITY, **kwargs)
+
+    def widget_attrs(self, widget: forms.Widget) -> dict[str, Any]:
+        return super().widget_attrs(widget) | {"dir": "ltr", "autocomplete": "off"}
 
 
 class ProductForm(Form):
@@ -106,9 +110,6 @@ class ProductForm(Form):
             initial = {name: getattr(product, name) for name in catalog.Record._fields}
             initial |= {"price": written_amount(product.price), "seen": _sign(product)}
         super().__init__(data, initial=initial)
-        for name, field in self.fields.items():
-            if name not in ("is_active", "seen"):
-                field.widget.attrs |= {"dir": "ltr" if name in LEFT_TO_RIGHT else "auto", "autocomplete": "off"}
 
     def draft(self, sku: str) -> catalog.Draft:
         record = {name: self.cleaned_data[name] for name in catalog.Record._fields}
@@ -130,7 +131,10 @@ def _sign(product: Product) -> str:
 
 class NewProductForm(ProductForm):
     sku = Words(
-        label=gettext_lazy("SKU"), max_length=64, help_text=gettext_lazy("Your own code for it; it never changes.")
+        label=gettext_lazy("SKU"),
+        max_length=64,
+        help_text=gettext_lazy("Your own code for it; it never changes."),
+        widget=forms.TextInput(attrs={"dir": "ltr"}),
     )
     stock_quantity = StockField(label=gettext_lazy("In stock"), initial=0)
     field_order = ("sku", "name", "price", "stock_quantity")

@@ -20,7 +20,6 @@ from orders.templatetags.orders import wilaya
 
 LINES, MORE_LINES = 3, 3
 MOST_NAMED = 5  # products of one name
-LEFT_TO_RIGHT = {"customer_phone", "customer_phone_2", "shipping_fee", "total_amount", "external_id"}
 
 
 class PhoneField(Words):
@@ -77,8 +76,10 @@ class OrderForm(Form):
     customer_wilaya = forms.ChoiceField(label=_("Wilaya"), widget=LongSelect)
     customer_commune = Words(label=_("Commune"), max_length=255, required=False)
     delivery_type = forms.ChoiceField(label=_("Delivery"), choices=DeliveryType.choices)
-    customer_address = FreeText(label=_("Address"), max_length=500)
-    notes = FreeText(label=_("Notes for the agent"), max_length=2000, required=False)
+    customer_address = FreeText(label=_("Address"), max_length=500, widget=forms.Textarea(attrs={"rows": 2}))
+    notes = FreeText(
+        label=_("Notes for the agent"), max_length=2000, required=False, widget=forms.Textarea(attrs={"rows": 2})
+    )
     shipping_fee = AmountField(
         label=_("Shipping fee"),
         max_length=20,
@@ -91,7 +92,9 @@ class OrderForm(Form):
         required=False,
         help_text=_("If left empty, it is the sum of the lines and the shipping fee."),
     )
-    external_id = Words(label=_("Order number"), max_length=64, required=False)
+    external_id = Words(
+        label=_("Order number"), max_length=64, required=False, widget=forms.TextInput(attrs={"dir": "ltr"})
+    )
     source = Words(label=_("Source"), max_length=64, required=False, help_text=_("Such as telephone, facebook, shop."))
 
     def __init__(self, data: Any = None, *, account: Account, lines: int = LINES, written: Any = None) -> None:
@@ -101,10 +104,6 @@ class OrderForm(Form):
         self.account = account
         wilayas = [(place.code, f"{place.code} {wilaya(place.code)}") for place in regions.WILAYAS]
         cast(forms.ChoiceField, self.fields["customer_wilaya"]).choices = [("", gettext("Choose a wilaya")), *wilayas]
-        for name, field in self.fields.items():
-            field.widget.attrs |= {"autocomplete": "off", "dir": "ltr" if name in LEFT_TO_RIGHT else "auto"}
-            if isinstance(field, FreeText):
-                field.widget.attrs["rows"] = 2
         self.lines = [LineForm(data, number, written) for number in range(lines)]
 
     def clean_customer_commune(self) -> str:
