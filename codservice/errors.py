@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+Errors = dict[str, list[str]]  # sentences by the dotted paths of what is wrong: `items.0.quantity`
+
 
 class Refused(Exception):
     """A business rule said no, and nothing was changed.
@@ -22,11 +24,11 @@ class Refused(Exception):
 
 
 class Invalid(Refused):
-    """Some fields cannot be used. `errors` maps dotted paths (`items.0.quantity`) to lists of sentences."""
+    """Some fields cannot be used: `errors` says which and why."""
 
     code = "validation_failed"
 
-    def __init__(self, errors: dict[str, list[str]]) -> None:
+    def __init__(self, errors: Errors) -> None:
         super().__init__("Some fields cannot be used; `errors` says which and why.")
         self.errors = errors
 

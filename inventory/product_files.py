@@ -12,9 +12,9 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
-from codservice.errors import Invalid
+from codservice.errors import Errors, Invalid
 from codservice.files.headings import Column
-from codservice.files.intake import FAILED, Entry, Errors, Intake, Taken, has_failed
+from codservice.files.intake import FAILED, Entry, Intake, Taken, has_failed
 from inventory import catalog
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 

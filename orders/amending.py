@@ -5,10 +5,10 @@ from typing import Any
 from uuid import UUID
 
 from codservice.accounts.actor import Actor
-from codservice.errors import Invalid
+from codservice.errors import Errors, Invalid
 from orders import editing, importing, serializers
 from orders.models import Order
-from orders.serializers import Errors, Row
+from orders.serializers import Row
 
 _READ_HERE = ("customer_wilaya", "customer_commune", "items")  # all else is written as it was read
 

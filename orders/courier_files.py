@@ -9,9 +9,9 @@ from uuid import UUID
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
-from codservice.errors import Invalid
+from codservice.errors import Errors, Invalid
 from codservice.files.headings import Column, words
-from codservice.files.intake import Entry, Errors, Intake, Taken
+from codservice.files.intake import Entry, Intake, Taken
 from orders import shipments
 from orders.models import Status
 from orders.order_files.columns import COLUMNS as ORDER_COLUMNS
@@ -148,7 +148,7 @@ class ShipmentRows(Intake):
 
 def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
     """The row as a shipment; a shop's number names an order only within an account. Raises Invalid."""
-    errors: dict[str, list[str]] = {}
+    errors: Errors = {}
     named_by, external_id, reason = _named_by(cells), None, ""
     number = cells.get(named_by, "")
     order_id = values.uuid_or_none(number) if named_by == "order_id" else None

@@ -10,14 +10,14 @@ from django.db import connection, models
 from uuid_utils.compat import uuid7
 
 from codservice.accounts.actor import Actor
-from codservice.errors import Invalid
+from codservice.errors import Errors, Invalid
 from codservice.wire import dump_json
 from inventory.models import Product
 from orders import bodies, serializers
 from orders.bodies import OrderBody
 from orders.models import Order, OrderItem, Status
 from orders.order_events import OrderEventWithNumber
-from orders.serializers import Errors, Row
+from orders.serializers import Row
 from webhooks import events
 from webhooks.models import Event
 

@@ -10,6 +10,7 @@ from rest_framework.fields import empty
 
 from codservice.api.error_answers import flatten
 from codservice.api.fields import Amount, Bodies, CanonicalUUID, Integer, Strict, StringMap, Text, read_body
+from codservice.errors import Errors
 from orders import phones, regions
 from orders.models import (
     MAX_ATTRIBUTE_NAME,
@@ -30,7 +31,6 @@ MAX_ORDERS = 100  # of a batch (docs/orders.md)
 #                        which are no columns                     of the catalog, where they are None
 #   importing._outcomes  status, created_at; of a copy, for bodies.imported
 Row = dict[str, Any]
-Errors = dict[str, list[str]]  # by dotted path, as `Invalid` has them
 
 
 class PhoneField(Text):

@@ -16,7 +16,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from codservice.api.adapters import ExactJSONRenderer
-from codservice.errors import Invalid, Refused
+from codservice.errors import Errors, Invalid, Refused
 from codservice.wire import dump_json
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class ValidationFailed(Error):
     ]
 
 
-def _error_body(code: str, message: str = "", errors: dict[str, list[str]] | None = None) -> Error:
+def _error_body(code: str, message: str = "", errors: Errors | None = None) -> Error:
     message = message or MESSAGES[code]
     return Error(code, message) if errors is None else ValidationFailed(code, message, errors)
 
@@ -61,7 +61,7 @@ def unavailable() -> HttpResponse:
     return error_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", headers={"Retry-After": "1"})
 
 
-def flatten(detail: object, path: str = "") -> dict[str, list[str]]:
+def flatten(detail: object, path: str = "") -> Errors:
     """DRF's nested error detail as dotted paths: `{"items": [{}, {"quantity": […]}]}` → `items.1.quantity`."""
     if isinstance(detail, dict):
         pairs = [(path if key == "non_field_errors" else f"{path}.{key}" if path else str(key), value)
@@ -70,7 +70,7 @@ def flatten(detail: object, path: str = "") -> dict[str, list[str]]:
         pairs = [(f"{path}.{index}", entry) for index, entry in enumerate(detail) if entry]
     else:
         return {path: [str(entry) for entry in detail]} if isinstance(detail, list) else {path: [str(detail)]}
-    errors: dict[str, list[str]] = {}
+    errors: Errors = {}
     for where, value in pairs:
         for key, sentences in flatten(value, where).items():
             errors.setdefault(key, []).extend(sentences)

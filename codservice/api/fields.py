@@ -12,7 +12,7 @@ from rest_framework.fields import empty
 
 from codservice import values
 from codservice.api.error_answers import flatten
-from codservice.errors import Invalid
+from codservice.errors import Errors, Invalid
 from codservice.values import MAX_AMOUNT
 
 
@@ -138,7 +138,7 @@ class StringMap(Strict, serializers.DictField):
         if len(data) > self.max_entries:
             raise ValueError(f"Must have at most {self.max_entries} keys.")
         result: dict[str, str] = {}
-        errors: dict[str, list[str]] = {}
+        errors: Errors = {}
         for raw_key, raw_value in data.items():
             try:
                 key = values.text(raw_key, **self._key)

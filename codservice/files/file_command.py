@@ -19,7 +19,8 @@ from django.db import OperationalError, transaction
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from codservice.commands import Command, cannot_be_used
-from codservice.files.intake import Entry, Errors, Intake, batches, blame, see
+from codservice.errors import Errors
+from codservice.files.intake import Entry, Intake, batches, blame, see
 from codservice.files.tables import ADDED, BOM, Row, SafeWriter, Table, UnreadableTable
 
 MOST_SHOWN = 1000  # refusals; a report has them all

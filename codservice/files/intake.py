@@ -7,6 +7,7 @@ from uuid import UUID
 from django.utils.translation import gettext_lazy as _
 
 from codservice.accounts.actor import Actor
+from codservice.errors import Errors
 from codservice.files.headings import Column
 from codservice.files.tables import Row
 
@@ -14,7 +15,6 @@ from codservice.files.tables import Row
 MAX_TEXT = 4 << 20
 
 Entry = Sequence[Row]  # the rows that stand for one thing
-Errors = dict[str, list[str]]  # by dotted path, as `codservice.errors.Invalid` has them
 Blame = list[tuple[str, list[str]]]  # what is wrong in a row: columns, or none, and sentences
 
 

@@ -30,8 +30,9 @@ from django.db.models.functions import Now
 
 from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account
+from codservice.errors import Errors
 from codservice.files import headings
-from codservice.files.intake import MAX_TEXT, Blame, Entry, Errors, Intake, batches, blame, see
+from codservice.files.intake import MAX_TEXT, Blame, Entry, Intake, batches, blame, see
 from codservice.files.tables import ADDED, Row, Table, UnreadableTable, words_in
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
