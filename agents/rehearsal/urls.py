@@ -5,12 +5,6 @@ from codservice.api import paths  # noqa: F401  (registers <id:…>)
 
 urlpatterns = [
     path(f"orders/<id:id>/{name}", RehearsalViewSet.as_view({"post": action}), name=f"test-order-{name}")
-    for name, action in (
-        ("confirm", "confirm"),
-        ("cancel", "cancel"),
-        ("call", "call"),
-        ("ship", "ship"),
-        ("deliver", "deliver"),
-        ("return", "return_order"),
-    )
+    for action in RehearsalViewSet.scopes
+    for name in (action.removesuffix("_order"),)  # `return` can be no method
 ]
