@@ -210,8 +210,7 @@ def cancel_many(orders: Sequence[Order], *, actor: Actor, reason: str) -> dict[U
     steps, refused = [], dict[UUID, Refused]()
     for order in orders:
         if order.status == Status.CANCELED:  # whose history is not asked for each
-            text = _("This cannot be done to an order that is %(status)s.") % status_in_words(order)
-            refused[order.id] = AlreadyDecided(text)
+            refused[order.id] = AlreadyDecided(cannot_be_done(order.status))
             continue
         try:
             steps.append(movement.make(order, _allowed(order, "cancel", actor), reason))
@@ -325,12 +324,17 @@ def decided(order: Order, refusal: type[AlreadyDecided] = AlreadyDecided) -> Alr
     """The refusal, which says who has brought the order where it is."""
     last = order.status_changes.order_by("-at", "-id").first()
     if last is None or order.status == Status.PENDING:
-        return refusal(_("This cannot be done to an order that is %(status)s.") % status_in_words(order))
+        return refusal(cannot_be_done(order.status))
     at = timezone.localtime(last.at)  # as the API has times, or by the clock of the page
     clock = f"{at:%H:%M}" if timezone.get_current_timezone() == ALGIERS else f"{at:%H:%M %Z}"
     when = _("%(time)s on %(date)s") % {"time": clock, "date": f"{at:%Y-%m-%d}"}
     who = {**status_in_words(order), "who": last.actor, "when": when}
     return refusal(_("Already %(status)s by %(who)s at %(when)s.") % who)
+
+
+def cannot_be_done(status: str) -> str:
+    """The sentence of a refusal for the status alone."""
+    return _("This cannot be done to an order that is %(status)s.") % {"status": Status(status).label.lower()}
 
 
 def status_in_words(order: Order) -> dict[str, str]:

@@ -264,7 +264,7 @@ def _step(deed: str, rows: list[Row], seen_at: datetime, supervisor: User, data:
 def _why_not(deed: str, row: Row) -> str:
     if deed == REQUEUE and row.status == Status.PENDING:
         return _("Agents have this order in their queue.")
-    return _("This cannot be done to an order that is %(status)s.") % {"status": Status(row.status).label.lower()}
+    return lifecycle.cannot_be_done(row.status)
 
 
 def _done(deed: str, count: int, data: dict[str, Any]) -> str:
