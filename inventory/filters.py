@@ -12,7 +12,7 @@ from codservice.api.filters import Filters, MomentFilter, TextFilter, WordFilter
 from codservice.form_fields import DigitsField
 from inventory.models import MAX_QUANTITY, Product
 
-MAX_SKUS = 500  # as many as the largest page has products
+MAX_PAGE = 500  # products of a page, and SKUs that are asked for at once
 
 
 class SkusField(forms.CharField):
@@ -20,8 +20,8 @@ class SkusField(forms.CharField):
 
     def to_python(self, value: str | None) -> list[str]:
         names = value.split(",") if value else []
-        if len(names) > MAX_SKUS:
-            raise forms.ValidationError(f"Must have at most {MAX_SKUS} SKUs.")
+        if len(names) > MAX_PAGE:
+            raise forms.ValidationError(f"Must have at most {MAX_PAGE} SKUs.")
         try:
             return sorted({values.text(name, max_length=64) for name in names})
         except ValueError as error:

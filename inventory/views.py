@@ -20,7 +20,7 @@ from codservice.api.paging import Pages
 from codservice.searches import searching
 from codservice.wire import dump_json
 from inventory import catalog, serializers, stock
-from inventory.filters import ProductFilter
+from inventory.filters import MAX_PAGE, ProductFilter
 from inventory.models import Product
 from inventory.serializers import ListedProductBody, ProductDetailBody
 
@@ -29,7 +29,7 @@ _SKU = serializers.LISTED.index("sku")
 
 
 class ProductPages(Pages):
-    max_page_size = 500
+    max_page_size = MAX_PAGE
 
 
 class _Products(viewsets.GenericViewSet):
