@@ -14,6 +14,7 @@ from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 OPENS, CLOSES = 9, 20  # hours of a day in Algeria in which customers are called
 DAY = timedelta(days=1)
 PAUSE = timedelta(hours=2)  # until a next try, whose turn is tomorrow for orders that are made in the evening
+_TIMES = ["created_at", "updated_at", "confirmed_at", "canceled_at", "call_due_at"]  # of an order
 _RELATED = ("call_notes", "status_changes", "edits")
 # Hours from a move to the next one.
 _UNTIL = {Status.SHIPPED: (12, 30), Status.DELIVERED: (24, 72), Status.RETURNED: (72, 120)}
@@ -35,8 +36,7 @@ def spread_over_time(account: Account, chance: Random) -> None:
     CallNote.objects.bulk_update(notes, ["created_at", "callback_at"], batch_size=500)
     StatusChange.objects.bulk_update(changes, ["at"], batch_size=500)
     OrderEdit.objects.bulk_update(edits, ["at"], batch_size=500)
-    times = ["created_at", "updated_at", "confirmed_at", "canceled_at", "call_due_at"]
-    Order.live.bulk_update(orders, times, batch_size=500)
+    Order.live.bulk_update(orders, _TIMES, batch_size=500)
 
 
 def _tell(order: Order, created: datetime, chance: Random) -> None:
@@ -84,7 +84,7 @@ def _open(at: datetime) -> datetime:
 
 def _shift(order: Order, by: timedelta) -> None:
     for row, names in [
-        (order, ["created_at", "updated_at", "confirmed_at", "canceled_at", "call_due_at"]),
+        (order, _TIMES),
         *((note, ["created_at", "callback_at"]) for note in order.call_notes.all()),
         *((row, ["at"]) for row in (*order.status_changes.all(), *order.edits.all())),
     ]:
