@@ -24,7 +24,7 @@ from codservice import days, values
 from codservice.accounts import security_log
 from codservice.accounts.models import Account
 from codservice.accounts.security_log import Action
-from codservice.form_fields import Form, LongSelect
+from codservice.form_fields import DayField, Form, LongSelect
 
 MOST = 200  # periods, merchants to choose from are as many as there are
 MOST_BEFORE = 10  # of those that go before one
@@ -48,10 +48,8 @@ class CallingPeriodForm(Form, HoursInOrder):
             "name": gettext_lazy("For example Ramadan, or why a day off is worked."),
             "last_day": gettext_lazy("Choose the same day again to open a single day."),
         }
-        widgets = {
-            **CLOCKS,
-            **{name: forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d") for name in ("first_day", "last_day")},
-        }
+        widgets = CLOCKS
+        field_classes = dict.fromkeys(("first_day", "last_day"), DayField)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()
