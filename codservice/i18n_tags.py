@@ -5,6 +5,7 @@ from datetime import datetime
 from django import template
 from django.template.base import FilterExpression, Parser, Token
 from django.templatetags import i18n
+from django.utils import formats
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
@@ -20,6 +21,11 @@ register.filter(unturned)  # of a name that others chose, in a sentence of ours
 def counted(number: int) -> str:
     """`18 500`, the same in every language."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def percent(share: float) -> str:
+    """`12,5 %`, with the reader's sign for decimals."""
+    return f"{formats.number_format(round(100 * share, 1), 1)} %"
 
 
 @register.filter(expects_localtime=True)

@@ -24,7 +24,7 @@ from codservice.accounts.models import Account
 from codservice.charts import Bar
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
-from codservice.i18n_tags import counted
+from codservice.i18n_tags import counted, percent
 from inventory.models import Product
 from orders import daily, needs
 from orders.cancel_reasons import in_words
@@ -194,7 +194,7 @@ def _rate(part: int, whole: int) -> str:
         return "–"
     if whole < FEWEST_FOR_A_RATE:
         return _("%(part)d of %(whole)d") % {"part": part, "whole": whole}
-    return f"{formats.number_format(round(100 * part / whole, 1), 1)} %"
+    return percent(part / whole)
 
 
 def _charts(rows: list[tuple[str, Figures]], by: str, first: date, last: date) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from codservice import charts
 from codservice.accounts.models import Account, User
 from codservice.files.downloads import table_answer
 from codservice.form_fields import PeriodForm
-from codservice.i18n_tags import counted
+from codservice.i18n_tags import counted, percent
 from codservice.values import uuid_or_none
 from inventory.models import Product
 from orders import cancel_reasons
@@ -272,7 +272,7 @@ def _reasons(summary: Summary, chosen: dict[str, Any]) -> list[charts.Row]:
             charts.Bar(
                 cancel_reasons.in_words(row.key) or _("Not specified"),
                 [row.canceled],
-                f"{counted(row.canceled)} · {_percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
+                f"{counted(row.canceled)} · {percent(row.canceled / whole)} · {dinars(row.canceled_amount)} {_('DA')}",
                 f"{_orders(chosen, reason=row.key)}canceled",
             )
             for row in summary.reasons[:MOST_REASONS]
@@ -344,7 +344,7 @@ def _text(row: Figures, column: Column) -> str:
         return "–"
     match column.kind:
         case "percent":
-            return _percent(value)
+            return percent(value)
         case "ratio":
             return formats.number_format(round(value, 2), 2)
         case "time":
@@ -352,10 +352,6 @@ def _text(row: Figures, column: Column) -> str:
         case "amount":
             return dinars(value)
     return counted(value)
-
-
-def _percent(share: float) -> str:
-    return f"{formats.number_format(round(share * 100, 1), 1)} %"
 
 
 def _cell(value: Any) -> Any:
