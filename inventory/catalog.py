@@ -129,7 +129,7 @@ def save(
     saved: dict[str, Saved] = {}
     waiting = {draft.sku: draft for draft in drafts}
     with transaction.atomic():
-        Account.objects.select_for_update(no_key=True).only("id").get(id=account_id)
+        Account.lock(account_id)
         # Once, but for products that somebody else makes between our look and our insert: they are there then.
         while waiting:
             known = _lock(account_id, [*waiting])
@@ -152,7 +152,7 @@ def lock_all(account_id: UUID) -> None:
 
     Each locks its own products by primary key; only together were they out of order.
     """
-    Account.objects.select_for_update(no_key=True).only("id").get(id=account_id)
+    Account.lock(account_id)
     with connection.cursor() as cursor:
         locked = "SELECT FROM inventory_product WHERE account_id = %s ORDER BY id FOR NO KEY UPDATE"
         cursor.execute(f"SELECT count(*) FROM ({locked}) locked", [account_id])  # noqa: S608  (our own text)

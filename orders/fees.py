@@ -116,7 +116,7 @@ def set_fees(account_id: UUID, changes: Sequence[Fee]) -> None:
     One transaction of four statements, for one wilaya or all. Two at a time are written one after the other.
     """
     with transaction.atomic():
-        Account.objects.select_for_update(no_key=True).only("id").get(id=account_id)
+        Account.lock(account_id)
         codes = [change["wilaya_code"] for change in changes]
         there = ShippingFee.objects.filter(account_id=account_id, wilaya_code__in=codes)
         before = {fee["wilaya_code"]: fee for fee in there.values("wilaya_code", "home", "desk")}

@@ -60,8 +60,7 @@ def register(
     """
     secret = secrets.make_secret()
     with transaction.atomic():
-        # The account's row is the lock under which its webhooks are counted.
-        Account.objects.select_for_update(no_key=True).get(id=account_id)
+        Account.lock(account_id)
         if Webhook.of(account_id).count() >= MOST_WEBHOOKS:
             raise Invalid({"url": [f"The account has {MOST_WEBHOOKS} webhooks, the maximum; delete one first."]})
         if once and Webhook.of(account_id).filter(url=url, events__contains=events).exists():

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.models import AbstractUser
@@ -158,6 +159,11 @@ class Account(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @classmethod
+    def lock(cls, account_id: UUID) -> "Account":
+        """The account, locked until the transaction ends: for what only one at a time may count or make for it."""
+        return cls.objects.select_for_update(no_key=True).get(id=account_id)
+
     @property
     def mode(self) -> str:
         """LIVE or TEST."""
@@ -293,10 +299,9 @@ class ApiKey(models.Model):
         with transaction.atomic():
             if is_test and account.mode == LIVE:
                 # With it the twin is renamed: its name is read when it is held.
-                account = Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+                account = Account.lock(account.pk)
                 account = Account.objects.get_or_create(live=account, defaults={"name": account.name})[0]
-            # The account's row is the lock under which its keys are counted.
-            Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+            Account.lock(account.pk)
             working = cls.objects.filter(cls.WORKS, account=account)
             if once and working.filter(name=name).exists():
                 text = gettext(

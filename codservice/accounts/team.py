@@ -114,8 +114,7 @@ def invite(account_id: UUID, *, email: str, role: str) -> Invitation:
     Raises AlreadyHere for an address of the team or one that waits, TooManyPeople for more than MOST_PEOPLE.
     """
     with transaction.atomic():
-        # The account's row is the lock under which its people are counted.
-        account = Account.objects.select_for_update(no_key=True).get(id=account_id)
+        account = Account.lock(account_id)
         people = User.objects.filter(Q(account=account) | Q(membership__account=account))
         if people.filter(email__iexact=email).exists():
             raise AlreadyHere(_("Somebody on your team already signs in with this address."))

@@ -43,8 +43,7 @@ def begin(account: Account, kind: str, *, name: str, size: int, user: User) -> U
     if size > MAX_BYTES:
         raise Unacceptable(_("The file may have %(most)d MB at most. Send it in parts.") % {"most": MAX_BYTES >> 20})
     with transaction.atomic():
-        # The account's row is the lock under which its uploads are counted.
-        Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        Account.lock(account.pk)
         again = Upload.objects.filter(account=account, kind=kind, user_id=user.id, name=name, size=size)
         work.give_way(again.filter(status=Upload.Status.ARRIVING))
         if Upload.objects.filter(account=account, status__in=Upload.OPEN).count() >= MAX_OPEN:
