@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import wraps
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
@@ -136,8 +137,17 @@ class OrderAdmin(admin.ModelAdmin):
         ]
 
     def _posted(self, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-        """A view for POST alone, by somebody who may work on orders."""
-        return require_POST(for_workers(self.admin_site, view, home=_page))
+        """A view for POST alone, by somebody who may work on orders, of one that is decided."""
+
+        @wraps(view)
+        def of_decided(request: HttpRequest, order_id: UUID, **kwargs: Any) -> HttpResponse:
+            order = get_object_or_404(Order.live, id=order_id)
+            if order.status == Status.PENDING:
+                messages.error(request, _("This order waits for a call: call the customer to decide it."))
+                return redirect(_page(order_id))
+            return view(request, order, **kwargs)
+
+        return require_POST(for_workers(self.admin_site, of_decided, home=_page))
 
     # --- The list --------------------------------------------------------------------------------------------------
 
@@ -245,17 +255,14 @@ class OrderAdmin(admin.ModelAdmin):
             status=422 if bound else 200,
         )
 
-    def add_note(self, request: HttpRequest, order_id: UUID) -> HttpResponse:
+    def add_note(self, request: HttpRequest, order: Order) -> HttpResponse:
         """A call note is true whatever became of the order meanwhile: it is kept, and the agent is told."""
-        order = get_object_or_404(Order.live, id=order_id)
-        if order.status == Status.PENDING:
-            return self._to_be_called(request, order_id)
         form = CallNoteForm(request.POST, order=order)
         if not form.is_valid():
-            return self.order_page(request, order_id, bound=form)
+            return self.order_page(request, order.id, bound=form)
         data = form.cleaned_data
         lifecycle.add_call_note(
-            order_id,
+            order.id,
             agent=request.user,
             outcome=CallNote.Outcome(data["outcome"]),
             note=data["note"],
@@ -263,30 +270,23 @@ class OrderAdmin(admin.ModelAdmin):
         )
         messages.success(request, _("The call is noted."))
         if data["version"] != order.version:
-            messages.warning(request, telling.what_happened(order_id))
-        return redirect(_page(order_id))
+            messages.warning(request, telling.what_happened(order.id))
+        return redirect(_page(order.id))
 
-    def _to_be_called(self, request: HttpRequest, order_id: UUID) -> HttpResponse:
-        messages.error(request, _("This order waits for a call: call the customer to decide it."))
-        return redirect(_page(order_id))
-
-    def make_move(self, request: HttpRequest, order_id: UUID, *, move: str) -> HttpResponse:
-        order = get_object_or_404(Order.live, id=order_id)
-        if order.status == Status.PENDING:
-            return self._to_be_called(request, order_id)
+    def make_move(self, request: HttpRequest, order: Order, *, move: str) -> HttpResponse:
         form = (CancelForm if move == "cancel" else MoveForm)(request.POST, order=order)
         if not form.is_valid():
-            return self.order_page(request, order_id, bound=form)
+            return self.order_page(request, order.id, bound=form)
         actor, seen_version = Actor.of_staff(request.user), form.cleaned_data["version"]
         try:
-            order = lifecycle.move(move, order_id, actor=actor, reason=form.reason, seen_version=seen_version)
+            order = lifecycle.move(move, order.id, actor=actor, reason=form.reason, seen_version=seen_version)
         except Refused as refused:
-            level, text = telling.refusal(refused, order_id, seen_version, request.user)
+            level, text = telling.refusal(refused, order.id, seen_version, request.user)
             messages.add_message(request, level, text)
         else:
             done = _("The order is now “%(status)s”.") % {"status": order.get_status_display()}
             messages.success(request, done)
-        return redirect(_page(order_id))
+        return redirect(_page(order.id))
 
 
 def _next_calls(orders: Iterable[Order], now: datetime) -> dict[UUID, datetime]:
