@@ -6,6 +6,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from codservice.accounts.actor import Actor
+from codservice.api.error_answers import Error
 from codservice.errors import Invalid
 from codservice.wire import Id
 from orders import importing, serializers
@@ -38,9 +39,7 @@ class OrderBatchBody(Struct):
     errors: list[BatchErrorBody]
 
 
-class OrderBatchRefusedBody(Struct):
-    error: Annotated[str, Meta(description="A short code that does not change.")]
-    message: Annotated[str, Meta(description="A sentence for people.")]
+class OrderBatchRefusedBody(Error):
     errors: Annotated[
         list[BatchErrorBody] | dict[str, list[str]],
         Meta(description="Of each order; an object by dotted path when the request itself cannot be used."),
