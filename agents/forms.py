@@ -7,7 +7,7 @@ from django.contrib.admin.forms import AdminAuthenticationForm
 from django.utils.translation import gettext_lazy as _
 from uuid_utils.compat import uuid7
 
-from agents.desk.forms import NOTE_WIDGET, ReasonForm
+from agents.desk.forms import ReasonForm
 from codservice.accounts.forms import LoginForm
 from codservice.form_fields import Form, FreeText
 from orders.cancel_reasons import CancelReason
@@ -54,12 +54,7 @@ class CallNoteForm(Form):
         label=_("The call"),
         choices=[("", _("Choose an outcome")), *((outcome.value, outcome.label) for outcome in OUTCOMES)],
     )
-    note = FreeText(
-        label=_("Note"),
-        required=False,
-        max_length=CallNote._meta.get_field("note").max_length,
-        widget=NOTE_WIDGET,
-    )
+    note = FreeText(label=_("Note"), required=False, max_length=CallNote._meta.get_field("note").max_length)
 
     def __init__(self, data: Any = None, *, order: Order) -> None:
         super().__init__(data, initial={"version": order.version, "note_id": uuid7()}, auto_id="note-%s")

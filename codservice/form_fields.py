@@ -115,7 +115,9 @@ class Words(forms.CharField):
 
 
 class FreeText(Words):
-    widget = forms.Textarea
+    """The same in lines, of which a page shows two unless the widget says otherwise."""
+
+    widget = forms.Textarea(attrs={"rows": 2})
     is_free = True
 
 

@@ -99,6 +99,7 @@ class ProductForm(Form):
         label=gettext_lazy("What agents say about it"),
         max_length=MAX_SCRIPT,
         required=False,
+        widget=forms.Textarea(attrs={"rows": 10}),
         help_text=gettext_lazy("Sizes, colours, conditions: agents read it on the phone."),
     )
     is_active = forms.BooleanField(label=gettext_lazy("For sale"), required=False, initial=True)

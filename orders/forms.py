@@ -76,10 +76,8 @@ class OrderForm(Form):
     customer_wilaya = forms.ChoiceField(label=_("Wilaya"), widget=LongSelect)
     customer_commune = Words(label=_("Commune"), max_length=255, required=False)
     delivery_type = forms.ChoiceField(label=_("Delivery"), choices=DeliveryType.choices)
-    customer_address = FreeText(label=_("Address"), max_length=500, widget=forms.Textarea(attrs={"rows": 2}))
-    notes = FreeText(
-        label=_("Notes for the agent"), max_length=2000, required=False, widget=forms.Textarea(attrs={"rows": 2})
-    )
+    customer_address = FreeText(label=_("Address"), max_length=500)
+    notes = FreeText(label=_("Notes for the agent"), max_length=2000, required=False)
     shipping_fee = AmountField(
         label=_("Shipping fee"),
         max_length=20,

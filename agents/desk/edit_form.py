@@ -110,7 +110,7 @@ class EditForm(Form):
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     customer_name = Words(label=_("Name"), max_length=255)
     customer_phone_2 = PhoneField(label=_("Second phone"), max_length=phones.MAX_LENGTH, required=False)
-    customer_address = FreeText(label=_("Address"), max_length=500, widget=forms.Textarea(attrs={"rows": 2}))
+    customer_address = FreeText(label=_("Address"), max_length=500)
     wilaya = Words(label=_("Wilaya"), max_length=255)
     commune = Words(label=_("Commune"), max_length=255, required=False)
     delivery_type = forms.ChoiceField(

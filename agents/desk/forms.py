@@ -28,7 +28,6 @@ MAX_DETAILS = Order._meta.get_field("cancel_reason").max_length - 40  # room for
 MAX_NOTE = CallNote._meta.get_field("note").max_length - 301  # room for reasons before it
 OLD_PAGE = _("This page is out of date. Load it again, then repeat what you did.")
 AT_WIDGET = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
-NOTE_WIDGET = forms.Textarea(attrs={"rows": 2})
 
 
 class SeenField(forms.Field):
@@ -146,7 +145,7 @@ class OutcomeForm(Form):
     shown_at = forms.DateTimeField(required=False)  # by the database's clock; the times on CALLBACKS follow from it
     seal = forms.CharField(required=False, max_length=100)
     asked = forms.UUIDField(required=False)  # of which order the screen asks whether to confirm it all the same
-    note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE, widget=NOTE_WIDGET)
+    note = FreeText(label=_("Note"), required=False, max_length=MAX_NOTE)
     details = FreeText(label=_("In your own words"), required=False, max_length=MAX_DETAILS, widget=forms.TextInput)
     at = forms.DateTimeField(label=_("At a chosen time"), required=False, widget=AT_WIDGET)
     to = WorkerField(label=_("To whom?"), required=False, empty_label=_("A supervisor"))
