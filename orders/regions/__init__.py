@@ -71,16 +71,14 @@ def __getattr__(name: str):
 
 def wilaya(code: str) -> Wilaya:
     """The wilaya with exactly this two-digit code (`"06"`), else `NotFound`."""
-    found = gazetteer.wilayas().get(code) if isinstance(code, str) else None
-    if found is None:
+    if (found := gazetteer.wilayas().get(code)) is None:
         raise NotFound(f"There is no wilaya with the code {code!r}.")
     return found
 
 
 def commune(code: str) -> Commune:
     """The commune with exactly this four-digit ONS code (`"0601"`), else `NotFound`."""
-    found = gazetteer.communes().get(code) if isinstance(code, str) else None
-    if found is None:
+    if (found := gazetteer.communes().get(code)) is None:
         raise NotFound(f"There is no commune with the code {code!r}.")
     return found
 
