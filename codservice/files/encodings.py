@@ -35,8 +35,11 @@ def encoding_of(file: IO[bytes]) -> str | None:
     The file is read whole, in constant memory.
     """
     file.seek(0)
-    if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    first = file.readline(_PIECE)
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and first[2:4] != b"\0\0":
         return "utf-16"
+    if b"\0" in first:  # UTF-16 without its mark, and UTF-32, whose ASCII would be UTF-8 with a NUL at each letter
+        return None
     if _is_utf_8(file):
         return "utf-8-sig"
     may_be_french = may_be_arabic = True
