@@ -122,6 +122,29 @@ def test_the_error_of_a_formula_is_what_people_see_there(tmp_path: Path) -> None
     assert all([*row.cells.values()] == failed for row in rows)
 
 
+@reads_sheet
+@pytest.mark.parametrize("is_of_windows", [False, True])
+def test_a_formula_without_a_result_is_no_empty_cell(tmp_path: Path, is_of_windows: bool) -> None:
+    """As programs write it that do not calculate; an empty text is a result."""
+    formulas = (
+        '<c><f>1+1</f></c><c t="n" s="0"><f>1+1</f><v/></c><c s="0"><f t="shared" si="0"/> <v> </v></c>'
+        '<c t="str"><f>""</f><v/></c><c><f>1+1</f><v>2</v></c><c t="e"><f>NA()</f><v>#N/A</v></c>'
+    )
+    headings = "".join(text(f"{name}1", name) for name in "ABCDEF")
+    path = sheet_with(tmp_path / "t.xlsx", f'<row r="1">{headings}</row>' + f"<row>{formulas}</row>" * 10_000)
+    if is_of_windows:
+        with zipfile.ZipFile(path) as file:
+            parts = {name: file.read(name) for name in file.namelist()}
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+            for name, part in parts.items():
+                file.writestr(name.replace("xl/worksheets/", "xl\\Worksheets\\"), part)
+
+    rows = list(Table(path))
+
+    assert len(rows) == 10_000
+    assert {tuple(row.cells.values()) for row in rows} == {("#CALC!", "#CALC!", "#CALC!", "", "2", "#N/A")}
+
+
 def test_what_stands_right_of_the_last_column_is_surplus(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2,,\n1,2,3\n1\n")
 

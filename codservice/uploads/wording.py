@@ -117,7 +117,8 @@ _SENTENCES: dict[str, Any] = {
         "The row has more cells than the first line has columns. Put a text with commas in quotes."
     ),
     "Is an error of the spreadsheet's formula: correct it, or write the value.": _(
-        "This is an error of the spreadsheet's formula: correct it, or write the value."
+        "This is a formula that gives an error or no result: correct it in the spreadsheet and save it there, or write "
+        "the value."
     ),
     "We could not go on with this file. What is counted here is in.": _(
         "We could not continue with this file. What is counted here was imported."
@@ -152,7 +153,10 @@ _SENTENCES: dict[str, Any] = {
         "The file is not a CSV file: the row at line %(line)s cannot be read. Is a quotation mark in it not doubled, "
         "or not closed?"
     ),
-    "The file is no spreadsheet that we can read: <why>.": _("The file is not a spreadsheet that we can read."),
+    "The file is no spreadsheet that we can read: <why>.": _(
+        "The file is not a spreadsheet that we can read. Open it in a spreadsheet program, and save it as XLSX, "
+        "without a password."
+    ),
     "The file is too large a spreadsheet to be read: save it as “CSV UTF-8”.": _(
         "The spreadsheet is too large to be read: save it as “CSV UTF-8”."
     ),

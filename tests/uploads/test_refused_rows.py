@@ -152,7 +152,7 @@ def test_a_formula_that_has_failed_is_nothing_that_was_left_out(browser: Client,
     ]  # fmt: skip
     browser.cookies["django_language"] = "fr"
     refused = read_csv(downloaded(browser, f"/account/uploads/{upload.id}/refused.csv"), ";")
-    assert refused[1][1].startswith("Total\u202f: C’est une erreur de la formule")
+    assert refused[1][1].startswith("Total\u202f: C’est une formule qui donne une erreur")
     assert refused[1][-1] == "#REF!"
 
 

@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_words(browser: Client, data: b
 def test_a_spreadsheet_that_is_none_is_refused_in_words(browser: Client) -> None:
     upload = send(browser, b"PK no spreadsheet", "orders.xlsx")
     text = browser.get(f"/account/uploads/{upload.id}").content.decode()
-    assert "The file is not a spreadsheet that we can read." in text
+    assert "The file is not a spreadsheet that we can read. Open it in a spreadsheet program" in text
 
 
 @pytest.mark.parametrize(
