@@ -231,7 +231,8 @@ def _write_blocks(upload: Upload, table: Table) -> int:
     block: list[tuple[Any, ...]] = []
     size = count = 0
     for line, _end, cells, is_apart in table.records():
-        block.append((line, [cell.replace("\0", "\ufffd") for cell in cells], *([True] if is_apart else [])))
+        # A NUL, which PostgreSQL's texts cannot have, as a sign that the rules refuse as they refuse NUL.
+        block.append((line, [cell.replace("\0", "\x01") for cell in cells], *([True] if is_apart else [])))
         size, count = size + sum(map(len, cells)) + len(cells), count + 1
         if count > MAX_ROWS:
             raise UnreadableTable(f"The file has more than {MAX_ROWS} rows. Send it in parts.")
