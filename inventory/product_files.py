@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Errors, Invalid
 from codservice.files.headings import Column
-from codservice.files.intake import FAILED, Entry, Intake, Taken, has_failed
+from codservice.files.intake import FAILED, NO_NUMBER, SHORTENED, Entry, Intake, Taken, has_failed
 from inventory import catalog
 from inventory.models import MAX_LINK, MAX_QUANTITY, MAX_SCRIPT, Product, ProductQuerySet
 
@@ -131,6 +131,8 @@ def _read(row: Mapping[str, str], *, is_known: bool) -> catalog.Draft:
         try:
             if has_failed(text):
                 raise ValueError(FAILED)
+            if name == "sku" and not is_known and SHORTENED.fullmatch(text):
+                raise ValueError(NO_NUMBER)
             if text or name == "sku":
                 columns[name] = read(text)
             elif name in ("name", "price") and not is_known:

@@ -1,5 +1,6 @@
 """What the rows of a file become: all that a command and an upload share about it."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -91,6 +92,8 @@ _ERRORS = {
     "#N/A", "#N/D", "#REF!", "#DIV/0!", "#VALUE!", "#VALEUR!", "#NAME?", "#NOM?", "#NUM!", "#NOMBRE!", "#NULL!",
     "#NUL!", "#SPILL!", "#PROPAGATION!", "#CALC!", "#ERROR!", *(f"Err:{number}" for number in range(501, 541)),
 }  # fmt: skip
+SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
+NO_NUMBER = "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
 FAILED = "Is an error of the spreadsheet's formula: correct it, or write the value."
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from codservice import values
 from codservice.errors import Invalid
 from codservice.files.headings import key
-from codservice.files.intake import Entry, Errors
+from codservice.files.intake import SHORTENED, Entry, Errors
 from inventory.models import Product
 from inventory.product_files import sku_of
 from orders import regions, serializers
@@ -24,7 +24,6 @@ Catalog = dict[str | UUID, Product]  # by SKU and by id
 Fees = dict[tuple[str, str], Decimal]  # by wilaya and delivery type
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
-SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)  # as spreadsheets show a long number
 # How people write where a parcel goes.
 _DELIVERIES = {
     key(word): kind.value

@@ -9,18 +9,15 @@ from typing import Any
 
 from codservice import values
 from codservice.files.headings import key
-from codservice.files.intake import FAILED, MAX_TEXT, Entry, Errors, has_failed, text_in
+from codservice.files.intake import FAILED, MAX_TEXT, NO_NUMBER, SHORTENED, Entry, Errors, has_failed, text_in
 from codservice.files.tables import Row, UnreadableTable, is_of_report, words_in
 from orders import phones, serializers
-from orders.order_files.cells import SHORTENED, with_constants
+from orders.order_files.cells import with_constants
 from orders.order_files.columns import AMOUNTS, COLUMNS, DETAILS, OF_ORDER, PHONES, PRODUCT, WHOSE
 from orders.serializers import SENT_OF_LINE
 
 MAX_ROWS = 1000  # that are held as one order; of the lines that it may have there are too many already
 _NAMES = [column.name for column in COLUMNS]
-_NO_NUMBER = (
-    "Is a long number that a spreadsheet has shortened: format the column as text, and write the numbers again."
-)
 _EACH = "Write the order's number in each of its rows: in a file of refused rows nothing else holds them together."
 _BEHIND = "May be a line of the order above: write that order's number here then, and otherwise one of its own."
 _NOBODYS = "May be a line of the order above: write that order's number here then, and otherwise who the customer is."
@@ -125,7 +122,7 @@ def doubts(entry: Entry, constants: Mapping[str, str]) -> Errors:
     ]:
         return {path: [FAILED] for path in failed}
     if SHORTENED.fullmatch(first.get("external_id", "")):
-        return {"external_id": [_NO_NUMBER]}
+        return {"external_id": [NO_NUMBER]}
     if any(is_of_report(row.cells) and not row.cells.get("external_id") for row in below):
         return {"external_id": [_EACH]}
     if left_behind := {
@@ -180,7 +177,7 @@ def _behind(cells: Mapping[str, str]) -> list[str]:
     if _can_be_used(cells):
         return [_NOBODYS]
     if SHORTENED.fullmatch(cells["external_id"]):
-        return [_NO_NUMBER, _BEHIND]
+        return [NO_NUMBER, _BEHIND]
     return [*serializers.read_order({"external_id": cells["external_id"]})[1]["external_id"], _BEHIND]
 
 
