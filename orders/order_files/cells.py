@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from codservice import values
-from codservice.errors import Invalid
+from codservice.errors import Errors, Invalid
 from codservice.files.headings import key
-from codservice.files.intake import SHORTENED, Entry, Errors
+from codservice.files.intake import SHORTENED, Entry
 from inventory.models import Product
 from inventory.product_files import sku_of
 from orders import regions, serializers

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from codservice import values
+from codservice.errors import Errors
 from codservice.files.headings import key
-from codservice.files.intake import FAILED, MAX_TEXT, NO_NUMBER, SHORTENED, Entry, Errors, has_failed, text_in
+from codservice.files.intake import FAILED, MAX_TEXT, NO_NUMBER, SHORTENED, Entry, has_failed, text_in
 from codservice.files.tables import Row, UnreadableTable, is_of_report, words_in
 from orders import phones, serializers
 from orders.order_files.cells import with_constants

@@ -10,8 +10,8 @@ from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
 from codservice import values
-from codservice.errors import Invalid
-from codservice.files.intake import Entry, Errors, Intake, Taken
+from codservice.errors import Errors, Invalid
+from codservice.files.intake import Entry, Intake, Taken
 from codservice.files.tables import Row, is_of_report
 from inventory.models import Product
 from inventory.product_files import sku_of
