@@ -19,8 +19,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 STOP_ORDER = ("application", "broker", "database")
 
 WEB_STOP = ((signal.SIGTERM, STOP_SECONDS + 5.0),)
-# Warm shutdown, then a cold one: what a task leaves undone is still a row that is due.
-WORKER_STOP = ((signal.SIGTERM, 15.0), (signal.SIGQUIT, 5.0))
+# No cold stop, which Celery has none of for threads: what a task leaves undone is still a row that is due.
+WORKER_STOP = ((signal.SIGTERM, 15.0),)
 BEAT_STOP = ((signal.SIGTERM, 5.0),)
 # One after the other, and a little more.
 APPLICATION_STOP = ((signal.SIGTERM, sum(seconds for _, seconds in (*WEB_STOP, *WORKER_STOP, *BEAT_STOP)) + 5.0),)

@@ -5,12 +5,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 import redis
 from django.conf import settings
 from django.db import connection, transaction
 
+from codservice.onebox.service import WORKER_STOP
 from codservice.run.worker import STOP_SECONDS
 from tests.harness.background import Background, eventually
 from tests.harness.database import environment, wait_for_lock
@@ -133,3 +135,36 @@ def test_a_worker_that_is_told_to_stop_while_it_starts_leaves_nothing_half_done(
         worker.kill()
         worker.wait()
     assert (Claim.objects.count(), statuses()) == (0, {"delivered": 3})
+
+
+# A worker one of whose tasks does not end.
+STUCK = """
+import runpy, time
+from pathlib import Path
+from codservice.celery import app
+@app.task(name="stuck")
+def stuck():
+    Path({begun!r}).touch()
+    time.sleep(60)
+stuck.delay()
+runpy.run_module("codservice.run.worker", run_name="__main__")
+"""
+
+
+def test_a_worker_whose_task_does_not_end_is_told_nothing_that_its_threads_cannot_obey(tmp_path):
+    """Celery knows no cold stop of threads: it went with a traceback that nobody could do anything about."""
+    begun = tmp_path / "begun"
+    worker = subprocess.Popen(
+        [sys.executable, "-c", STUCK.format(begun=str(begun))],
+        cwd=CHECKOUT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        eventually(begun.exists)
+        for signum, _seconds in WORKER_STOP:
+            worker.send_signal(signum)
+            with suppress(subprocess.TimeoutExpired):
+                worker.wait(1)
+    finally:
+        worker.kill()
+        said, _ = worker.communicate()
+    assert "Traceback" not in said
