@@ -1,10 +1,12 @@
 """Dumps of the database: made and restored by PostgreSQL's own programs, from where the service's settings lead."""
 
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from codservice.data_folder import Layout, is_set
 from codservice.files.new_file import new_file
 from codservice.onebox.binaries import find_client
 from codservice.onebox.postgres import database_of
+from codservice.run.kernel import die_with_parent
 
 _LIBPQ = ("host", "port", "user", "password", "dbname", "sslmode", "sslrootcert", "sslcert", "sslkey")
 TELL_SECONDS = 0.1
@@ -66,7 +69,13 @@ def _dump_into(draft: Path, tell: Callable[[int], None]) -> None:
         "--format=custom", "--no-owner", "--no-privileges", f"--file={draft}",
     ]  # fmt: skip
     with subprocess.Popen(  # noqa: S603  (a program that we looked up)
-        command, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Who stops us may do so before we have hold of it.
+        preexec_fn=partial(die_with_parent, signal.SIGTERM, os.getpid()),
     ) as running:
         try:
             said = None

@@ -270,6 +270,40 @@ def test_what_is_interrupted_leaves_no_file(command, told, code, alice, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+STOPPED = """
+import subprocess, sys
+from django.core.management import execute_from_command_line
+
+begin = subprocess.Popen.__init__
+
+def begin_and_be_stopped(self, command, **options):
+    begin(self, command, **options)
+    if "--format=custom" in command:
+        sys.stdin.read()
+        raise SystemExit(143)
+
+subprocess.Popen.__init__ = begin_and_be_stopped
+execute_from_command_line(["manage.py", "backup", sys.argv[1]])
+"""
+
+
+def test_what_is_stopped_while_it_starts_pg_dump_leaves_none(tmp_path):
+    with psycopg.connect(data_folder.database_url(Path(os.environ["DATA_DIR"])), dbname=database_name()) as other:
+        other.execute("LOCK TABLE orders_order")
+        running = subprocess.Popen(
+            [sys.executable, "-c", STOPPED, str(tmp_path / "interrupted")],
+            cwd=CHECKOUT,
+            env=environment(),
+            stdin=subprocess.PIPE,
+        )
+        eventually(lambda: waiting(other) == 1)
+        running.communicate(timeout=PATIENCE)
+        assert running.returncode == 143
+        eventually(lambda: waiting(other) == 0)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("command", ["backup", "export_account"])
 def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_path):
     """What copies files to elsewhere shall find no half of one, whatever becomes of the machine meanwhile."""
@@ -284,8 +318,8 @@ def test_no_file_of_the_name_is_there_before_it_is_whole(command, alice, tmp_pat
         assert list(tmp_path.iterdir()) == [draft]
         running.kill()
         running.wait(PATIENCE)
-    if command == "backup":
-        eventually(lambda: draft.stat().st_size)  # nobody has told pg_dump
+        if command == "backup":
+            eventually(lambda: waiting(other) == 0)
     assert not file.exists()
 
     assert manage(command, str(file), *arguments).stderr == f"CommandError: {draft} exists; give a new name.\n"
