@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.processes import command_line, descendants, free_port
+from tests.harness.processes import CHECKOUT, command_line, descendants, free_port
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -24,3 +24,21 @@ def test_who_ends_while_we_look_is_no_descendant():
 def test_a_free_port_is_not_given_to_another_socket_meanwhile():
     given, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     assert all(free_port() < given for _ in range(100))
+
+
+TAKEN = """
+import sys
+from itertools import chain
+from tests.harness import processes
+
+drawn = chain([int(sys.argv[1]) - 20_000], range(12_000))
+processes.secrets.randbelow = lambda _: next(drawn)
+print(processes.free_port())
+"""
+
+
+def test_a_port_is_given_to_one_run_though_nobody_listens_there_yet():
+    """Two services would share it, as the processes of one do."""
+    ours = free_port()
+    theirs = subprocess.run([sys.executable, "-c", TAKEN, str(ours)], cwd=CHECKOUT, stdout=subprocess.PIPE, check=True)
+    assert 20_000 <= int(theirs.stdout) != ours

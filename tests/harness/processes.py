@@ -6,14 +6,21 @@ import socket
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+_CLAIMS: list[socket.socket] = []  # kept open
 
 
 def free_port() -> int:
-    """One of those that the system gives to nobody who asks for any, and who might have it before it is listened at."""
+    """One of those that the system gives to nobody who asks for any, and who might have it before it is listened at.
+
+    Nor is it given to others who ask us, of this and other runs, while this process lives: two services would share it.
+    """
     while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        _CLAIMS.append(claim := socket.socket(socket.AF_UNIX))
         with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", 20_000 + secrets.randbelow(12_000)))
-            return probe.getsockname()[1]
+            claim.bind(f"\0codservice tests: port {port}")  # a name that ends with us (Linux)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def is_alive(pid: int) -> bool:
