@@ -39,8 +39,8 @@ Runs in constant memory beside the service: each order is written as it is at th
         orders = Order.objects.filter(commands.in_period(options), account_id=find_account(options["account"]).id)
         if options["status"] is not None:
             orders = orders.filter(status__in=commands.read_words(options["status"], "status", Status.values))
-        if reconfigure := getattr(self.stdout, "reconfigure", None):  # whatever the terminal's own encoding is
-            reconfigure(encoding="utf-8", newline="")
+        if reconfigure := getattr(self.stdout, "reconfigure", None):
+            reconfigure(newline="")
         found = batches(orders, shown=not options["json"])
         rows = self.progress(chain.from_iterable(found), total=orders.count(), unit="orders")
         if options["json"]:
