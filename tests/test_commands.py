@@ -83,6 +83,13 @@ def test_nothing_in_what_scripts_read_is_obeyed_by_a_terminal() -> None:
     assert "شريف" in out.getvalue()
 
 
+def test_where_the_systems_encoding_has_no_sign_for_it_utf_8_is_written() -> None:
+    with started("webhook_sink", "--help", PYTHONIOENCODING="iso8859-6") as running:
+        out, problem = running.communicate(timeout=PATIENCE)
+    assert (running.returncode, problem) == (0, "")
+    assert "--secret whsec_…" in out
+
+
 def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> None:
     status, problem = said(*SHOW, DATABASE_URL="", DATABASE_URL_FILE="", DATA_DIR=str(tmp_path))
 
@@ -91,6 +98,13 @@ def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> 
     advice = f". Does `make run` run, as the same user and with DATA_DIR={tmp_path}? Or set DATABASE_URL.\n"
     assert problem.endswith(advice)
     assert problem.count("\n") == 1
+
+    with started(
+        "check_service", "--timeout", "0", DATABASE_URL="", DATABASE_URL_FILE="", DATA_DIR=str(tmp_path)
+    ) as running:
+        parts = running.communicate(timeout=PATIENCE)[0].splitlines()
+    assert parts[0] == problem.strip().replace("CommandError", "database")
+    assert "ledger: cannot be looked at: see to the database first" in parts
 
 
 def test_without_its_database_it_says_where_it_looked() -> None:

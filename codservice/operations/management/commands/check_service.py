@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError, connection
 
 from codservice import commands, health
 from codservice.celery import app
@@ -31,6 +31,7 @@ seconds when there are millions. Exit status 1 when something is wrong, for cron
 
     def handle(self, *, timeout: float, **options: Any) -> None:
         checks = health.CHECKS | health.SLOW_CHECKS
+        checks["database"] = partial(_reached, checks["database"])
         checks["beat"] = partial(_wait_for, checks["beat"], timeout)
         checks["worker"] = partial(_wait_for, _ask_worker, timeout)
         problems: dict[str, str] = {}
@@ -51,6 +52,15 @@ seconds when there are millions. Exit status 1 when something is wrong, for cron
             raise CommandError(f"Something is wrong: {', '.join(wrong).replace('_', ' ')}.")
 
 
+def _reached(check: Callable[[], str]) -> str:
+    """What it says of a database that answers; else why it does not, which `/readyz` tells nobody."""
+    try:
+        connection.ensure_connection()
+    except OperationalError as error:
+        return commands.cannot_be_used(error)
+    return check()
+
+
 def _wait_for(check: Callable[[], str], seconds: float) -> str:
     """What it says of somebody who may have been started a moment ago."""
     deadline = time.monotonic() + seconds
@@ -63,7 +73,8 @@ def _ask(check: Callable[[], str]) -> str:
     try:
         return check()
     except DatabaseError as error:
-        return f"cannot be looked at ({str(error).strip().splitlines()[0]}): see to the database first"
+        reason = f" ({str(error).strip().splitlines()[0]})" if connection.connection else ""
+        return f"cannot be looked at{reason}: see to the database first"
 
 
 def _measured(measure: Callable[[], float]) -> float | None:
