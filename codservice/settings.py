@@ -480,6 +480,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "health_check_interval": 5,
 }
 CELERY_TASK_PUBLISH_RETRY = False
+# It ends none of ours, as none is acknowledged late; left out, each lost connection is a warning of what Celery 6 will
+# do by itself.
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_TASK_IGNORE_RESULT = True
 # Who can write to Redis can start any task with any arguments: in JSON nothing is run, and a task believes none of them
 # that matters.

@@ -62,17 +62,26 @@ def test_an_hours_backlog_is_sent_once_by_itself(start, receiver, webhook_to):
     assert len(receiver.requests) == len({request.delivery for request in receiver.requests}) == 5000
 
 
-def test_two_beats_and_two_workers_send_nothing_twice(start, receiver, webhook_to, tmp_path):
+def test_two_beats_and_two_workers_send_nothing_twice(start, receiver, webhook_to, tmp_path, capfd):
     receiver.default = answer(after=0.1)
     webhook = webhook_to(receiver.url())
     write(webhook, 300)
     with running_broker(tmp_path / "broker") as broker:
-        for name in ("beat", "beat", "worker", "worker"):
-            start(name, broker.url)
+        *_, worker = (start(name, broker.url) for name in ("beat", "beat", "worker", "worker"))
         eventually(lambda: duties.age("beat") is not None)
         write(webhook, 300)
         eventually(lambda: not Delivery.objects.filter(status="pending").exists())
     assert len(receiver.requests) == len({request.delivery for request in receiver.requests}) == 600
+    said = []
+
+    def is_told():
+        said.append(capfd.readouterr().err)
+        return "Connection to broker lost" in "".join(said)
+
+    eventually(is_told)
+    worker.terminate()
+    worker.wait(PATIENCE)
+    assert "Celery 5.1" not in "".join([*said, capfd.readouterr().err]), "nothing of what Celery may do one day"
 
 
 @pytest.mark.parametrize("why", ["replica", "full"])
