@@ -5,6 +5,8 @@
 --
 -- `from` is when the first new part begins: a time to come, so that all ids that exist are below it. Ids are UUIDs of
 -- version 7, which begin with their time in milliseconds; a range of ids is a range of time.
+--
+-- Where it fails, as for want of a lock, run it again, and before `from`: what it has prepared refuses ids of later times.
 \set ON_ERROR_STOP on
 SELECT format('%s-%s-7000-8000-000000000000', left(from_ms, 8), right(from_ms, 4)) AS from_id,
     format('%s-%s-7000-8000-000000000000', left(until_ms, 8), right(until_ms, 4)) AS until_id,
@@ -15,12 +17,15 @@ SET lock_timeout = '2s';
 SET statement_timeout = 0;
 
 -- Checked and built beforehand, beside the running service, so that the change itself only writes to the catalog.
+ALTER TABLE webhooks_delivery DROP CONSTRAINT IF EXISTS delivery_before;
 ALTER TABLE webhooks_delivery ADD CONSTRAINT delivery_before CHECK (id < :'from_id') NOT VALID;
 ALTER TABLE webhooks_delivery VALIDATE CONSTRAINT delivery_before;
+ALTER TABLE webhooks_attempt DROP CONSTRAINT IF EXISTS attempt_before;
 ALTER TABLE webhooks_attempt ADD CONSTRAINT attempt_before CHECK (delivery_id < :'from_id') NOT VALID;
 ALTER TABLE webhooks_attempt VALIDATE CONSTRAINT attempt_before;
+DROP INDEX CONCURRENTLY IF EXISTS attempt_first_key;
 CREATE UNIQUE INDEX CONCURRENTLY attempt_first_key ON webhooks_attempt (delivery_id, id);
-SELECT max(id) + 1000000 AS next_attempt FROM webhooks_attempt \gset
+SELECT coalesce(max(id), 0) + 1000000 AS next_attempt FROM webhooks_attempt \gset
 
 BEGIN;
 ALTER TABLE webhooks_delivery RENAME TO webhooks_delivery_first;
