@@ -17,13 +17,15 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
 
     A missing file is made (mode 0600) unless `create` is false; then the answer is empty. One that others may look
     into is closed to them. Any number of processes may ask at once: they agree on one file. Raises `CannotStart` when
-    the file cannot be read or made or lacks a name.
+    the file cannot be read or made or lacks a name, or is missing beside the database, which others would not fit.
     """
-    path = Layout(data_dir).secrets
+    path, cluster = Layout(data_dir).secrets, Layout(data_dir).cluster
     try:
         if not path.exists():
             if not create:
                 return {}
+            if cluster.exists():  # made after its secrets
+                raise CannotStart(f"{path} is missing, though {cluster} is there; restore it from a backup.")
             make_data_folder(Layout(data_dir))
             _write_once(path)
         elif path.stat().st_mode & 0o077:  # as a copy may be

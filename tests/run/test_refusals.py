@@ -14,6 +14,7 @@ from codservice.errors import CannotStart
 from codservice.onebox import postgres
 from codservice.onebox.binaries import PostgresPrograms, ServerUser
 from codservice.run.web import Web
+from codservice.secret_file import secrets
 from tests.harness.background import PATIENCE
 from tests.harness.manage import PRODUCTION
 from tests.harness.processes import CHECKOUT
@@ -82,6 +83,7 @@ def test_unusable_number(run, name, value):
 def cluster(tmp_path):
     """The folder of a cluster, empty."""
     folder = tmp_path / "data" / "postgres"
+    secrets(tmp_path / "data")
     folder.mkdir(parents=True)
     if os.geteuid() == 0:
         os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
@@ -139,6 +141,13 @@ def test_damaged_secrets_are_not_replaced(run, tmp_path, damaged, said):
     (tmp_path / "data" / "secrets.env").write_bytes(damaged)
     assert said in refusal(run())
     assert (tmp_path / "data" / "secrets.env").read_bytes() == damaged
+
+
+def test_missing_secrets_of_a_database_that_is_there_are_not_replaced(run, cluster):
+    file = cluster.with_name("secrets.env")
+    file.unlink()
+    assert "secrets.env is missing, though" in refusal(run())
+    assert not file.exists()
 
 
 def test_folder_that_somebody_else_put_there_is_refused(tmp_path):
