@@ -22,6 +22,7 @@ from inventory.models import Product
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient
+from tests.harness.database import wait_for_lock
 from tests.inventory.stock import INVENTORY, movements, stock_of, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -66,13 +67,8 @@ def another_transaction() -> Iterator[BaseDatabaseWrapper]:
 
 def commit_when_awaited(other: BaseDatabaseWrapper) -> None:
     """Commit as soon as somebody waits for a lock."""
-    cursor = other.cursor()
-    for _ in range(1500):
-        cursor.execute("SELECT pg_sleep(0.001), count(*) FROM pg_locks WHERE NOT granted")
-        if cursor.fetchone()[1]:
-            other.commit()
-            return
-    raise AssertionError("nobody waits for the lock")
+    wait_for_lock()
+    other.commit()
 
 
 def put(client: ApiClient, entries: list[dict[str, Any]]) -> Any:

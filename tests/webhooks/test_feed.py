@@ -25,7 +25,7 @@ from orders.models import Order, Status
 from tests.factories import ProductFactory, make_order
 from tests.harness.background import PATIENCE, Background, at_once, eventually
 from tests.harness.client import ApiClient, new_key
-from tests.harness.database import one
+from tests.harness.database import one, wait_for_lock
 from webhooks import events, feed, recovery, retention
 from webhooks.models import Delivery, Event, FeedEra, Webhook
 
@@ -460,7 +460,7 @@ def waiting_at(row: Product | Order, work: Callable[[], Any]) -> Iterator[None]:
     with transaction.atomic():
         type(row)._base_manager.select_for_update().get(pk=row.pk)
         begun = Background(work)
-        eventually(lambda: one("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        wait_for_lock()
         yield
     begun.result()
 

@@ -179,7 +179,9 @@ def test_a_bell_is_heard_in_its_own_database_of_redis_alone(webhook_to, receiver
 def test_who_could_not_listen_for_a_while_looks_for_what_was_missed(webhook_to, receiver, alice, heard, monkeypatch):
     monkeypatch.setattr(wakeup, "_PAUSE", 0.2)
     webhook_to(receiver.url())
-    assert redis.Redis.from_url(settings.REDIS_URL).client_kill_filter(_type="pubsub")
+    broker = redis.Redis.from_url(settings.REDIS_URL)
+    (listener,) = [each for each in broker.client_list(_type="pubsub") if each["db"] == str(_database())]
+    assert broker.client_kill_filter(_id=listener["id"])  # and nobody else's, who runs tests beside
     publish(alice)
     eventually(lambda: len(heard) >= 2)
     wakeup.hear()
