@@ -63,10 +63,19 @@ class Connection:
 Behaviour = Callable[[Connection], Awaitable[object]]
 
 
-def answer(status: str = "200 OK", *, body: bytes = b"ok", headers: str = "", after: float = 0.0) -> Behaviour:
-    """An ordinary answer; the connection is kept."""
+def answer(
+    status: str = "200 OK",
+    *,
+    body: bytes = b"ok",
+    headers: str = "",
+    after: float = 0.0,
+    once: threading.Event | None = None,
+) -> Behaviour:
+    """An ordinary answer, once the event is set, if any, and `after` seconds more; the connection is kept."""
 
     async def behave(connection: Connection) -> None:
+        while once and not once.is_set():
+            await asyncio.sleep(0.01)
         if after:
             await asyncio.sleep(after)
         head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"

@@ -1,10 +1,13 @@
 """Engines in processes of their own, that may post to this machine."""
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.harness.background import PATIENCE
+from webhooks import transfer
 from webhooks.engine import WINDOW
 
 from .worker import Worker
@@ -13,6 +16,13 @@ from .worker import Worker
 @pytest.fixture(autouse=True)
 def _private_addresses(settings: Any) -> None:
     settings.WEBHOOK_ALLOW_PRIVATE = True
+
+
+@pytest.fixture
+def may_end(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Answers `once` it is set end attempts, and nothing else does: not the time that the test takes till then."""
+    monkeypatch.setattr(transfer, "DEADLINE", int(PATIENCE * 1000))
+    return threading.Event()
 
 
 @pytest.fixture

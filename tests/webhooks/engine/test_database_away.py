@@ -65,34 +65,36 @@ def test_a_claim_that_waits_too_long_for_its_turn_is_given_up_and_the_next_one_g
     assert_each_was_sent_once(receiver, written)
 
 
-def test_results_that_cannot_be_written_are_kept_until_they_can(engine, receiver, webhook_to):
-    receiver.default = answer(after=0.3)
+def test_results_that_cannot_be_written_are_kept_until_they_can(engine, receiver, webhook_to, may_end):
+    receiver.default = answer(once=may_end)
     written = write(webhook_to(receiver.url()), 10)
     draining = Background(engine.drain)
     receiver.wait_for(10)
     with transaction.atomic():
         list(Delivery.objects.select_for_update())
+        may_end.set()
         time.sleep(2.6)  # longer than a statement waits for a lock
         assert not draining.is_over
     draining.result()
     assert_each_was_sent_once(receiver, written)
 
 
-def test_a_session_that_ends_while_it_settles_settles_again(engine, receiver, webhook_to):
-    receiver.default = answer(after=0.3)
+def test_a_session_that_ends_while_it_settles_settles_again(engine, receiver, webhook_to, may_end):
+    receiver.default = answer(once=may_end)
     written = write(webhook_to(receiver.url()), 10)
     draining = Background(engine.drain)
     receiver.wait_for(10)
     with transaction.atomic():
         list(Delivery.objects.select_for_update())
+        may_end.set()
         wait_for_lock()
         end_sessions()
     draining.result()
     assert_each_was_sent_once(receiver, written)
 
 
-def test_no_connection_at_all_is_waited_for(engine, receiver, webhook_to):
-    receiver.default = answer(after=0.3)
+def test_no_connection_at_all_is_waited_for(engine, receiver, webhook_to, may_end):
+    receiver.default = answer(once=may_end)
     written = write(webhook_to(receiver.url()), 10)
     draining = Background(engine.drain)
     receiver.wait_for(10)
@@ -105,6 +107,7 @@ def test_no_connection_at_all_is_waited_for(engine, receiver, webhook_to):
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s",
                 [connection.settings_dict["NAME"]],
             )
+            may_end.set()
             time.sleep(1.5)
             assert not draining.is_over
         finally:

@@ -100,14 +100,16 @@ def test_a_claim_does_not_take_what_is_being_renewed(engine, receiver, webhook_t
     assert Counter(request.delivery for request in receiver.requests) == {str(id_): 1 for id_ in written}
 
 
-def test_a_claim_is_renewed_while_its_result_cannot_be_written(engine, receiver, webhook_to, monkeypatch):
+def test_a_claim_is_renewed_while_its_result_cannot_be_written(engine, receiver, webhook_to, may_end, monkeypatch):
     monkeypatch.setattr(delivery, "RENEW_AFTER", 0.2)
     write(webhook_to(receiver.url()), 5)
-    receiver.default = answer(after=0.3)
+    receiver.default = answer(once=may_end)
     draining = Background(engine.drain)
     receiver.wait_for(5)
     with transaction.atomic():
         list(Delivery.objects.select_for_update())
+        may_end.set()
+        wait_for_lock()
         first = set(Claim.objects.values_list("until", flat=True))
         eventually(lambda: Claim.objects.filter(until__gt=max(first)).count() == 5)
     draining.result()
