@@ -24,8 +24,8 @@ def installed(package: Path) -> Path:
     # Several workers of a run may ask at the same time.
     with (cache / "lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        for path in package.iterdir():
-            shutil.copy(path, cache / path.name)
+        for path in package.iterdir():  # whole at once: what another worker has started may just be reading it
+            os.replace(shutil.copy(path, cache / f"{path.name}.new"), cache / path.name)
         if not done_file.exists() or done_file.read_bytes() != lock:
             command = [program("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
             done = subprocess.run(command, cwd=cache, capture_output=True, text=True, check=False)
