@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from codservice.onebox.postgres import postgres
 from codservice.onebox.process import becomes_ready, spawn
 from codservice.onebox.valkey import valkey
 from codservice.secret_file import secrets
+from tests.harness.processes import free_port
 
 OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ENCRYPTION_KEYS", "DATA_DIR", "PORT")
 START_SECONDS = 120.0
@@ -98,12 +98,6 @@ def with_django(**settings: str) -> Iterator[str]:
         os.environ.update(environ, DJANGO_SETTINGS_MODULE="codservice.settings", **settings)
         django.setup()
         yield database(environ)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def pids(names: str = "") -> list[int]:
