@@ -1,6 +1,5 @@
 """Web and worker as a production runs them, in processes of their own over the test's database."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -21,23 +20,26 @@ PRODUCTION = {"SECRET_KEY": "".join(map(chr, range(48, 110))), "ENCRYPTION_KEYS"
 
 
 @pytest.fixture(scope="session")
-def _static_files() -> None:
-    """A production's web processes look for them when they start, as the image has them."""
+def static_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A production's web processes look for them when they start, as the image has them: where, as settings."""
+    where = {
+        "DJANGO_SETTINGS_MODULE": "tests.harness.static_root",
+        "STATIC_ROOT": str(tmp_path_factory.mktemp("static")),
+    }
     command = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity=0"]
-    environ = os.environ | PRODUCTION | {"DATABASE_URL": "postgresql://nobody/none", "REDIS_URL": settings.REDIS_URL}
-    with open(settings.BASE_DIR / "manage.py") as one_at_a_time:  # of the workers that run the tests
-        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
-        subprocess.run(command, cwd=settings.BASE_DIR, env=environ, check=True)
+    none = {"DATABASE_URL": "postgresql://nobody/none", "REDIS_URL": settings.REDIS_URL}
+    subprocess.run(command, cwd=settings.BASE_DIR, env=os.environ | PRODUCTION | none | where, check=True)
+    return where
 
 
 @pytest.fixture
-def start(_static_files: None, transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., Part]]:
+def start(static_files: dict[str, str], transactional_db: None, tmp_path: Path) -> Iterator[Callable[..., Part]]:
     """Starts parts by name, `web` or `worker`; they share a folder of counters, as on one host."""
     started: list[Part] = []
 
-    def make(name: str, **environment: str) -> Part:
+    def make(name: str, *, module: str = "", **environment: str) -> Part:
         port = free_port()
-        environ = os.environ | PRODUCTION | {
+        environ = os.environ | PRODUCTION | static_files | {
             "DATABASE_URL": database_url(),
             "REDIS_URL": settings.REDIS_URL,
             "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "counters"),
@@ -45,7 +47,7 @@ def start(_static_files: None, transactional_db: None, tmp_path: Path) -> Iterat
             "PORT" if name == "web" else "METRICS_PORT": str(port),
         } | environment  # fmt: skip
         log = tmp_path / f"{name}-{len(started)}.log"
-        started.append(Part(f"codservice.run.{name}", port, log, environ))
+        started.append(Part(module or f"codservice.run.{name}", port, log, environ))
         eventually(lambda: started[-1].is_up("/healthz" if name == "web" else "/metrics"))
         return started[-1]
 

@@ -65,10 +65,11 @@ def test_service_from_nothing_to_its_second_start(run):
     assert service.stop() == 0
 
 
-def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run):
+def test_pages_of_a_production_have_their_styles_from_the_first_start_on(run, tmp_path):
+    where = {"DJANGO_SETTINGS_MODULE": "tests.harness.static_root", "STATIC_ROOT": str(tmp_path / "static")}
     key = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
     service = run(
-        module="codservice.onebox", SECRET_KEY="abcde" * 10, ENCRYPTION_KEYS=key, HTTPS="false"
+        module="codservice.onebox", SECRET_KEY="abcde" * 10, ENCRYPTION_KEYS=key, HTTPS="false", **where
     ).wait_until_up()
 
     with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/console/login/", timeout=PATIENCE) as answer:
