@@ -27,8 +27,10 @@ class Part(Service):
             )
 
     def lines(self) -> list[dict[str, Any]]:
-        """Every line that it has logged, each a JSON object."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        """Every line that it has logged, each a JSON object; without one that it is just writing."""
+        said = self.log.read_bytes()
+        whole = said if self.popen.poll() is not None else said[: said.rfind(b"\n") + 1]
+        return [json.loads(line) for line in whole.splitlines()]
 
     def is_up(self, path: str = "/healthz") -> bool:
         assert self.popen.poll() is None, self.log.read_text()

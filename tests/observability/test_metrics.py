@@ -50,7 +50,7 @@ def figures(client: Any, **kwargs: Any) -> dict[str, float]:
 
 def test_whichever_process_is_asked_it_tells_of_all(start, receiver):
     receiver.behaviours |= {"/fails": answer("500 Oops"), "/hangs": hang}
-    web, worker = start("web", WEB_WORKERS="2"), start("worker")
+    web, worker = start("web", WEB_WORKERS="2"), start("worker", module="tests.observability.patient")
     key = new_key(AccountFactory(rate_limit=1000))
     limited = new_key(AccountFactory(rate_limit=2))
     for _ in range(20):
@@ -67,7 +67,13 @@ def test_whichever_process_is_asked_it_tells_of_all(start, receiver):
     order = web.send("POST", ORDERS, order_body(), key=key).json()["id"]
     assert web.send("POST", f"{ORDERS}/{order}/cancel", key=key).status == 200
 
-    eventually(lambda: worker.metrics()["codservice_sends_in_flight"] == 1)
+    attempts = 'codservice_delivery_attempts_total{outcome="%s"}'
+    eventually(
+        lambda: (
+            {attempts % "delivered", attempts % "status"} <= (told := worker.metrics()).keys()
+            and told["codservice_sends_in_flight"] == 1
+        )
+    )
     for _ in range(6):
         told = web.metrics()
         assert told['codservice_http_requests_total{method="POST",route="api/v1/orders",status="201"}'] == 21

@@ -292,7 +292,7 @@ def test_whoever_has_a_connection_when_the_webs_stop_is_heard_out(application, t
 def test_a_web_process_that_is_told_to_stop_while_it_is_forked_stops():
     """It takes leave first, when the one above it says so, and not by the handler that it has from there."""
     with running_web(TOLD_AT_FORK="", LAST_SECONDS="0.1") as (_, pid):
-        told = min(descendants(pid))
+        told = min(eventually(lambda: descendants(pid)))
         os.kill(told, signal.SIGUSR1)
         eventually(lambda: not is_alive(told))
 

@@ -118,9 +118,10 @@ def test_web_processes_send_their_wake_ups_to_our_own_broker():
 
 def test_many_commits_share_one_wake_up(webhook_to, receiver, alice):
     webhook_to(receiver.url())
+    began = time.monotonic()
     for _ in range(50):
         publish(alice)
-    assert messages() <= 2  # the bell may be rung again after a second
+    assert messages() <= 2 + int(time.monotonic() - began)  # the bell may be rung again after a second
     assert Delivery.objects.count() == 50
 
 
