@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.harness.processes import free_port
 from tests.harness.receivers import Behaviour, Connection, Receiver, answer, hang
 from tests.webhooks.engine.posting import post_all
 from webhooks.posts import Post
@@ -139,10 +140,9 @@ def full_backlog() -> Iterator[str]:
 def went() -> Iterator[dict[str, Any]]:
     """How posts to all of them, under way at once, went: outcomes by name; the receiver; the memory they took."""
     statuses = [*OK_STATUSES, *OTHER_STATUSES, *LOW_STATUSES]
-    with Receiver() as target, full_backlog() as nobody, socket.create_server(("127.0.0.1", 0)) as closed:
+    with Receiver() as target, full_backlog() as nobody:
         away = target.url("/target")
-        names = {f"http://127.0.0.1:{closed.getsockname()[1]}/": "refused", nobody: "not-accepted"}
-        closed.close()
+        names = {f"http://127.0.0.1:{free_port()}/": "refused", nobody: "not-accepted"}
         receiver = Receiver(
             behaviours={
                 **{f"/{name}": behave for name, (behave, _) in CASES.items()},

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tests.harness.processes import free_port
+
 from .certificates import Authority
 
 RECORD = 16384  # bytes, the most that one may hold
@@ -42,7 +44,8 @@ class TicketFlood:
         self.sent = 0
 
     def __enter__(self) -> "TicketFlood":
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        # At a port that nobody else is given when it listens no more.
+        self._listener = socket.create_server(("127.0.0.1", free_port()))
         self.url = "https://{}:{}/".format(*self._listener.getsockname())
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
