@@ -91,7 +91,7 @@ def test_the_desk_shows_promises_and_who_holds_whom(
     assert f'action="{DESK}take/{promised.id}/"' in text
     assert re.search(r"Nadia.*Lynda Aït", text)
     assert "Omar Toumi" not in text
-    assert "0550" not in text
+    assert not re.search(r"(?<![\w-])0550", text)  # the page's ids may have it in them
 
 
 def test_a_promise_about_several_orders_is_one_call(

@@ -141,7 +141,7 @@ def test_operators_see_no_password_hash(agent: User, operator: User, browser_of:
     text = browser_of(operator).get(f"/console/accounts/user/{agent.id}/change/").content.decode()
     assert "Set a new password" in text
     assert agent.password.split("$")[1] not in text
-    assert "md5" not in text
+    assert not re.search(r"\bmd5\b", text)  # random tokens may have it in them
 
 
 def test_people_are_deactivated_not_deleted(agent: User, operator: User, browser_of: Any) -> None:

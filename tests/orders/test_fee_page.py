@@ -1,5 +1,6 @@
 """The page of the shipping fees: what is written there is what the API tells."""
 
+import re
 from decimal import Decimal
 
 from django.test import Client
@@ -81,6 +82,6 @@ def test_the_page_costs_the_same_with_no_fee_and_with_all(
 
 def test_another_account_has_its_own(browser: Client, alice: Account, charlie: Account) -> None:
     ShippingFee.objects.create(account=charlie, wilaya_code="16", home=777)
-    assert "777" not in browser.get(PAGE).content.decode()
+    assert not re.search(r"\b777\b", browser.get(PAGE).content.decode())  # random tokens may have it in them
     browser.post(PAGE, {"home-16": "1"})
     assert kept(charlie) == {"16": (Decimal(777), None)}
