@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.source import ROOMS, ROOT, files_of
+from tests.harness.processes import CHECKOUT
+from tests.harness.source import ROOMS, files_of
 
 # Inside the ground, likewise: each imports only itself and what stands after it.
 GROUND = (
@@ -50,7 +51,7 @@ SHARED_NAMES = {
 
 def imported(path: Path) -> Iterator[str]:
     """The dotted names that a file imports, wherever in it: `package.module` or `package.module.name`."""
-    package = path.relative_to(ROOT).parts[:-1]
+    package = path.relative_to(CHECKOUT).parts[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -65,7 +66,7 @@ def test_a_room_imports_only_itself_and_what_is_to_its_right(room: str) -> None:
     assert files
     allowed = set(ROOMS[ROOMS.index(room) :])
     extra = {
-        str(path.relative_to(ROOT)): rooms - allowed
+        str(path.relative_to(CHECKOUT)): rooms - allowed
         for path in files
         if (rooms := {name.partition(".")[0] for name in imported(path)} & {*ROOMS, "tests", "benchmarks"}) - allowed
     }
@@ -74,18 +75,18 @@ def test_a_room_imports_only_itself_and_what_is_to_its_right(room: str) -> None:
 
 def test_inside_the_ground_imports_go_one_way_too() -> None:
     rank = {name: number for number, names in enumerate(GROUND) for name in names}
-    found = {path.stem if path.is_file() else path.name for path in (ROOT / "codservice").iterdir()}
-    assert {name for name in found if (ROOT / "codservice" / f"{name}.py").exists()} | {
-        path.name for path in (ROOT / "codservice").iterdir() if (path / "__init__.py").exists()
+    found = {path.stem if path.is_file() else path.name for path in (CHECKOUT / "codservice").iterdir()}
+    assert {name for name in found if (CHECKOUT / "codservice" / f"{name}.py").exists()} | {
+        path.name for path in (CHECKOUT / "codservice").iterdir() if (path / "__init__.py").exists()
     } - {"__init__"} == {*rank, "__init__"}, "a new room of the ground has no place in GROUND yet"
     back = defaultdict(set)
     for path in files_of("codservice"):
-        here = path.relative_to(ROOT / "codservice").with_suffix("").parts[0]
+        here = path.relative_to(CHECKOUT / "codservice").with_suffix("").parts[0]
         for name in imported(path):
             parts = name.split(".")
             there = parts[1] if parts[0] == "codservice" and len(parts) > 1 else here
             if there != here and there in rank and rank[there] <= rank[here]:
-                back[str(path.relative_to(ROOT))].add(name)
+                back[str(path.relative_to(CHECKOUT))].add(name)
     assert dict(back) == {}
 
 
@@ -101,7 +102,7 @@ def test_rules_know_no_framework_of_the_api() -> None:
     wrong = {
         rule: names
         for rule in rules
-        if (names := [name for name in imported(ROOT / rule) if name.startswith(framework)])
+        if (names := [name for name in imported(CHECKOUT / rule) if name.startswith(framework)])
     }
     assert wrong == {}
 
@@ -121,7 +122,7 @@ def test_what_starts_loads_rules_and_no_pages(start: str) -> None:
     """Commands, which people wait for, need neither the API nor the console nor the manual."""
     pages = {"rest_framework.views", "drf_spectacular.generators", "agents.admin", "markdown_it", "phonenumbers"}
     lines = f"{start}\nimport sys\nsys.exit(' '.join({pages} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", lines], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", lines], cwd=CHECKOUT, capture_output=True, text=True)
     assert done.stderr.strip() == ""
 
 
@@ -130,23 +131,23 @@ def test_one_word_names_one_module() -> None:
     for room in ROOMS:
         for path in files_of(room):
             if "commands" not in path.parts and path.stem not in SHARED_NAMES:
-                homes[path.stem].append(str(path.relative_to(ROOT)))
+                homes[path.stem].append(str(path.relative_to(CHECKOUT)))
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
 
 
 @pytest.mark.parametrize("page", ["architecture.md", "dependencies.md"])
 def test_the_files_that_the_pages_for_developers_name_are_there(page: str) -> None:
-    named = set(re.findall(r"[\w./]*\w\.py\b", (ROOT / "docs" / page).read_text(encoding="utf-8")))
-    there = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    named = set(re.findall(r"[\w./]*\w\.py\b", (CHECKOUT / "docs" / page).read_text(encoding="utf-8")))
+    there = [str(path.relative_to(CHECKOUT)) for path in CHECKOUT.rglob("*.py") if ".venv" not in path.parts]
     assert named
     assert {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in there)} == set()
 
 
 def test_no_file_of_tests_is_needed_by_another() -> None:
     """What two of them need stands in a module of its own."""
-    names = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    names = {path.stem for path in (CHECKOUT / "tests").rglob("test_*.py")}
     needed = {
-        str(path.relative_to(ROOT)): both
+        str(path.relative_to(CHECKOUT)): both
         for path in files_of("tests")
         if (both := {part for name in imported(path) for part in name.split(".")} & names)
     }

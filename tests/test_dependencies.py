@@ -5,14 +5,13 @@ import re
 import sys
 import tomllib
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
+from tests.harness.processes import CHECKOUT
 from tests.harness.source import ROOMS
 
-ROOT = Path(__file__).resolve().parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -32,7 +31,7 @@ def imported() -> dict[str, set[str]]:
     nodes = [
         node
         for room in ROOMS
-        for path in (ROOT / room).rglob("*.py")
+        for path in (CHECKOUT / room).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     ]
     modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
@@ -53,7 +52,7 @@ def test_every_import_is_of_a_package_that_is_declared() -> None:
 
 
 def test_every_dependency_of_production_says_why_it_is_here() -> None:
-    rows = re.findall(r"^\| (.+?) \|", (ROOT / "docs/dependencies.md").read_text(), re.M)
+    rows = re.findall(r"^\| (.+?) \|", (CHECKOUT / "docs/dependencies.md").read_text(), re.M)
 
     assert PRODUCTION - names([name.strip() for row in rows for name in row.split(",")]) == set()
 
@@ -66,7 +65,7 @@ PINNED = ["requirements.txt", "tests/requirements.txt", "tests/attack/requiremen
 @pytest.mark.parametrize("file", PINNED)
 def test_every_package_is_pinned_with_the_hashes_that_pip_holds_it_to(file: str) -> None:
     """Where one has a hash pip takes none without; `make pins` writes them."""
-    text = (ROOT / file).read_text().replace("\\\n", " ")
+    text = (CHECKOUT / file).read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     with_hashes = re.compile(r"\S+==\S+( ;[^\\]+?)?( +--hash=sha256:[0-9a-f]{64})+")
 
@@ -75,7 +74,7 @@ def test_every_package_is_pinned_with_the_hashes_that_pip_holds_it_to(file: str)
 
 
 def test_nothing_is_installed_past_the_hashes() -> None:
-    text = (ROOT / "Makefile").read_text() + (ROOT / "Dockerfile").read_text()
+    text = (CHECKOUT / "Makefile").read_text() + (CHECKOUT / "Dockerfile").read_text()
     way = re.compile(r"^(?:PIP|UV)_INSTALL := (.*)$", re.M)
     installs = re.findall(
         r"(?:_INSTALL\)|\$\(call install,\$\(VENV\)[^,]*,|\bpip\b[^\n;|]* install) ?([^\n;|]*)", way.sub("", text)
@@ -86,6 +85,6 @@ def test_nothing_is_installed_past_the_hashes() -> None:
     assert len(installs) == 12
     # What `install` stands for is given files.
     assert [install for install in installs if "-r " not in install and "$(2)" not in install] == []
-    in_image = re.findall(r"\$pip install ([^\n]*)", (ROOT / "image/packages.sh").read_text())
+    in_image = re.findall(r"\$pip install ([^\n]*)", (CHECKOUT / "image/packages.sh").read_text())
     assert len(in_image) == 1
     assert "--require-hashes" in in_image[0]

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from codservice.api import schema
 from orders.filters import OrderFilter
 from orders.serializers import SENT
 from tests.docs.as_written import OPERATORS, README, blocks, run_as_written
+from tests.harness.processes import CHECKOUT
 
-ROOT = Path(__file__).resolve().parent.parent
 OUR_APPS = {"codservice", "orders", "inventory", "webhooks", "agents"}
 OUR_COMMANDS = {name for name, app in get_commands().items() if str(app).split(".")[0] in OUR_APPS}
 # Read by `make run` before there are settings.
@@ -35,7 +34,7 @@ def test_the_readme_imports_an_order_word_for_word(live_server: Any) -> None:
 
 @pytest.mark.parametrize("page", ["docs/errors.md", "docs/fr/errors.md"])
 def test_every_error_has_its_row(page: str) -> None:
-    said = set(re.findall(r"^\| (\d{3}) \| `(\w+)`(?: \|[^|\n]+){4} \|$", (ROOT / page).read_text(), re.M))
+    said = set(re.findall(r"^\| (\d{3}) \| `(\w+)`(?: \|[^|\n]+){4} \|$", (CHECKOUT / page).read_text(), re.M))
 
     described = {(str(status), code) for status, (code, _) in schema.ERRORS.items()}
     of_few = {
@@ -51,7 +50,7 @@ def test_every_error_has_its_row(page: str) -> None:
 
 @pytest.mark.parametrize(("page", "language"), [("docs/authentication.md", "en"), ("docs/fr/authentication.md", "fr")])
 def test_the_table_of_scopes_says_what_the_page_of_keys_says(page: str, language: str) -> None:
-    said = dict(re.findall(r"^\| `(\w+:\w+)` \| (.+) \|$", (ROOT / page).read_text(), re.M))
+    said = dict(re.findall(r"^\| `(\w+:\w+)` \| (.+) \|$", (CHECKOUT / page).read_text(), re.M))
 
     with override(language):
         assert said == {scope: str(words) for scope, words in SCOPE_WORDS.items()}
@@ -59,13 +58,13 @@ def test_the_table_of_scopes_says_what_the_page_of_keys_says(page: str, language
 
 @pytest.mark.parametrize("page", ["docs/orders.md", "docs/fr/orders.md"])
 def test_every_field_of_an_order_and_every_filter_of_their_list_has_its_row(page: str) -> None:
-    firsts = re.findall(r"^\| (`[^|]+) \|", (ROOT / page).read_text(), re.M)
+    firsts = re.findall(r"^\| (`[^|]+) \|", (CHECKOUT / page).read_text(), re.M)
 
     assert {*SENT, *OrderFilter.base_filters} <= {name for cell in firsts for name in re.findall(r"`(\w+)`", cell)}
 
 
 def test_the_settings_table_has_every_setting_and_no_other() -> None:
-    source = (ROOT / "codservice/settings.py").read_text()
+    source = (CHECKOUT / "codservice/settings.py").read_text()
     read = set(re.findall(r"env\.\w+\(\s*\"([A-Z_]+)\"", source)) | OF_MAKE_RUN
 
     rows = re.findall(r"^\| ((?:`[A-Z_]+`(?:, )?)+) \|", OPERATORS, re.M)
@@ -96,13 +95,13 @@ def test_every_command_has_examples_in_its_help(command: str) -> None:
 
 
 def test_make_has_the_targets_that_the_readme_names() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    targets = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.M))
 
     assert set(re.findall(r"make ([a-z-]+)", README)) <= targets
 
 
 def test_links_between_the_files_lead_somewhere() -> None:
     """As they are read in the repository; tests/docs/test_site.py follows those of the served pages."""
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+    for page in [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+from tests.harness.processes import CHECKOUT
 
 
 @pytest.fixture

@@ -21,13 +21,13 @@ from codservice.accounts.models import SecurityEntry
 from codservice.accounts.security_log import Action
 from codservice.days import ALGIERS
 from orders.templatetags.orders import age, moment
+from tests.harness.processes import CHECKOUT
 
-ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("fr", "ar_DZ")
 SOURCES = ("agents", "codservice", "inventory", "orders", "docs", "templates", "webhooks", "manage.py", "Makefile")
 # For people who work on the pages.
 PAGES = ("agents", "supervisors", "without-a-developer", "products", "team", "test-mode")
-GUIDES = [path for name in PAGES for path in sorted(ROOT.glob(f"docs/**/{name}.md"))]
+GUIDES = [path for name in PAGES for path in sorted(CHECKOUT.glob(f"docs/**/{name}.md"))]
 
 
 def catalog(root: Path, language: str) -> Path:
@@ -46,7 +46,7 @@ def extracted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     copy = tmp_path_factory.mktemp("sources")
     for name in SOURCES:
-        source = ROOT / name
+        source = CHECKOUT / name
         if source.is_dir():
             shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.mo"))
         else:
@@ -59,14 +59,14 @@ def extracted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_string_is_in_the_catalog_and_nothing_else(language: str, extracted: Path) -> None:
-    fresh, kept = (strings(polib.pofile(catalog(root, language))) for root in (extracted, ROOT))
+    fresh, kept = (strings(polib.pofile(catalog(root, language))) for root in (extracted, CHECKOUT))
     assert sorted(fresh - kept) == [], "run `make messages` and translate these"
     assert sorted(kept - fresh) == [], "run `make messages`: these are no longer in use"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_string_is_translated_and_sure(language: str) -> None:
-    entries = polib.pofile(catalog(ROOT, language))
+    entries = polib.pofile(catalog(CHECKOUT, language))
     assert [entry.msgid for entry in entries.untranslated_entries()] == []
     assert [entry.msgid for entry in entries.fuzzy_entries()] == []
 
@@ -79,7 +79,7 @@ def test_translations_have_the_placeholders_of_their_strings(language: str) -> N
         return Counter(re.findall(r"%\(\w+\)[sd]|\{\w*\}", text))
 
     wrong = []
-    for entry in polib.pofile(catalog(ROOT, language)):
+    for entry in polib.pofile(catalog(CHECKOUT, language)):
         wanted = placeholders(entry.msgid_plural or entry.msgid)
         for form in entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]:
             extra, missing = placeholders(form) - wanted, wanted - placeholders(form)
@@ -90,7 +90,7 @@ def test_translations_have_the_placeholders_of_their_strings(language: str) -> N
 
 def test_the_comma_of_a_date_with_its_time_is_that_of_the_language() -> None:
     """Django writes what stands between the parts as it is: the format itself is translated."""
-    pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "templates").rglob("*.html")}
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (CHECKOUT / "templates").rglob("*.html")}
     assert [name for name, page in pages.items() if re.search(r'date:"[^"]*, ', page)] == []
     at = datetime(2026, 11, 21, 13, 5, tzinfo=UTC)
     with timezone.override(ALGIERS), translation.override("ar-dz"):
@@ -120,7 +120,7 @@ def test_two_in_arabic_is_said_once_and_as_it_stands_behind_another_word() -> No
 
 def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_before() -> None:
     wrong = []
-    for entry in polib.pofile(catalog(ROOT, "fr")):
+    for entry in polib.pofile(catalog(CHECKOUT, "fr")):
         forms = entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]
         wrong += [form for form in forms if re.search(r"[ \xa0][:;?!»](?!\w)|«[ \xa0]", form)]
     assert wrong == [], "a narrow no-break space (U+202F) stands there"
@@ -129,7 +129,7 @@ def test_no_line_of_french_begins_with_the_sign_that_ends_a_word_of_the_line_bef
 def test_in_arabic_the_signs_of_a_latin_word_stay_on_their_side() -> None:
     """`https://` is shown as `//:https`, and `.csv` as `csv.`, where nothing says that the signs are the word's."""
     wrong = []
-    for entry in polib.pofile(catalog(ROOT, "ar_DZ")):
+    for entry in polib.pofile(catalog(CHECKOUT, "ar_DZ")):
         forms = entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]
         wrong += [form for form in forms if re.search(r"[a-z]://(?![\w\u200e])|(?<![\w\u200e.])\.[a-z]", form)]
     assert wrong == [], "a left-to-right mark (U+200E) stands there"
@@ -156,11 +156,14 @@ ELSEWHERE = {
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_one_thing_has_one_word(language: str) -> None:
     texts = {}
-    for entry in polib.pofile(catalog(ROOT, language)):
+    for entry in polib.pofile(catalog(CHECKOUT, language)):
         for form in entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]:
             texts[form] = entry.msgid
-    pictures = (ROOT / "docs/images").glob(f"*.{language[:2]}.svg")
-    for path in (*(ROOT / "docs" / language[:2]).glob("*.md"), *pictures):  # which are typed with the plain apostrophe
+    pictures = (CHECKOUT / "docs/images").glob(f"*.{language[:2]}.svg")
+    for path in (
+        *(CHECKOUT / "docs" / language[:2]).glob("*.md"),
+        *pictures,
+    ):  # which are typed with the plain apostrophe
         texts[re.sub(r"(?s)```.*?```|`[^`]*`|\(.*?\)", "", path.read_text(encoding="utf-8")).replace("'", "’")] = (
             path.name
         )
@@ -176,7 +179,7 @@ def test_one_thing_has_one_word(language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_a_sentence_names_is_called_as_it_is_on_its_page(language: str) -> None:
     """“Agents”, “Recover…”: who reads the sentence looks for it."""
-    entries = polib.pofile(catalog(ROOT, language))
+    entries = polib.pofile(catalog(CHECKOUT, language))
     called = {entry.msgid: entry.msgstr for entry in entries if not entry.msgctxt}
     wrong = [
         (entry.msgid, called[name])
@@ -187,13 +190,13 @@ def test_what_a_sentence_names_is_called_as_it_is_on_its_page(language: str) -> 
     assert wrong == []
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.relative_to(CHECKOUT / "docs").as_posix())
 def test_what_a_guide_names_is_called_as_it_is_on_its_page(path: Path) -> None:
     """In italics stands what people look for on a page, or write into a cell of their file."""
     texts = {"à domicile", "desk", "home", "bureau", "point relais", "stop desk", "المنزل", "Total", "المجموع"}
     texts |= {"oui", "yes", "نعم", "non", "no", "لا"}
     language = {"fr": "fr", "ar": "ar_DZ"}.get(path.parent.name)
-    for entry in polib.pofile(catalog(ROOT, language or "fr")):
+    for entry in polib.pofile(catalog(CHECKOUT, language or "fr")):
         said = {entry.msgstr, *entry.msgstr_plural.values()} if language else {entry.msgid, entry.msgid_plural}
         texts |= {text.replace("’", "'").replace("\u202f", " ") for text in said}
     guide = re.sub(r"`[^`]*`", "", path.read_text(encoding="utf-8"))
@@ -204,7 +207,7 @@ def test_what_a_guide_names_is_called_as_it_is_on_its_page(path: Path) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
-    source = catalog(ROOT, language)
+    source = catalog(CHECKOUT, language)
     compiled = polib.mofile(source.with_suffix(".mo"))
 
     def translations(entries: list[polib.MOEntry] | list[polib.POEntry]) -> dict:
@@ -216,14 +219,14 @@ def test_the_compiled_catalog_is_that_of_the_source(language: str) -> None:
 def test_no_month_is_cut_to_three_letters() -> None:
     """`M` writes "Jui" for June in French, with a capital, and "Jul" for July; `N` shortens as each language does."""
     rooms = ("agents", "codservice", "inventory", "orders", "templates", "webhooks")
-    files = [path for room in rooms for kind in ("py", "html", "txt") for path in (ROOT / room).rglob(f"*.{kind}")]
+    files = [path for room in rooms for kind in ("py", "html", "txt") for path in (CHECKOUT / room).rglob(f"*.{kind}")]
     assert [path.name for path in files if re.search(r"""["'][^"'%]*\bj M\b""", path.read_text())] == []
 
 
 def test_what_stands_between_a_name_and_what_is_said_of_it_is_that_of_the_language() -> None:
     """A colon behind a placeholder of a page is translated as one within a sentence is."""
     wrong = []
-    for path in (ROOT / "templates").rglob("*.html"):
+    for path in (CHECKOUT / "templates").rglob("*.html"):
         page = re.sub(r"(?s){% blocktranslate.*?{% endblocktranslate %}", "", path.read_text(encoding="utf-8"))
         if path.parent.name != "docs" and re.search(r"(?:\}\}|%\}|</bdi>|</strong>): ", page):
             wrong.append(path.name)

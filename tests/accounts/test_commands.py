@@ -17,9 +17,9 @@ from codservice.days import ALGIERS
 from tests import factories
 from tests.harness.client import ApiClient
 from tests.harness.database import environment
+from tests.harness.processes import CHECKOUT
 
 pytestmark = pytest.mark.django_db
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments: str, **options: Any) -> tuple[str, str]:
@@ -147,7 +147,9 @@ def test_a_keys_name_that_cannot_be_is_refused_in_words(alice: Account, name: st
     ],
 )
 def test_the_exit_status_is_0_only_on_success_and_stdout_is_for_data(arguments: list[str]) -> None:
-    done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=environment(), capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments], cwd=CHECKOUT, env=environment(), capture_output=True
+    )
 
     assert done.returncode in (1, 2)
     assert done.stdout == b""
@@ -157,7 +159,7 @@ def test_the_exit_status_is_0_only_on_success_and_stdout_is_for_data(arguments: 
 def test_without_a_database_it_says_so_in_a_sentence() -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "create_api_key", "--account", "y@example.dz"],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         env=os.environ | {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing"},
         capture_output=True,
         text=True,
@@ -177,7 +179,7 @@ def test_without_a_database_it_says_so_in_a_sentence() -> None:
     ],
 )
 def test_the_security_log_says_what_made_the_operator(started: list[str], actor: str) -> None:
-    subprocess.run([sys.executable, *started], cwd=ROOT, env=environment(), check=True)
+    subprocess.run([sys.executable, *started], cwd=CHECKOUT, env=environment(), check=True)
 
     assert SecurityEntry.objects.values_list("target", "by", "actor").get() == ("operator", "command", actor)
 
@@ -189,7 +191,7 @@ def manage_into(out: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             ["sh", "-c", f'"$0" manage.py "$@" {out}', sys.executable, *arguments],
-            cwd=ROOT,
+            cwd=CHECKOUT,
             env=environment() | {"PYTHONUNBUFFERED": ""},  # as usual: what is small is written at the end
             stdout=writer,
             stderr=subprocess.PIPE,

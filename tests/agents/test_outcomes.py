@@ -10,7 +10,7 @@ from codservice.accounts.models import Account
 from orders.models import CallNote
 from tests.agents.screens import next_order
 from tests.factories import make_order
-from tests.harness.source import ROOT
+from tests.harness.processes import CHECKOUT
 
 
 def test_each_that_decides_nothing_has_a_button(alice: Account, browser: Client) -> None:
@@ -26,6 +26,6 @@ def test_each_that_decides_nothing_has_a_button(alice: Account, browser: Client)
     [("orders.md", CallNote.Outcome), ("webhooks.md", playing.OUTCOMES), ("test-mode.md", playing.OUTCOMES)],
 )
 def test_each_stands_in_the_pages(folder: str, page: str, outcomes: list[CallNote.Outcome]) -> None:
-    text = (ROOT / folder / page).read_text()
+    text = (CHECKOUT / folder / page).read_text()
 
     assert [outcome.value for outcome in outcomes if f"`{outcome.value}`" not in text] == []

@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 from tests.harness.database import database_url
-from tests.harness.source import ROOT
+from tests.harness.processes import CHECKOUT
 
-README = (ROOT / "README.md").read_text()
-OPERATORS = (ROOT / "docs/operators.md").read_text()
+README = (CHECKOUT / "README.md").read_text()
+OPERATORS = (CHECKOUT / "docs/operators.md").read_text()
 
 CURL = """
 curl() {
@@ -32,7 +32,7 @@ def run_as_written(script: str, live_server: Any, **environment: str) -> list[st
     script = f"{CURL}\n{script}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         env=os.environ | {"DATABASE_URL": database_url()} | environment,
         capture_output=True,
         text=True,

@@ -5,7 +5,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.harness.browser import SWITCHES, chromium_path
-from tests.harness.demo import AGENT, CHECKOUT, MERCHANT, URL, Demo, demonstration
+from tests.harness.demo import AGENT, MERCHANT, URL, Demo, demonstration
+from tests.harness.processes import CHECKOUT
 
 IMAGES = CHECKOUT / "docs" / "images"
 AGENTS = {"": "en", ".fr": "fr", ".ar": "ar-dz"}  # how the file's name ends → the language

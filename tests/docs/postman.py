@@ -12,10 +12,11 @@ from typing import Any
 
 from tests.harness.description import generated
 from tests.harness.npm import installed, program
+from tests.harness.processes import CHECKOUT
 
 # Hours before a request is sent: times in its body that would soon be too old if they were written down.
 HOURS_AGO = {"since": 4, "until": 1}
-TARGET = Path(__file__).resolve().parent.parent.parent / "docs/postman.json"
+TARGET = CHECKOUT / "docs/postman.json"
 PACKAGE = Path(__file__).with_name("description")
 
 

@@ -2,17 +2,16 @@
 
 import ast
 import re
-from pathlib import Path
 
 from tests.chaos.checker import RULES
+from tests.harness.processes import CHECKOUT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+PAGE = (CHECKOUT / "docs/reliability.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| ([PA]\d+) \|(.*)$", PAGE, re.M))
 
 
 def functions(file: str) -> set[str]:
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    tree = ast.parse((CHECKOUT / file).read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
@@ -28,7 +27,7 @@ def test_every_test_that_is_named_exists() -> None:
 
 
 def test_every_target_and_rule_that_is_named_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    targets = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), re.M))
     assert set(re.findall(r"make ([a-z-]+)", PAGE)) <= targets
     rules = {rule for row in ROWS.values() for rule in re.findall(r"`make chaos` \(([a-z, ]+)\)", row)}
     named = {rule.strip() for each in rules for rule in each.split(",")}

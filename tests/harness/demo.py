@@ -17,7 +17,8 @@ from playwright.sync_api import Page
 
 from tests.harness.browser import log_in
 
-CHECKOUT = Path(__file__).parents[2]
+from .processes import CHECKOUT
+
 PORT = 8790
 URL = f"http://localhost:{PORT}"
 AGENT, SUPERVISOR, MERCHANT = "samira1", "nadia1", "demo1@example.dz"

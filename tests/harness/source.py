@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from .processes import CHECKOUT
+
 ROOMS = ("agents", "orders", "inventory", "webhooks", "codservice")
 
 
 def files_of(room: str) -> list[Path]:
-    return [path for path in sorted((ROOT / room).rglob("*.py")) if "migrations" not in path.parts]
+    return [path for path in sorted((CHECKOUT / room).rglob("*.py")) if "migrations" not in path.parts]

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-ALERTS = Path(__file__).resolve().parents[2] / "docs/operations/alerts.yml"
+from tests.harness.processes import CHECKOUT
+
+ALERTS = CHECKOUT / "docs/operations/alerts.yml"
 RULES = {rule["alert"]: rule for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]}
 
 WEB = {

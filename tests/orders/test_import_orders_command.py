@@ -29,10 +29,9 @@ from orders.order_files.rows import OrderRows
 from tests.factories import make_order
 from tests.harness.background import PATIENCE, held_up
 from tests.harness.database import end_sessions, environment, wait_for_lock
+from tests.harness.processes import CHECKOUT
 from tests.harness.sheets import workbook
 from tests.orders.files import COLUMNS, row, run
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("command", ["import_orders", "import_products"])
@@ -206,7 +205,7 @@ def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     command = [sys.executable, "manage.py", "import_orders", str(path), "--account", alice.holder.email]
     with held_up(lambda: make_order(alice, external_id="N5999")):  # it is not through before it is killed
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, cwd=CHECKOUT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             while not Order.objects.count():
@@ -237,7 +236,7 @@ def test_interrupted_it_says_how_to_go_on(
         process = subprocess.Popen(
             [sys.executable, "manage.py", "import_orders", str(path), "--account", alice.holder.email, "--json",
              "--report", str(report)],
-            cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=CHECKOUT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         wait_for_lock()
         process.send_signal(told)

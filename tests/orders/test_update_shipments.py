@@ -19,10 +19,10 @@ from tests.factories import make_order
 from tests.harness.background import held_up
 from tests.harness.database import end_sessions, environment
 from tests.harness.manage import printed
+from tests.harness.processes import CHECKOUT
 from tests.harness.sheets import write_xlsx
 from tests.orders.moves import order_in
 
-ROOT = Path(__file__).resolve().parents[2]
 HEADER = ("order_id", "external_id", "status", "reason")
 
 
@@ -96,7 +96,7 @@ def test_people_write_such_words_with_an_article_or_without(alice: Account, writ
 
 
 def test_the_operators_manual_has_all_words() -> None:
-    manual = (ROOT / "docs/operators.md").read_text()
+    manual = (CHECKOUT / "docs/operators.md").read_text()
     for words in (*WORDS.values(), UNDECIDED):
         assert f"| {', '.join(words)} |" in manual
 
@@ -311,7 +311,7 @@ def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     last = Order.objects.select_for_update().filter(external_id=f"N{count - 1}")
     with held_up(last.get):  # it is not through before it is killed
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, cwd=CHECKOUT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             while not delivered.count():

@@ -23,11 +23,11 @@ from codservice.accounts.models import Account, ApiKey
 from codservice.wire import dump_json
 from tests.docs.as_written import blocks, run_as_written
 from tests.harness.npm import installed, program
+from tests.harness.processes import CHECKOUT
 from tests.webhooks.signed import BODIES, OLD_SECRET, SECRET, headers_of
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-GUIDE = (ROOT / "docs/webhooks.md").read_text(encoding="utf-8")
-EXAMPLES = ROOT / "docs/examples"
+GUIDE = (CHECKOUT / "docs/webhooks.md").read_text(encoding="utf-8")
+EXAMPLES = CHECKOUT / "docs/examples"
 JAVASCRIPT = Path(__file__).with_name("javascript")
 
 
