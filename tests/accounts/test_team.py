@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +26,7 @@ from codservice.accounts.models import Account, ApiKey, Invitation, Membership, 
 from codservice.accounts.tasks import send_invitation
 from codservice.celery import app
 from tests import factories
-from tests.harness.background import PATIENCE, Background
+from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 from webhooks.models import Webhook
@@ -362,24 +361,15 @@ def test_no_link_leads_to_a_host_of_others(alice: Account, holder: Client) -> No
 @pytest.mark.django_db(transaction=True)
 def test_of_two_who_press_the_link_at_once_one_comes_in(alice: Account) -> None:
     invitation = team.invite(alice.id, email="nadia@example.com", role="reader")
-    token, outcomes = team.new_link(invitation), []
-    barrier = threading.Barrier(2)
+    token = team.new_link(invitation)
 
-    def press(number: int) -> None:
+    def press(number: int) -> str:
         try:
-            barrier.wait(PATIENCE)
-            outcomes.append(team.accept(token, name=f"Nadia {number}", password=NEW).username)
+            return team.accept(token, name=f"Nadia {number}", password=NEW).username
         except (team.LinkOver, team.AddressTaken):
-            outcomes.append("refused")
-        finally:
-            connections.close_all()
+            return "refused"
 
-    threads = [threading.Thread(target=press, args=[number]) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert sorted(outcomes) == ["nadia@example.com", "refused"]
+    assert sorted(at_once(2, press)) == ["nadia@example.com", "refused"]
     assert Membership.objects.count() == 1
 
 

@@ -1,13 +1,11 @@
 """Buttons of the call screen and of the order page: who may press which, what happens, and when somebody was faster."""
 
-import threading
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 from django.contrib.messages import get_messages
-from django.db import connection
 from django.test import Client
 
 from agents.models import Claim
@@ -17,6 +15,7 @@ from orders import lifecycle
 from orders.models import CallNote, Order, StatusChange
 from tests.agents.screens import DESK, Screen, order_page, take, told
 from tests.factories import make_order
+from tests.harness.background import at_once
 from tests.harness.database import database_url
 from webhooks.models import Event
 
@@ -195,32 +194,22 @@ def test_many_at_once_have_one_winner(
     """The holder's confirm and cancel, a colleague's confirm and the merchant's cancel, of one page at one moment."""
     orders = [make_order(alice, phone=f"055012340{number}") for number in range(5)]
     screens = [take(browser_of(agent), order) for order in orders]
-    answers: list[int] = []
-    start = threading.Barrier(4 * len(orders))
-
-    def send(client: Client, path: str, data: dict[str, Any] | None) -> None:
-        start.wait()
-        try:
-            answers.append((client.post(path, data) if data else client.post(path)).status_code)
-        finally:
-            connection.close()
-
-    threads = []
+    calls: list[tuple[Client, str, dict[str, Any] | None]] = []
     for order, screen in zip(orders, screens, strict=True):
         path = f"{screen.address}outcome/"
         key = api.defaults["HTTP_AUTHORIZATION"].split()[1]
-        for client, to, data in (
+        calls += [
             (browser_of(agent), path, screen.filled("confirm", pause="on")),
             (browser_of(agent), path, screen.filled("cancel", pause="on", note_id=str(uuid4()))),
             (browser_of(colleague), path, screen.filled("confirm", pause="on", note_id=str(uuid4()))),
             (type(api)(key), f"/api/v1/orders/{order.id}/cancel", None),
-        ):
-            threads.append(threading.Thread(target=send, args=(client, to, data)))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert set(answers) <= {200, 302, 409}
+        ]
+
+    def send(number: int) -> int:
+        client, path, data = calls[number]
+        return (client.post(path, data) if data else client.post(path)).status_code
+
+    assert set(at_once(len(calls), send)) <= {200, 302, 409}
     for order in orders:
         history = list(order.status_changes.order_by("id").values_list("from_status", "to_status"))
         order.refresh_from_db()

@@ -1,14 +1,26 @@
-"""Deliveries and attempts in any state, written straight into the tables; and the clock that they are compared with."""
+"""Deliveries and attempts in any state, written straight into the tables; the clock that they are compared with; and an
+engine that sends what is due.
+"""
 
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from codservice.accounts.models import Account
+from webhooks import events
+from webhooks.engine import Engine
 from webhooks.models import Attempt, Delivery, Event, Webhook
+
+from .background import Background
 
 _WRITE = """
 WITH event AS (
@@ -84,6 +96,37 @@ def write(webhook: Webhook, count: int = 1, *, attempts: int = 0, age: float = 0
             },
         )
         return [id_ for (id_,) in cursor.fetchall()]
+
+
+def publish(account: Account, count: int = 1, kind: Event.Kind = Event.Kind.ORDER_CONFIRMED, **ago: float) -> None:
+    """Tell the account's webhooks of so many events, as at that time."""
+    at = timezone.now() - timedelta(**ago)
+    with transaction.atomic():
+        events.publish_all(account.id, kind, data=[{"n": number} for number in range(count)], at=at)
+
+
+def statuses(**which: Any) -> Counter[str]:
+    """How many deliveries are in each status: of all, or of those that are so."""
+    return Counter(Delivery.objects.filter(**which).values_list("status", flat=True))
+
+
+@contextmanager
+def draining(engine: Engine, pause: float = 0.05) -> Iterator[None]:
+    """The engine sends what is due while the block runs, and looks again after each `pause` of so many seconds."""
+    stopping = threading.Event()
+
+    def work() -> None:
+        while not stopping.is_set():
+            engine.drain()
+            time.sleep(pause)
+
+    working = Background(work)
+    try:
+        yield
+    finally:
+        stopping.set()
+        engine.stop()
+        working.result()
 
 
 def pass_time(**interval: float) -> None:

@@ -28,7 +28,6 @@ from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import environment
 from tests.harness.onebox import OneBox
 from tests.harness.processes import CHECKOUT
-from tests.harness.receivers import Receiver
 from webhooks import registry
 from webhooks.models import Delivery
 
@@ -62,12 +61,6 @@ def checksums(session):
     rows = "SELECT count(*), md5(COALESCE(string_agg(t::text, E'\\n' ORDER BY t::text), '')) FROM {} t"
     place = "SELECT last_value, is_called FROM {}"
     return {name: session.execute((place if kind == "S" else rows).format(name)).fetchone() for name, kind in names}
-
-
-@pytest.fixture
-def receiver():
-    with Receiver() as running:
-        yield running
 
 
 @pytest.fixture

@@ -8,21 +8,17 @@ import hmac
 import json
 import re
 import subprocess
-import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.db import connections
 from playwright.sync_api import Locator, Page, Route, expect
 
 from codservice.accounts.models import Account, ApiKey
 from orders.models import Order
 from tests import factories
-from tests.harness.background import PATIENCE
 from tests.harness.browser import Visit
-from tests.harness.deliveries import write_delivery
+from tests.harness.deliveries import draining, write_delivery
 from tests.harness.receivers import Receiver, answer
 from webhooks.models import Attempt, Delivery, Webhook
 
@@ -33,27 +29,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def worker(settings: Any, make_engine: Callable[..., Any]) -> Iterator[None]:
     """Sends what is due, to private addresses too."""
     settings.WEBHOOK_ALLOW_PRIVATE = True
-    engine, stopping = make_engine(), threading.Event()
-
-    def work() -> None:
-        while not stopping.is_set():
-            engine.drain()
-            time.sleep(0.05)
-        connections.close_all()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    yield
-    stopping.set()
-    engine.stop()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as running:
-        yield running
+    with draining(make_engine()):
+        yield
 
 
 def press(page: Page, action: str) -> None:

@@ -8,24 +8,18 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core import mail
-from django.db import transaction
 from django.utils import timezone
 
 from codservice.accounts.models import Account, User
 from codservice.operations import duties
 from codservice.operations.models import Duty
 from tests.harness.background import at_once
-from tests.harness.deliveries import pass_time
-from webhooks import alarms, delivery, events, registry, tasks
-from webhooks.models import Event, Webhook
+from tests.harness.deliveries import pass_time, publish
+from webhooks import alarms, delivery, registry, tasks
+from webhooks.models import Webhook
 from webhooks.posts import NO_SECRET, Outcome
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def publish(account: Account) -> None:
-    with transaction.atomic():
-        events.publish_all(account.id, Event.Kind.ORDER_CONFIRMED, data=[{}], at=timezone.now())  # type: ignore[arg-type]
 
 
 def attempt(account: Account, failure: str) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from codservice.accounts.models import Account
 from tests.harness.background import at_once, eventually
 from tests.harness.client import ApiClient
-from tests.harness.deliveries import pass_time
-from webhooks import delivery, events, recovery, registry, resending
+from tests.harness.deliveries import pass_time, publish, statuses
+from webhooks import delivery, recovery, registry, resending
 from webhooks.models import Attempt, Delivery, Event, Recovery, Webhook
 from webhooks.openapi import example_of
 from webhooks.posts import Outcome
@@ -33,25 +33,12 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "BATCH", 3)
 
 
-def publish(account: Account, count: int = 1, kind: Event.Kind = KIND, **ago: float) -> None:
-    at = timezone.now() - timedelta(**ago)
-    with transaction.atomic():
-        events.publish_all(account.id, kind, data=[{"n": number} for number in range(count)], at=at)
-
-
 def attempt(failure: str = "", limit: int = 100) -> list[Any]:
     """What is due is posted, and so it goes; the events of the posts, in the order in which they were begun."""
     token = uuid4()
     posts = delivery.claim(token, limit)
     delivery.settle(token, [Outcome(post, failure, 200, 1, b"") for post in posts])
     return [post.event_id for post in posts]
-
-
-def statuses(webhook: Webhook) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for status in Delivery.objects.filter(webhook=webhook).values_list("status", flat=True):
-        found[status] = found.get(status, 0) + 1
-    return found
 
 
 def turn_off(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,16 +102,16 @@ def test_while_it_is_off_nothing_is_written_and_what_waited_is_dropped(
     assert api.patch(f"{WEBHOOKS}/{webhook.id}", {"is_active": False}).json()["data"]["is_active"] is False
 
     publish(alice, 2)
-    assert statuses(webhook) == {"dropped": 3}
+    assert statuses(webhook=webhook) == {"dropped": 3}
     failed = Delivery.objects.first()
     for path, body in (("ping", {}), ("recover", {"since": timezone.now().isoformat()})):
         answer = api.post(f"{WEBHOOKS}/{webhook.id}/{path}", body)
         assert (answer.status_code, list(answer.json()["errors"])) == (422, ["is_active"])
     assert api.post(f"/api/v1/deliveries/{failed.id}/resend").status_code == 422
-    assert statuses(webhook) == {"dropped": 3}
+    assert statuses(webhook=webhook) == {"dropped": 3}
     assert api.patch(f"{WEBHOOKS}/{webhook.id}", {"is_active": True}).json()["data"]["is_active"] is True
     publish(alice)
-    assert statuses(webhook) == {"dropped": 3, "pending": 1}
+    assert statuses(webhook=webhook) == {"dropped": 3, "pending": 1}
     assert len(attempt()) == 1
 
 
@@ -133,12 +120,12 @@ def test_what_was_left_over_when_it_was_turned_off_is_not_sent_when_it_is_turned
 ) -> None:
     publish(alice, 5)
     turn_off(webhook, monkeypatch)
-    assert statuses(webhook) == {"pending": 5}
+    assert statuses(webhook=webhook) == {"pending": 5}
     assert attempt() == []
 
     registry.change(alice.id, webhook.id, {"is_active": True})
 
-    assert statuses(webhook) == {"dropped": 5}
+    assert statuses(webhook=webhook) == {"dropped": 5}
 
 
 def test_what_was_left_over_is_dropped_while_nobody_waits_for_the_webhook(
@@ -184,7 +171,7 @@ def test_what_is_left_over_of_one_that_is_off_is_dropped_by_beat(
     turn_off(webhook, monkeypatch)
 
     assert registry.drop_left_over() == 5
-    assert statuses(webhook) == {"dropped": 5}
+    assert statuses(webhook=webhook) == {"dropped": 5}
 
 
 def test_beat_drops_nothing_of_one_that_is_turned_on_meanwhile(
@@ -207,7 +194,7 @@ def test_beat_drops_nothing_of_one_that_is_turned_on_meanwhile(
 
     registry.drop_left_over()
 
-    assert statuses(turned_on[0]) == {"dropped": 1, "pending": 2}
+    assert statuses(webhook=turned_on[0]) == {"dropped": 1, "pending": 2}
 
 
 def test_turning_it_off_drops_nothing_of_what_happens_once_it_is_on_again(
@@ -224,7 +211,7 @@ def test_turning_it_off_drops_nothing_of_what_happens_once_it_is_on_again(
 
     registry.change(alice.id, webhook.id, {"is_active": False})
 
-    assert statuses(webhook) == {"pending": 2}
+    assert statuses(webhook=webhook) == {"pending": 2}
 
 
 @pytest.mark.parametrize("body", [{}, {"url": 5, "since": 5}])
@@ -300,19 +287,19 @@ def test_what_failed_was_dropped_or_was_missed_is_sent_once_and_oldest_first(
     registry.change(alice.id, webhook.id, {"is_active": True})
     publish(alice, 1, Event.Kind.ORDER_CREATED, hours=2)  # is none of its kinds
     attempt()
-    assert statuses(webhook) == {"failed": 4, "delivered": 4, "dropped": 2}
-    others = statuses(other)
+    assert statuses(webhook=webhook) == {"failed": 4, "delivered": 4, "dropped": 2}
+    others = statuses(webhook=other)
     bodies = dict(Delivery.objects.filter(webhook=webhook, status="failed").values_list("id", "event__body"))
 
     assert recover(api, webhook)["deliveries"] + rest() == 10
 
-    assert statuses(webhook) == {"pending": 10, "delivered": 4}
-    assert statuses(other) == others
+    assert statuses(webhook=webhook) == {"pending": 10, "delivered": 4}
+    assert statuses(webhook=other) == others
     assert recover(api, webhook)["deliveries"] + rest() == 0
     sent = attempt()
     told = {event.id: event.created_at for event in Event.objects.filter(kind=KIND)}
     assert [told[id_] for id_ in sent] == sorted(told[id_] for id_ in sent)
-    assert statuses(webhook) == {"delivered": 14}
+    assert statuses(webhook=webhook) == {"delivered": 14}
     assert recover(api, webhook)["deliveries"] + rest() == 0
     assert not Recovery.objects.exists()
     assert dict(Delivery.objects.filter(id__in=bodies).values_list("id", "event__body")) == bodies
@@ -330,7 +317,7 @@ def test_a_schedule_that_is_begun_anew_ends_with_the_most_attempts(
     while attempt("status"):
         pass_time(days=1)
 
-    assert statuses(webhook) == {"failed": len(counts)}
+    assert statuses(webhook=webhook) == {"failed": len(counts)}
     ends = [min(count + 1 + RETRIES, resending.MOST_ATTEMPTS) for count in counts]
     assert list(Delivery.objects.order_by("id").values_list("attempt_count", flat=True)) == ends
 
@@ -343,16 +330,16 @@ def test_an_attempt_that_was_under_way_when_it_was_turned_off_counts(
     token = uuid4()
     posts = delivery.claim(token, 10)
     registry.change(alice.id, webhook.id, {"is_active": False})
-    assert statuses(webhook) == {"dropped": 2}
+    assert statuses(webhook=webhook) == {"dropped": 2}
 
     outcomes = [Outcome(posts[0], "", 200, 1, b""), Outcome(posts[1], "status", 500, 1, b"")]
     assert delivery.settle(token, outcomes).counted == 2
 
-    assert statuses(webhook) == {"delivered": 1, "dropped": 1}
+    assert statuses(webhook=webhook) == {"delivered": 1, "dropped": 1}
     registry.change(alice.id, webhook.id, {"is_active": True})
     assert recover(api, webhook)["deliveries"] + rest() == 1  # not what was acknowledged
     assert attempt() == [posts[1].event_id]
-    assert statuses(webhook) == {"delivered": 2}
+    assert statuses(webhook=webhook) == {"delivered": 2}
     assert list(Attempt.objects.order_by("id").values_list("number", flat=True)) == [1, 1, 2]
 
 
@@ -423,12 +410,12 @@ def test_what_an_answer_leaves_is_gone_on_with(
     Webhook.objects.update(events=[KIND])
     monkeypatch.setattr(recovery, "SECONDS", -1)
     assert recover(api, webhook) == {"deliveries": 0, "has_more": True}
-    assert statuses(webhook) == {}
+    assert statuses(webhook=webhook) == {}
     monkeypatch.setattr(recovery, "SECONDS", 5)
 
     assert rest() == 10
 
-    assert statuses(webhook) == {"pending": 10}
+    assert statuses(webhook=webhook) == {"pending": 10}
     assert not Recovery.objects.exists()
 
 
@@ -497,7 +484,7 @@ def test_who_recovers_much_and_often_holds_up_nobody_else(
 
     assert steps.index(others.id) == 1
     rest()
-    assert (statuses(webhook), statuses(others)) == ({"pending": 100}, {"pending": 1})
+    assert (statuses(webhook=webhook), statuses(webhook=others)) == ({"pending": 100}, {"pending": 1})
 
 
 def test_recoveries_at_once_send_nothing_twice(alice: Account, webhook: Webhook) -> None:
@@ -514,7 +501,7 @@ def test_recoveries_at_once_send_nothing_twice(alice: Account, webhook: Webhook)
     counts = at_once(4, work)
 
     assert sum(counts) + rest() >= 40 - 3 * 3
-    assert statuses(webhook) == {"pending": 40}
+    assert statuses(webhook=webhook) == {"pending": 40}
     assert not Recovery.objects.exists()
 
 
@@ -531,7 +518,7 @@ def test_one_that_is_deleted_meanwhile_ends_it(
 
     assert rest() == 0
     assert not Recovery.objects.exists()
-    assert statuses(webhook) == {}
+    assert statuses(webhook=webhook) == {}
 
 
 def test_a_batch_costs_the_same_whatever_is_in_it(

@@ -1,20 +1,20 @@
 """`events.publish`: in the change's transaction, by one statement, to who is subscribed at that moment."""
 
 import random
-import threading
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from uuid import RFC_4122, uuid4
 
 import pytest
-from django.db import OperationalError, connection, connections, transaction
+from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
 from tests.factories import make_order
-from tests.harness.background import PATIENCE, Background, at_once
+from tests.harness.background import Background, at_once
 from tests.harness.database import end_sessions, wait_for_lock
 from webhooks import delivery, events, registry, resending
 from webhooks.models import Claim, Delivery, Event, Webhook
@@ -124,21 +124,12 @@ def test_what_is_rolled_back_is_told_to_nobody(alice, register):
 @pytest.mark.django_db(transaction=True)
 def test_a_deletion_waits_for_what_is_being_published_and_drops_it(alice, register):
     webhook = register(alice)
-    published, deleted = threading.Event(), threading.Event()
-
-    def delete():
-        published.wait(PATIENCE)
-        registry.delete(alice.id, webhook.id)
-        deleted.set()
-        connections.close_all()
-
-    thread = threading.Thread(target=delete)
-    thread.start()
     with transaction.atomic():
         events.publish_all(alice.id, KIND, data=[{}], at=AT)
-        published.set()
-        assert not deleted.wait(0.3)
-    thread.join(PATIENCE)
+        deleting = Background(lambda: registry.delete(alice.id, webhook.id))
+        time.sleep(0.3)
+        assert not deleting.is_over
+    deleting.result()
 
     assert list(Delivery.objects.values_list("status", flat=True)) == ["dropped"]
     publish(alice)

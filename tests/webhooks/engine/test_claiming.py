@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import one, wait_for_lock
-from tests.harness.deliveries import pass_time, write
+from tests.harness.deliveries import pass_time, statuses, write
 from tests.harness.receivers import answer, hang
 from webhooks import delivery, tasks, transfer
 from webhooks.engine import WINDOW
@@ -34,10 +34,6 @@ def ids(posts):
 
 def outcome(post, failure=""):
     return Outcome(post, failure, 200, 5, b"ok")
-
-
-def statuses():
-    return Counter(Delivery.objects.values_list("status", flat=True))
 
 
 def test_two_workers_send_nothing_twice(receiver, webhook_to, make_workers):

@@ -8,16 +8,12 @@ from django.db import connection, connections, transaction
 
 from tests.harness.background import Background
 from tests.harness.database import end_sessions, session, wait_for_lock
-from tests.harness.deliveries import pass_time, write
+from tests.harness.deliveries import pass_time, statuses, write
 from tests.harness.receivers import answer
 from webhooks import delivery
 from webhooks.models import Attempt, Claim, Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def statuses():
-    return Counter(Delivery.objects.values_list("status", flat=True))
 
 
 def assert_each_was_sent_once(receiver, written):

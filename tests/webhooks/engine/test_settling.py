@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 from django.db import connection
 
-from tests.harness.deliveries import pass_time, write
+from tests.harness.deliveries import pass_time, statuses, write
 from tests.harness.receivers import answer
 from webhooks import delivery, queue
-from webhooks.models import Attempt, Claim, Delivery, Webhook
+from webhooks.models import Attempt, Claim, Webhook
 from webhooks.transfer import KEPT
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,10 +33,6 @@ def refuse():
     with connection.cursor() as cursor:
         for table in tables:
             cursor.execute(f"DROP FUNCTION refuse_{table}() CASCADE")
-
-
-def statuses():
-    return Counter(Delivery.objects.values_list("status", flat=True))
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,13 @@ from codservice.onebox.service import WORKER_STOP
 from codservice.run.worker import STOP_SECONDS
 from tests.harness.background import Background, eventually
 from tests.harness.database import environment, wait_for_lock
-from tests.harness.deliveries import write
+from tests.harness.deliveries import statuses, write
 from tests.harness.processes import CHECKOUT
 from tests.harness.receivers import answer, hang
 from webhooks import wakeup
-from webhooks.models import Attempt, Claim, Delivery
+from webhooks.models import Attempt, Claim
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def statuses():
-    return Counter(Delivery.objects.values_list("status", flat=True))
 
 
 def test_a_stop_finishes_what_is_under_way_and_begins_nothing(engine, receiver, webhook_to, make_engine):

@@ -13,17 +13,16 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from codservice.celery import app
 from tests.harness.background import PATIENCE, Background, eventually
 from tests.harness.database import environment
-from tests.harness.deliveries import write
+from tests.harness.deliveries import publish, write
 from tests.harness.embedded_services import REDIS_DATABASES, of_worker
 from tests.harness.processes import CHECKOUT, free_port
 from tests.harness.receivers import answer, hang
-from webhooks import events, tasks, wakeup
-from webhooks.models import Attempt, Delivery, Event
+from webhooks import tasks, wakeup
+from webhooks.models import Attempt, Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -79,12 +78,6 @@ def _not_paused():
 
 def messages():
     return redis.Redis.from_url(settings.REDIS_URL).llen("celery")
-
-
-def publish(account, count=1):
-    with transaction.atomic():
-        data = [{"id": str(number)} for number in range(count)]
-        events.publish_all(account.id, Event.Kind.ORDER_CONFIRMED, data=data, at=timezone.now())
 
 
 def test_a_commit_arrives_at_the_receiver_within_milliseconds(receiver, webhook_to, alice, celery_worker):
