@@ -1,21 +1,20 @@
 """P19: no attempt begins after the answer to a DELETE, whatever a running engine is doing at that moment."""
 
-import json
 import threading
 import time
 from collections import Counter
 from datetime import timedelta
-from io import StringIO
 
 import pytest
-from django.core.management import call_command
-from django.db import connection, connections, transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
-from tests.harness.background import PATIENCE, Background, asleep
+from tests.harness.background import PATIENCE, Background, asleep, eventually
+from tests.harness.deliveries import draining, publish
+from tests.harness.manage import printed
 from tests.harness.receivers import Receiver, answer, hang
-from webhooks import delivery, events, registry, tasks
-from webhooks.models import Attempt, Claim, Delivery, Event
+from webhooks import delivery, registry, tasks
+from webhooks.models import Attempt, Claim, Delivery
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -24,28 +23,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def engine(settings, make_engine):
     """An engine in a thread, which looks again all the time."""
     settings.WEBHOOK_ALLOW_PRIVATE = True
-    engine, stopping = make_engine(), threading.Event()
-
-    def work():
-        while not stopping.is_set():
-            engine.drain()
-            time.sleep(0.001)
-        connections.close_all()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    yield engine
-    stopping.set()
-    engine.stop()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-
-
-def publish(account, count):
-    with transaction.atomic():
-        events.publish_all(
-            account.id, Event.Kind.ORDER_CONFIRMED, data=[{"n": number} for number in range(count)], at=timezone.now()
-        )
+    with draining(engine := make_engine(), pause=0.001):
+        yield engine
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.01, 0.03, 0.06])
@@ -78,10 +57,7 @@ def test_while_all_attempts_hang_the_answer_is_soon_there(api, alice, register, 
         time.sleep(0.3)
         assert all(request.at < answered for request in receiver.requests)
         assert len(receiver.requests) == delivery.AT_ONCE
-        until = time.monotonic() + PATIENCE
-        while Claim.objects.exists():  # the attempts under way are noted when they end
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        eventually(lambda: not Claim.objects.exists())  # the attempts under way are noted when they end
     assert {row.status for row in Delivery.objects.all()} == {"dropped"}
     assert Attempt.objects.filter(failure="timeout").count() == delivery.AT_ONCE
 
@@ -128,9 +104,8 @@ def test_what_the_answer_does_not_wait_for_counts_as_dropped_and_is_dropped_soon
 
 def shown(*args):
     """How many deliveries the command shows, by status."""
-    out = StringIO()
-    call_command("deliveries", "--json", "--limit", "1000", *args, stdout=out, stderr=StringIO())
-    return Counter(row["status"] for row in json.loads(out.getvalue()))
+    rows, _ = printed("deliveries", "--limit", "1000", *args)
+    return Counter(row["status"] for row in rows)
 
 
 def test_a_claim_that_is_being_made_meanwhile_is_waited_for(alice, register, delivery_of):
@@ -150,19 +125,15 @@ def test_a_claim_that_is_being_made_meanwhile_is_waited_for(alice, register, del
                 token=row.id,
                 until=timezone.now() + delivery.LEASE - timedelta(seconds=5),
             )
-        connections.close_all()
 
-    claiming = threading.Thread(target=claim)
-    claiming.start()
+    claiming = Background(claim)
     assert looked.wait(PATIENCE)
-    deleting = threading.Thread(target=lambda: (registry.delete(alice.id, webhook.id), connections.close_all()))
-    deleting.start()
-    deleting.join(0.5)
-    assert deleting.is_alive()
+    deleting = Background(lambda: registry.delete(alice.id, webhook.id))
+    time.sleep(0.5)
+    assert not deleting.is_over
     may_commit.set()
-    for thread in (claiming, deleting):
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
+    claiming.result()
+    deleting.result()
     assert Claim.objects.exists()
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 import time
 from datetime import timedelta
 from io import StringIO
@@ -17,7 +16,7 @@ from django.utils import timezone
 
 from codservice.accounts.models import SecurityEntry
 from codservice.operations import duties
-from tests.harness.background import PATIENCE, at_once
+from tests.harness.background import Background, at_once, eventually
 from webhooks import posts, queue, registry, resending, secrets
 from webhooks.models import Delivery, Webhook
 
@@ -324,22 +323,12 @@ class Sink:
 
     def __init__(self, *args):
         self.out, self.err = StringIO(), StringIO()
-        self.thread = threading.Thread(
-            target=call_command,
-            args=("webhook_sink", "--port", "0", *args),
-            kwargs={"stdout": self.out, "stderr": self.err},
-            daemon=True,
-        )
-        self.thread.start()
-        until = time.monotonic() + PATIENCE
-        while not (found := re.search(r"http://\S+", self.err.getvalue())):
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        self.url = found[0]
+        output = {"stdout": self.out, "stderr": self.err}
+        self.command = Background(lambda: call_command("webhook_sink", "--port", "0", *args, **output))
+        self.url = eventually(lambda: re.search(r"http://\S+", self.err.getvalue()))[0]
 
     def lines(self):
-        self.thread.join(PATIENCE)
-        assert not self.thread.is_alive()
+        self.command.result()
         return self.out.getvalue().splitlines()
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -23,7 +23,7 @@ from inventory.models import Product
 from orders import lifecycle, shipments
 from orders.models import Order, Status
 from tests.factories import ProductFactory, make_order
-from tests.harness.background import PATIENCE, Background, at_once, eventually
+from tests.harness.background import Background, at_once, eventually, open_transaction
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import one, wait_for_lock
 from webhooks import events, feed, recovery, retention
@@ -164,23 +164,10 @@ def test_a_key_needs_the_scope(alice: Account) -> None:
 
 
 def test_what_is_not_committed_holds_back_what_came_after_it(alice: Account, api: ApiClient) -> None:
-    written, may_end = threading.Event(), threading.Event()
-
-    def late() -> None:
-        with transaction.atomic():
-            events.publish_all(alice.id, KIND, data=[{"n": 1}], at=timezone.now())  # type: ignore[arg-type]
-            written.set()
-            may_end.wait(PATIENCE)
-        connections.close_all()
-
-    thread = threading.Thread(target=late)
-    thread.start()
-    assert written.wait(PATIENCE)
-    publish(alice, 2)
-    found, after = read_all(api)
-    assert found == []
-    may_end.set()
-    thread.join(PATIENCE)
+    with open_transaction(lambda: publish(alice, 1)):
+        publish(alice, 2)
+        found, after = read_all(api)
+        assert found == []
 
     assert numbers(read_all(api, count=2, after=after)[0]) == [1, 2]
 
