@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Callable
-from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.db import IntegrityError, transaction
 from django.test import Client
 
@@ -19,6 +17,7 @@ from tests.factories import ProductFactory, make_order, order_body
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import contents
+from tests.harness.manage import output
 from webhooks.models import Webhook
 
 
@@ -192,9 +191,7 @@ def test_me_is_for_keys_alone(stranger: ApiClient, api: ApiClient) -> None:
 
 
 def test_the_command_makes_a_test_key(alice: Account) -> None:
-    out = StringIO()
-    call_command("create_api_key", "--account", alice.holder.email, "--test", stdout=out, stderr=StringIO())
-    key = out.getvalue().strip()
+    key = output("create_api_key", "--account", alice.holder.email, "--test").strip()
     assert is_key(key)
     assert ApiClient(key).get("/api/v1/me").json()["account"]["mode"] == "test"
 

@@ -18,6 +18,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, User
 from orders.models import Order
 from tests import factories
+from tests.harness.manage import output
 
 OPERATORS_PAGES = [
     "/console/accounts/user/",
@@ -257,14 +258,8 @@ def test_operators_change_their_own_password_like_everybody(operator: User, brow
 # --- Commands ----------------------------------------------------------------------------------------------------
 
 
-def run(*args: str) -> str:
-    out = StringIO()
-    call_command(*args, stdout=out, stderr=StringIO())
-    return out.getvalue()
-
-
 def test_create_agent_prints_a_password_that_works(db: None) -> None:
-    made = json.loads(run("create_agent", "samira", "--json"))
+    made = json.loads(output("create_agent", "samira", "--json"))
     user = User.objects.get(username="samira")
     assert made == {"username": "samira", "role": "agent", "password": made["password"], "login": "/console/login/"}
     assert user.check_password(made["password"])
@@ -275,7 +270,7 @@ def test_create_agent_prints_a_password_that_works(db: None) -> None:
 
 
 def test_create_agent_makes_supervisors_with_a_given_password(db: None) -> None:
-    assert "a fine pass word" not in run("create_agent", "karim", "--supervisor", "--password", "a fine pass word")
+    assert "a fine pass word" not in output("create_agent", "karim", "--supervisor", "--password", "a fine pass word")
     user = User.objects.get(username="karim")
     assert user.check_password("a fine pass word")
     assert not user.has_one_time_password
@@ -295,24 +290,24 @@ def test_create_agent_makes_supervisors_with_a_given_password(db: None) -> None:
 def test_create_agent_refuses(db: None, args: list[str], sentence: str) -> None:
     factories.AgentFactory(username="samira")
     with pytest.raises(CommandError, match=sentence):
-        run("create_agent", *args)
+        output("create_agent", *args)
     assert User.objects.count() == 1
 
 
 def test_create_operator_speaks_exactly_once(db: None) -> None:
-    said = run("create_operator")
+    said = output("create_operator")
     operator = User.objects.get(is_superuser=True)
     assert operator.username == "operator"
     assert operator.is_staff
     assert any(operator.check_password(word) for word in said.split())
     assert operator.has_one_time_password
     assert len(said.splitlines()) == 1
-    assert run("create_operator") == ""
+    assert output("create_operator") == ""
     assert User.objects.count() == 1
 
 
 def test_create_operator_says_that_it_made_none_to_who_asks_for_one(db: None) -> None:
-    run("create_operator")
+    output("create_operator")
     said = {}
     for args in ([], ["--username", "another"]):
         out, err = StringIO(), StringIO()
@@ -327,13 +322,13 @@ def test_create_operator_says_that_it_made_none_to_who_asks_for_one(db: None) ->
 @pytest.mark.parametrize("name", ["", "x" * 151, "a b"])
 def test_create_operator_refuses_a_name_that_nobody_could_use(db: None, name: str) -> None:
     with pytest.raises(CommandError, match="--username: "):
-        run("create_operator", "--username", name)
+        output("create_operator", "--username", name)
     assert not User.objects.exists()
 
 
 def test_create_operator_makes_one_who_can_sign_in_by_the_name_that_was_asked_for(db: None) -> None:
     """Whoever signs in has their name read in its compatible form, as a keyboard of another script may write it."""
-    said = run("create_operator", "--username", "ｎａｄｉａ")
+    said = output("create_operator", "--username", "ｎａｄｉａ")
     name, password = re.fullmatch(r"Operator: sign in as (\S+) with the password (\S+) .*\s*", said).groups()
     assert name == "nadia"
     for typed in ("nadia", "ｎａｄｉａ"):
@@ -345,7 +340,7 @@ def test_create_operator_makes_one_who_can_sign_in_by_the_name_that_was_asked_fo
 def test_create_operator_refuses_a_taken_name(db: None, there: str) -> None:
     factories.UserFactory(username=there)
     with pytest.raises(CommandError, match="taken"):
-        run("create_operator")
+        output("create_operator")
 
 
 def test_the_language_is_chosen_before_one_signs_in(db: None) -> None:

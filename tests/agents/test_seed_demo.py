@@ -4,14 +4,13 @@ import json
 import subprocess
 import sys
 from datetime import timedelta
-from io import StringIO
 from itertools import pairwise
 from random import Random
 from statistics import median
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db.models import Count
 from django.db.models.functions import Now
 from django.test import Client
@@ -27,15 +26,10 @@ from orders.models import CallNote, CallState, Order, OrderEdit, ShippingFee, St
 from tests import factories
 from tests.harness.background import at_once
 from tests.harness.database import environment
+from tests.harness.manage import output
 from tests.harness.processes import CHECKOUT
 
 pytestmark = pytest.mark.django_db
-
-
-def seed(**options: Any) -> str:
-    out = StringIO()
-    call_command("seed_demo", stdout=out, stderr=StringIO(), **options)
-    return out.getvalue()
 
 
 def look() -> list[tuple[Any, ...]]:
@@ -44,7 +38,7 @@ def look() -> list[tuple[Any, ...]]:
 
 
 def test_orders_are_in_every_status_and_their_histories_agree() -> None:
-    seed(orders=120)
+    output("seed_demo", orders=120)
 
     counts = dict(Order.objects.values_list("status").annotate(Count("id")))
     assert set(counts) == set(Status.values)
@@ -59,7 +53,7 @@ def test_orders_are_in_every_status_and_their_histories_agree() -> None:
 def test_beside_a_person_of_a_name_nothing_is_made(name: str) -> None:
     factories.UserFactory(username=name)
     with pytest.raises(CommandError, match=f"Somebody signs in as {name} already"):
-        seed(orders=1)
+        output("seed_demo", orders=1)
     assert not Account.objects.exists()
 
 
@@ -68,7 +62,7 @@ def test_true_orders_of_the_same_customers_are_left_alone(alice: Account) -> Non
     phones = {demo.order(chance, str(number))["customer_phone"] for number in range(60)}
     theirs = [factories.make_order(alice, phone=phone) for phone in sorted(phones)[::2]]
 
-    seed(orders=60)
+    output("seed_demo", orders=60)
 
     for order in theirs:
         order.refresh_from_db()
@@ -77,7 +71,7 @@ def test_true_orders_of_the_same_customers_are_left_alone(alice: Account) -> Non
 
 
 def test_the_desk_has_all_that_can_wait() -> None:
-    seed(orders=200)
+    output("seed_demo", orders=200)
 
     waiting = Order.objects.filter(status=Status.PENDING)
     for state in set(CallState) - {CallState.TEST}:
@@ -93,7 +87,7 @@ def test_the_desk_has_all_that_can_wait() -> None:
 
 def test_it_looks_alive() -> None:
     """Calls come minutes after the order, decisions later, promises are kept and broken, and nothing is yet to come."""
-    seed(orders=300)
+    output("seed_demo", orders=300)
 
     now, firsts, lateness = timezone.now(), [], []
     for order in Order.objects.prefetch_related("status_changes", "call_notes"):
@@ -122,7 +116,7 @@ def test_it_looks_alive() -> None:
 def test_its_customers_are_called_at_any_hour_in_the_words_of_a_script() -> None:
     """Who tries the service at night, or on a Friday, shall see a call."""
     CallingPeriod.objects.all().delete()
-    seed(orders=20)
+    output("seed_demo", orders=20)
 
     account = Account.objects.get()
     today, minutes = days.start_of(days.today()), timedelta(hours=23, minutes=59)
@@ -138,7 +132,7 @@ def test_its_customers_are_called_at_any_hour_in_the_words_of_a_script() -> None
 
 
 def test_some_customers_have_ordered_twice(django_user_model: Any) -> None:
-    seed(orders=40)
+    output("seed_demo", orders=40)
 
     agent = django_user_model.objects.get(username="samira1")
     theirs = [
@@ -150,7 +144,7 @@ def test_some_customers_have_ordered_twice(django_user_model: Any) -> None:
 
 
 def test_the_same_seed_makes_the_same_data() -> None:
-    seed(orders=30)
+    output("seed_demo", orders=30)
     first = look()
     Order.objects.all().delete()
     account = Account.objects.get()
@@ -159,14 +153,14 @@ def test_the_same_seed_makes_the_same_data() -> None:
     for agent in ("samira1", "farid1", "nadia1"):
         type(account.holder).objects.get(username=agent).delete()
 
-    seed(orders=30)
+    output("seed_demo", orders=30)
 
     assert look() == first
 
 
 def test_to_seed_twice_adds_nothing() -> None:
-    seed(orders=5)
-    seed(orders=5)
+    output("seed_demo", orders=5)
+    output("seed_demo", orders=5)
 
     assert Order.objects.count() == 5
 
@@ -177,18 +171,18 @@ def test_of_two_at_once_one_makes_the_data_and_the_other_says_so(monkeypatch: py
 
     def overtaken(self: Command, *args: Any) -> Any:
         monkeypatch.setattr(Command, "make_people", usual)
-        printed.extend(at_once(1, lambda _: seed(orders=3, json=True)))
+        printed.extend(at_once(1, lambda _: output("seed_demo", orders=3, json=True)))
         return usual(self, *args)
 
     monkeypatch.setattr(Command, "make_people", overtaken)
-    printed.append(seed(orders=3, json=True))
+    printed.append(output("seed_demo", orders=3, json=True))
 
     assert [json.loads(each)["made"] for each in printed] == [True, False]
     assert Order.objects.count() == 3
 
 
 def test_what_was_made_is_printed_for_scripts() -> None:
-    made = json.loads(seed(orders=0, json=True))
+    made = json.loads(output("seed_demo", orders=0, json=True))
 
     assert made["account"] == "demo1@example.dz"
     assert (made["agents"], made["orders"]) == (["samira1", "farid1", "nadia1"], 0)
@@ -196,15 +190,15 @@ def test_what_was_made_is_printed_for_scripts() -> None:
 
 
 def test_nobody_guesses_the_demos_password() -> None:
-    one, other = (json.loads(seed(orders=0, seed=number, json=True))["password"] for number in (1, 2))
+    one, other = (json.loads(output("seed_demo", orders=0, seed=number, json=True))["password"] for number in (1, 2))
 
     assert one != other
     assert len(one) >= 16
-    assert f"the password of each is {one}" not in seed(orders=0), "it is told once"
+    assert f"the password of each is {one}" not in output("seed_demo", orders=0), "it is told once"
 
 
 def test_as_json_it_says_whether_the_data_was_there() -> None:
-    made, there = (json.loads(seed(orders=3, json=True)) for _ in range(2))
+    made, there = (json.loads(output("seed_demo", orders=3, json=True)) for _ in range(2))
 
     assert (made.pop("made"), there.pop("made")) == (True, False)
     assert made.pop("password")

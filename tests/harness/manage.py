@@ -73,6 +73,13 @@ def _starter(folder):
     return subprocess.Popen(command, env=_kept(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def output(command: str, *arguments: Any, **options: Any) -> str:
+    """What the command says on stdout."""
+    out = StringIO()
+    call_command(command, *arguments, stdout=out, stderr=StringIO(), **options)
+    return out.getvalue()
+
+
 def printed(command: str, *arguments: Any) -> tuple[dict[str, Any], int]:
     """What the command prints as JSON, and its exit status."""
     out, status = StringIO(), 0

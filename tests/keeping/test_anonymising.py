@@ -2,11 +2,9 @@
 
 import json
 from datetime import timedelta
-from io import StringIO
 from uuid import uuid4
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
@@ -15,6 +13,7 @@ from orders.models import CallNote, Order, OrderEdit, Status, StatusChange
 from orders.order_events import CallEvent
 from tests import factories
 from tests.harness.background import at_once
+from tests.harness.manage import output
 from tests.harness.plans import fill
 
 LONG = timedelta(days=731)
@@ -31,11 +30,9 @@ PERSONAL = (
 )
 
 
-def prune(*, dry_run=False):
+def prune(*options):
     """How many customers the command anonymises."""
-    out = StringIO()
-    call_command("prune", "--json", dry_run=dry_run, stdout=out, stderr=StringIO())
-    return json.loads(out.getvalue())["customers"]
+    return json.loads(output("prune", "--json", *options))["customers"]
 
 
 @pytest.fixture
@@ -101,7 +98,7 @@ def test_nothing_personal_is_left_and_the_figures_are(api, order_in):
     before = api.get(f"/api/v1/orders/{order.id}").json()
     assert all(any(text in row for row in everything()) for text in PERSONAL)
 
-    assert prune(dry_run=True) == 1
+    assert prune("--dry-run") == 1
     assert prune() == 1
 
     assert not [(text, row) for row in everything() for text in PERSONAL if text in row]
@@ -135,14 +132,14 @@ def test_orders_that_changed_or_were_called_about_since_keep_their_customer(orde
     called = order_in()
     CallNote.objects.filter(order=called).update(created_at=timezone.now() - timedelta(days=1))
 
-    assert (prune(dry_run=True), prune()) == (0, 0)
+    assert (prune("--dry-run"), prune()) == (0, 0)
 
 
 def test_it_can_be_switched_off(order_in, settings):
     settings.CUSTOMER_RETENTION_DAYS = 0
     order_in(age=timedelta(days=3000))
 
-    assert (prune(dry_run=True), prune()) == (0, 0)
+    assert (prune("--dry-run"), prune()) == (0, 0)
 
 
 def test_lists_and_their_totals_stay(api, alice, order_in):
@@ -193,7 +190,7 @@ def test_in_batches_by_two_at_once_each_order_once(order_in, monkeypatch):
     monkeypatch.setattr(retention, "BATCH", 3)
     for _ in range(10):
         order_in()
-    assert prune(dry_run=True) == 10
+    assert prune("--dry-run") == 10
 
     assert sum(at_once(2, lambda _: prune())) == 10
     assert set(Order.objects.values_list("version", "customer_name")) == {(2, "—")}

@@ -27,6 +27,7 @@ from orders.models import OrderCount
 from tests import factories
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import wait_for_lock
+from tests.harness.manage import output
 from webhooks.models import Webhook
 
 COMMAND = Actor.of_command("test")
@@ -257,10 +258,8 @@ def test_counts_that_are_wrong_are_told_and_set_right(all_is_well, api, alice, c
     OrderCount.objects.create(account=charlie, status="shipped", delta=4)
 
     assert problem("order_counts").startswith("the totals of 2 accounts' lists are not what")
-    out = StringIO()
-    call_command("recount_orders", "--json", stdout=out)
 
-    assert json.loads(out.getvalue()) == {"corrected": 2}
+    assert json.loads(output("recount_orders", "--json")) == {"corrected": 2}
     assert problem("order_counts") == ""
     assert api.get("/api/v1/orders").json()["meta"]["total"] == 3
 

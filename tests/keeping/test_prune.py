@@ -2,13 +2,12 @@
 
 import json
 from datetime import timedelta
-from io import StringIO
 from threading import Barrier
 from uuid import uuid4
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -21,19 +20,13 @@ from inventory.models import StockMovement
 from tests import factories
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.database import wait_for_lock
+from tests.harness.manage import output
 from webhooks import delivery, registry, resending, retention
 from webhooks.models import Attempt, Delivery, Event, Webhook
 from webhooks.models import Claim as DeliveryClaim
 
 OLD = timedelta(days=100)
 NINETY_DAYS = timedelta(days=90)
-
-
-def run(*args):
-    """What `prune` prints on stdout."""
-    out = StringIO()
-    call_command("prune", *args, stdout=out, stderr=StringIO())
-    return out.getvalue()
 
 
 def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, register, delivery_of, monkeypatch):
@@ -62,11 +55,11 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
     }  # fmt: skip
     SecurityEntry.objects.filter(id=SecurityEntry.objects.first().id).update(created_at=timezone.now() - 4 * OLD)
 
-    counted = json.loads(run("--dry-run", "--json"))
+    counted = json.loads(output("prune", "--dry-run", "--json"))
     # What the deliveries leave behind cannot be seen while they are there.
     assert counted == went | {"events": 0, "dry_run": True}
     assert (Delivery.objects.count(), Session.objects.count()) == (13, 2)
-    pruned = json.loads(run("--json"))
+    pruned = json.loads(output("prune", "--json"))
 
     went["uploads"] = 0
     assert pruned == went | {"dry_run": False}
@@ -77,14 +70,14 @@ def test_what_is_old_is_forgotten_in_batches_and_nothing_else(alice, webhook, re
     assert set(Webhook.objects.values_list("id", flat=True)) == {webhook.id, kept.id}
     assert Session.objects.get().session_key == "open"
     assert Claim.objects.get().phone_e164 == "+213550000002"
-    assert json.loads(run("--json")) == dict.fromkeys(went, 0) | {"dry_run": False}
+    assert json.loads(output("prune", "--json")) == dict.fromkeys(went, 0) | {"dry_run": False}
 
 
 def test_what_the_feed_shows_keeps_its_deliveries_so_that_a_recovery_repeats_none(webhook, delivery_of):
     for days in (10, 40):
         delivery_of(webhook, "delivered", attempts=1, created_at=timezone.now() - timedelta(days=days))
 
-    assert json.loads(run("--json", "--older-than", "7"))["deliveries"] == 1
+    assert json.loads(output("prune", "--json", "--older-than", "7"))["deliveries"] == 1
 
     since = timezone.now() - timedelta(days=20)
     assert Event.objects.count() == Delivery.objects.filter(created_at__gt=since).count() == 1
@@ -94,7 +87,7 @@ def test_no_event_outlives_the_customers_time_because_it_was_resent(webhook, del
     settings.CUSTOMER_RETENTION_DAYS = 95
     delivery_of(webhook, "delivered", attempts=2, created_at=timezone.now() - OLD, finished_at=timezone.now())
 
-    assert json.loads(run("--json"))["events"] == 1
+    assert json.loads(output("prune", "--json"))["events"] == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -103,7 +96,7 @@ def test_what_a_dead_worker_had_claimed_of_what_was_dropped_goes_with_it(alice, 
     delivery.claim(uuid4(), 1)
     registry.delete(alice.id, webhook.id)
     Delivery.objects.update(finished_at=timezone.now() - OLD)
-    assert json.loads(run("--json"))["deliveries"] == 1
+    assert json.loads(output("prune", "--json"))["deliveries"] == 1
     assert DeliveryClaim.objects.count() == 0
 
 
@@ -133,14 +126,14 @@ def test_what_somebody_holds_is_passed_over_and_goes_the_next_time(webhook, deli
             return None
         barrier.wait(PATIENCE)
         try:
-            return json.loads(run("--json"))["deliveries"]
+            return json.loads(output("prune", "--json"))["deliveries"]
         finally:
             barrier.wait(PATIENCE)
 
     barrier = Barrier(2)
     assert at_once(2, work) == [None, 1]
     assert Delivery.objects.get().id == held.id
-    assert json.loads(run("--json"))["deliveries"] == 1
+    assert json.loads(output("prune", "--json"))["deliveries"] == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -153,7 +146,7 @@ def test_it_can_stop_anywhere_and_two_at_once_share_the_work(webhook, delivery_o
             break
     assert Delivery.objects.count() == 7
 
-    counted = at_once(2, lambda _: json.loads(run("--json")))
+    counted = at_once(2, lambda _: json.loads(output("prune", "--json")))
 
     assert sum(counts["deliveries"] for counts in counted) == 7
     assert sum(counts["attempts"] for counts in counted) == 21
@@ -163,10 +156,10 @@ def test_it_can_stop_anywhere_and_two_at_once_share_the_work(webhook, delivery_o
 
 def test_secrets_that_have_stopped_signing_are_forgotten(alice, webhook):
     registry.rotate_secret(alice.id, webhook.id)
-    assert "previous secrets: 0" in run()
+    assert "previous secrets: 0" in output("prune")
     Webhook.objects.update(previous_secret_until=timezone.now() - timedelta(hours=1))
 
-    assert "previous secrets: 1" in run()
+    assert "previous secrets: 1" in output("prune")
 
     webhook.refresh_from_db()
     assert webhook.previous_secret is None
@@ -195,13 +188,13 @@ def test_a_secret_that_is_rotated_meanwhile_signs_for_its_day(alice, webhook, mo
 @pytest.mark.parametrize("days", ["0", "10001", "20800"])
 def test_to_keep_nothing_at_all_or_from_before_there_are_ids_is_refused(db, days):
     with pytest.raises(CommandError, match="from 1 to 10000 days"):
-        run("--older-than", days)
+        output("prune", "--older-than", days)
 
 
 def test_the_longest_time_that_may_be_set_is_gone_through(webhook, delivery_of):
     delivery_of(webhook, "delivered", created_at=timezone.now() - OLD)
 
-    assert json.loads(run("--json", "--older-than", "10000"))["deliveries"] == 0
+    assert json.loads(output("prune", "--json", "--older-than", "10000"))["deliveries"] == 0
 
 
 def test_the_ledger_is_no_log_that_retention_ends(alice):
@@ -212,7 +205,7 @@ def test_the_ledger_is_no_log_that_retention_ends(alice):
         account=alice, product=product, old_quantity=0, new_quantity=10, at=long_ago, actor="test"
     )
 
-    run("--older-than", "1")
+    output("prune", "--older-than", "1")
 
     assert StockMovement.objects.count() == 1
 
@@ -321,7 +314,7 @@ def test_a_sweep_that_fails_does_not_stop_those_after_it(seven_old, monkeypatch)
     monkeypatch.setitem(SWEEPS, "sessions", fail)
 
     with pytest.raises(CommandError, match="the sweep of sessions failed: a row that cannot be read"):
-        run("--json")
+        output("prune", "--json")
 
     assert not Delivery.objects.exists()
     assert not Event.objects.exists()

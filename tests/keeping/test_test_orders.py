@@ -3,11 +3,9 @@
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
@@ -18,6 +16,7 @@ from orders import counts, editing, lifecycle, retention
 from orders.models import CallNote, Order, OrderCount, OrderEdit, OrderItem, StatusChange
 from tests.factories import AgentFactory, make_order
 from tests.harness.background import open_transaction
+from tests.harness.manage import output
 from tests.harness.plans import looks_at_events
 from webhooks.models import Event
 
@@ -25,9 +24,7 @@ BELONGING = {OrderItem, StatusChange, OrderEdit, CallNote}
 
 
 def prune(*options: str) -> int:
-    out = StringIO()
-    call_command("prune", "--json", *options, stdout=out, stderr=StringIO())
-    return json.loads(out.getvalue())["test_orders"]
+    return json.loads(output("prune", "--json", *options))["test_orders"]
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from orders import customer_data
 from orders.models import Erasure, Order, Status
 from tests import factories
 from tests.harness.disk import needs_root, small_disk
+from tests.harness.manage import output
 from tests.harness.world import make_world
 from webhooks import registry
 
@@ -269,9 +270,7 @@ def test_what_is_known_of_a_customer_is_given_out(browser: Client, alice: Accoun
         str(order.id): "test" if order.account_id == twin.id else "live" for order in orders
     }
     assert {"notes", "call_notes", "status_history", "edits", "customer"} < told["orders"][0].keys()
-    out = io.StringIO()
-    call_command("export_customer", PHONE, account=alice.holder.email, stdout=out, stderr=io.StringIO())
-    assert json.loads(out.getvalue())["orders"] == told["orders"]
+    assert json.loads(output("export_customer", PHONE, account=alice.holder.email))["orders"] == told["orders"]
     assert SecurityEntry.objects.filter(action="exported").count() == 2
 
 
@@ -357,9 +356,7 @@ def test_the_command_erases(alice: Account, twin: Account) -> None:
     order_of(twin, Status.PENDING)
 
     def run(*options: str) -> dict[str, Any]:
-        out = io.StringIO()
-        call_command("erase_customer", PHONE, *options, "--json", account=alice.holder.email, stdout=out)
-        return json.loads(out.getvalue())
+        return json.loads(output("erase_customer", PHONE, *options, "--json", account=alice.holder.email))
 
     assert run("--dry-run") == {"orders": 1, "test_orders": 1, "dry_run": True}
     assert run() == {"orders": 1, "test_orders": 1, "dry_run": False}

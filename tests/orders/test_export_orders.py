@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -17,14 +17,13 @@ from codservice.files.tables import Table
 from orders import export as exporting
 from orders.models import Order, OrderItem
 from tests.factories import make_order, order_line
+from tests.harness.manage import output
 
 pytestmark = pytest.mark.django_db
 
 
 def export(account: Account, *options: str) -> str:
-    out = StringIO()
-    call_command("export_orders", "--account", account.holder.email, *options, stdout=out, stderr=StringIO())
-    return out.getvalue()
+    return output("export_orders", "--account", account.holder.email, *options)
 
 
 def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:

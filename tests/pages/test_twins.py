@@ -7,12 +7,11 @@ rooms' code reads is looked at too, so that a new statement cannot forget it.
 import ast
 import re
 from datetime import timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connection
 from django.utils import timezone
 
@@ -30,6 +29,7 @@ from orders.models import CallNote, CallState, Order, Status
 from tests.factories import AccountFactory, ProductFactory, make_order, open_always, order_line
 from tests.harness.addresses import addresses
 from tests.harness.deliveries import write_delivery
+from tests.harness.manage import output
 from tests.harness.world import World, rows_of
 from webhooks import registry
 
@@ -210,12 +210,10 @@ def test_couriers_files_and_exports_know_no_test_order(world: World, twin: Accou
     file.write_text(f"order_id,external_id,status\n{order.id},,shipped\n,{order.external_id},shipped\n")
     for options in ([], ["--account", world.alice.holder.email]):
         with pytest.raises(CommandError, match=r"^2 were refused"):
-            call_command("update_shipments", str(file), *options, stdout=StringIO(), stderr=StringIO())
+            output("update_shipments", str(file), *options)
     order.refresh_from_db()
     assert order.status == Status.CONFIRMED
-    out = StringIO()
-    call_command("export_orders", "--account", world.alice.holder.email, stdout=out, stderr=StringIO())
-    assert MARK not in out.getvalue()
+    assert MARK not in output("export_orders", "--account", world.alice.holder.email)
     assert moves.find([str(order.id), NUMBER])[0] == []
 
 

@@ -17,17 +17,11 @@ from django.utils import timezone
 from codservice.accounts.models import SecurityEntry
 from codservice.operations import duties
 from tests.harness.background import Background, at_once, eventually
+from tests.harness.manage import output
 from webhooks import posts, queue, registry, resending, secrets
 from webhooks.models import Delivery, Webhook
 
 OLD = timedelta(days=100)
-
-
-def run(command, *args, **options):
-    """What a command prints on stdout."""
-    out = StringIO()
-    call_command(command, *args, stdout=out, stderr=StringIO(), **options)
-    return out.getvalue()
 
 
 # --- deliveries ------------------------------------------------------------------------------------------------------
@@ -38,11 +32,11 @@ def test_deliveries_are_shown_newest_first_with_their_last_attempt(webhook, deli
     older = delivery_of(webhook, "failed", attempts=4, created_at=now - timedelta(hours=1))
     newer = delivery_of(webhook, "delivered", attempts=1)
 
-    rows = json.loads(run("deliveries", "--json"))
+    rows = json.loads(output("deliveries", "--json"))
 
     assert [row["id"] for row in rows] == [str(newer.id), str(older.id)]
     assert [(row["status"], row["last_attempt"]) for row in rows] == [("delivered", 200), ("failed", 500)]
-    lines = run("deliveries").splitlines()
+    lines = output("deliveries").splitlines()
     assert str(newer.id) in lines[0]
     assert webhook.url in lines[0]
 
@@ -52,13 +46,13 @@ def test_any_number_is_shown_by_one_statement(webhook, delivery_of, django_asser
         delivery_of(webhook)
 
     with django_assert_num_queries(1):
-        assert len(json.loads(run("deliveries", "--json"))) == 3
+        assert len(json.loads(output("deliveries", "--json"))) == 3
 
 
 @pytest.mark.parametrize("options", [[], ["--webhook", "{webhook}"]], ids=["of all", "of a webhook"])
 def test_the_newest_are_read_along_an_index(webhook, options):
     with CaptureQueriesContext(connection) as queries:
-        run("deliveries", *(option.format(webhook=webhook.id) for option in options))
+        output("deliveries", *(option.format(webhook=webhook.id) for option in options))
 
     with connection.cursor() as cursor:
         off = ("sort", "incremental_sort", "seqscan")
@@ -76,7 +70,7 @@ def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, del
     old = delivery_of(webhook, "delivered", attempts=1, created_at=timezone.now() - OLD)
 
     def ids(*args):
-        return {row["id"] for row in json.loads(run("deliveries", "--json", *args))}
+        return {row["id"] for row in json.loads(output("deliveries", "--json", *args))}
 
     def those(*rows):
         return {str(row.id) for row in rows}
@@ -99,9 +93,9 @@ def test_deliveries_are_chosen_by_filters(alice, charlie, register, webhook, del
 def test_filters_that_cannot_be_used_are_refused(db, args):
     """One that is left empty, as of a script's variable, is none that was left out."""
     with pytest.raises(CommandError):
-        run("deliveries", *args)
+        output("deliveries", *args)
     with pytest.raises(CommandError):
-        run("resend_deliveries", "--all", *args)
+        output("resend_deliveries", "--all", *args)
 
 
 # --- resend_deliveries -----------------------------------------------------------------------------------------------
@@ -116,9 +110,9 @@ def test_failed_ones_are_resent_by_filter_in_batches(alice, webhook, register, d
         delivery_of(register(alice), "failed", attempts=4),
     ]
 
-    assert run("resend_deliveries", "--webhook", str(webhook.id), "--dry-run") == "5\n"
+    assert output("resend_deliveries", "--webhook", str(webhook.id), "--dry-run") == "5\n"
     assert Delivery.objects.filter(status="pending").count() == 0
-    assert run("resend_deliveries", "--webhook", str(webhook.id)) == "5\n"
+    assert output("resend_deliveries", "--webhook", str(webhook.id)) == "5\n"
 
     assert set(Delivery.objects.filter(status="pending").values_list("id", flat=True)) == {row.id for row in failed}
     assert {row.status for row in Delivery.objects.filter(id__in=[row.id for row in others])} == {
@@ -131,7 +125,7 @@ def test_failed_ones_are_resent_by_filter_in_batches(alice, webhook, register, d
 def test_single_ones_are_resent_whatever_their_status(webhook, delivery_of):
     done, failed = delivery_of(webhook, "delivered", attempts=1), delivery_of(webhook, "failed", attempts=4)
 
-    assert json.loads(run("resend_deliveries", str(done.id), str(failed.id), "--json")) == {
+    assert json.loads(output("resend_deliveries", str(done.id), str(failed.id), "--json")) == {
         "resent": 2, "left_alone": 0, "dry_run": False
     }  # fmt: skip
 
@@ -141,7 +135,7 @@ def test_ids_and_filters_together_are_refused(webhook, delivery_of, filters):
     done = delivery_of(webhook, "delivered", attempts=1)
 
     with pytest.raises(CommandError, match="not both"):
-        run("resend_deliveries", str(done.id), *filters)
+        output("resend_deliveries", str(done.id), *filters)
 
     done.refresh_from_db()
     assert done.status == "delivered"
@@ -169,7 +163,7 @@ def test_an_id_that_cannot_be_resent_fails_the_command_and_not_the_others(webhoo
     dropped, failed = delivery_of(webhook, "dropped"), delivery_of(webhook, "failed", attempts=4)
 
     with pytest.raises(CommandError, match="1 of the ids cannot be sent again: unknown, dropped, "):
-        run("resend_deliveries", str(dropped.id), str(failed.id))
+        output("resend_deliveries", str(dropped.id), str(failed.id))
 
     failed.refresh_from_db()
     assert failed.status == "pending"
@@ -181,17 +175,17 @@ def test_a_dry_run_counts_what_a_run_sends_again(alice, webhook, register, deliv
     Webhook.objects.filter(id=off.id).update(is_active=False)
 
     for options in (["--dry-run"], []):
-        assert run("resend_deliveries", "--account", alice.holder.email, *options) == "1\n"
+        assert output("resend_deliveries", "--account", alice.holder.email, *options) == "1\n"
         with pytest.raises(CommandError, match="1 of the ids"):
-            run("resend_deliveries", str(there.id), str(left.id), *options)
+            output("resend_deliveries", str(there.id), str(left.id), *options)
 
 
 def test_all_has_to_be_asked_for(webhook, delivery_of):
     delivery_of(webhook, "failed", attempts=4)
 
     with pytest.raises(CommandError, match="--all"):
-        run("resend_deliveries")
-    assert run("resend_deliveries", "--all") == "1\n"
+        output("resend_deliveries")
+    assert output("resend_deliveries", "--all") == "1\n"
 
 
 # --- rotate_encryption_key -------------------------------------------------------------------------------------------
@@ -207,14 +201,14 @@ def test_all_secrets_get_under_the_new_key_and_still_sign(alice, register, setti
 
     counts = {"webhooks": 2, "encrypted_anew": 2, "unreadable": []}
     written = list(Webhook.objects.order_by("id").values("secret", "previous_secret"))
-    assert json.loads(run("rotate_encryption_key", "--dry-run", "--json")) == {**counts, "dry_run": True}
+    assert json.loads(output("rotate_encryption_key", "--dry-run", "--json")) == {**counts, "dry_run": True}
     assert list(Webhook.objects.order_by("id").values("secret", "previous_secret")) == written
-    assert json.loads(run("rotate_encryption_key", "--json")) == {**counts, "dry_run": False}
+    assert json.loads(output("rotate_encryption_key", "--json")) == {**counts, "dry_run": False}
 
     settings.ENCRYPTION_KEYS = [new]
     secrets.decrypt.cache_clear()
     assert {row.id: secrets.decrypt(bytes(row.secret)) for row in Webhook.objects.all()} == before
-    assert json.loads(run("rotate_encryption_key", "--json"))["encrypted_anew"] == 0
+    assert json.loads(output("rotate_encryption_key", "--json"))["encrypted_anew"] == 0
     second.refresh_from_db()
     assert secrets.decrypt(bytes(second.previous_secret))
 
@@ -224,7 +218,7 @@ def test_a_secret_that_no_key_reads_is_named_and_left(webhook, settings):
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
 
     with pytest.raises(CommandError, match=str(webhook.id)):
-        run("rotate_encryption_key")
+        output("rotate_encryption_key")
 
     webhook.refresh_from_db()
     assert bytes(webhook.secret) == kept
@@ -238,10 +232,10 @@ def test_a_lost_key_costs_what_was_under_it_and_nothing_else(alice, register, se
     _, shown = registry.rotate_secret(alice.id, rotated.id)
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
 
-    assert json.loads(run("rotate_encryption_key", "--dry-run", "--json"))["encrypted_anew"] == 1
+    assert json.loads(output("rotate_encryption_key", "--dry-run", "--json"))["encrypted_anew"] == 1
     rotated.refresh_from_db()
     assert rotated.previous_secret
-    counts = json.loads(run("rotate_encryption_key", "--json"))
+    counts = json.loads(output("rotate_encryption_key", "--json"))
     assert counts == {"webhooks": 2, "encrypted_anew": 1, "unreadable": [], "dry_run": False}
 
     settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS[:1]
@@ -249,7 +243,7 @@ def test_a_lost_key_costs_what_was_under_it_and_nothing_else(alice, register, se
     rotated.refresh_from_db()
     assert secrets.decrypt(bytes(rotated.secret)) == shown
     assert (rotated.previous_secret, rotated.previous_secret_until) == (None, None)
-    assert json.loads(run("rotate_encryption_key", "--json"))["encrypted_anew"] == 0
+    assert json.loads(output("rotate_encryption_key", "--json"))["encrypted_anew"] == 0
 
 
 @pytest.mark.django_db(transaction=True)
@@ -259,7 +253,7 @@ def test_a_merchant_who_rotates_meanwhile_keeps_the_newest_secret(alice, registe
 
     def work(number):
         if number == 0:
-            return run("rotate_encryption_key")
+            return output("rotate_encryption_key")
         return {row.id: registry.rotate_secret(alice.id, row.id)[1] for row in webhooks}
 
     _, shown = at_once(2, work)
@@ -323,8 +317,8 @@ class Sink:
 
     def __init__(self, *args):
         self.out, self.err = StringIO(), StringIO()
-        output = {"stdout": self.out, "stderr": self.err}
-        self.command = Background(lambda: call_command("webhook_sink", "--port", "0", *args, **output))
+        streams = {"stdout": self.out, "stderr": self.err}
+        self.command = Background(lambda: call_command("webhook_sink", "--port", "0", *args, **streams))
         self.url = eventually(lambda: re.search(r"http://\S+", self.err.getvalue()))[0]
 
     def lines(self):
@@ -368,7 +362,7 @@ def test_a_port_that_is_taken_is_a_sentence():
     sink = Sink("--count", "1")
     port = sink.url.rstrip("/").rpartition(":")[2]
     with pytest.raises(CommandError, match="Cannot listen"):
-        run("webhook_sink", "--port", port)
+        output("webhook_sink", "--port", port)
     post(sink.url, b"{}", secrets.make_secret())
     sink.lines()
 
