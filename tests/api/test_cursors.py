@@ -14,7 +14,7 @@ from inventory.models import Product
 from orders.models import Order, Status
 from tests.factories import ProductFactory, make_order
 from tests.harness.deliveries import write_delivery
-from tests.harness.plans import fill
+from tests.harness.plans import explain, fill
 from webhooks.models import Attempt, Delivery
 
 ORDERS, INVENTORY = "/api/v1/orders", "/api/v1/inventory"
@@ -220,10 +220,7 @@ def plan_of(api, path, **query):
     with CaptureQueriesContext(connection) as queries:
         get(api, path, **query)
     (page,) = (each["sql"] for each in queries if "ROW(" in each["sql"])
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off")
-        cursor.execute(f"EXPLAIN {page}")
-        return "\n".join(row[0] for row in cursor.fetchall())
+    return explain(page, without=["seqscan", "bitmapscan", "sort"])
 
 
 def test_the_index_goes_on_where_the_last_page_ended(alice, charlie, api):

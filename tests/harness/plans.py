@@ -1,6 +1,6 @@
 """Tables of which PostgreSQL can tell what a way through them costs: in an empty one all ways cost the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import cycle
 from typing import Any
@@ -67,6 +67,15 @@ def copy(order: Order, count: int, *, days: int) -> None:
             [days, count, count, order.id],
         )
         cursor.execute("ANALYZE orders_order")
+
+
+def explain(sql: str, parameters: Any = None, *, without: Iterable[str] = ()) -> str:
+    """How PostgreSQL executes the statement; `without` ways such as `seqscan`, off until the transaction ends."""
+    with connection.cursor() as cursor:
+        for way in without:
+            cursor.execute(f"SET LOCAL enable_{way} = off")
+        cursor.execute(f"EXPLAIN {sql}", parameters)
+        return "\n".join(line for (line,) in cursor.fetchall())
 
 
 def rows_read(sql: str, table: str) -> int:

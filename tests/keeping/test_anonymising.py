@@ -14,7 +14,7 @@ from orders.order_events import CallEvent
 from tests import factories
 from tests.harness.background import at_once
 from tests.harness.manage import output
-from tests.harness.plans import fill
+from tests.harness.plans import explain, fill
 
 LONG = timedelta(days=731)
 PERSONAL = (
@@ -199,10 +199,8 @@ def test_in_batches_by_two_at_once_each_order_once(order_in, monkeypatch):
 def test_the_search_for_them_reads_an_index(order_in, alice):
     order_in()
     fill(alice)
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("EXPLAIN " + retention._ANONYMISE, {"kept": LONG, "batch": 10, "nobody": ""})
-        plan = "\n".join(line for (line,) in cursor.fetchall())
+
+    plan = explain(retention._ANONYMISE, {"kept": LONG, "batch": 10, "nobody": ""}, without=["seqscan"])
 
     assert "order_to_anonymise" in plan
     assert "call_note_of_order" in plan

@@ -13,7 +13,7 @@ from codservice.api import paging
 from orders.models import Order, Status, StatusChange
 from orders.tasks import sum_up_days
 from tests.factories import make_order, make_orders
-from tests.harness.plans import fill
+from tests.harness.plans import explain, fill
 
 ORDERS = "/api/v1/orders"
 pytestmark = pytest.mark.django_db
@@ -146,9 +146,7 @@ def plan_of(api, path, part):
     with CaptureQueriesContext(connection) as queries:
         assert api.get(path).status_code == 200
     (sql,) = (each["sql"] for each in queries if part in each["sql"])
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {sql}")
-        return "\n".join(row[0] for row in cursor.fetchall())
+    return explain(sql)
 
 
 @pytest.mark.parametrize("page", [5, 1000, 1_000_000_000])

@@ -20,6 +20,7 @@ from orders.tasks import index_texts
 from tests.factories import make_order, make_orders
 from tests.harness.background import PATIENCE, Background
 from tests.harness.client import ApiClient
+from tests.harness.plans import explain
 
 PIECES = [
     "Amine", "benali", "AÏCHA", "Bensai\u0308d", "مراد", "فاطمة الزهراء", "100%", "a_b", "\\", "\\%", "'", '"', "''",
@@ -286,10 +287,7 @@ def test_the_index_does_the_work(alice: Account) -> None:
         with connection.cursor() as cursor, CaptureQueriesContext(connection) as queries:
             cursor.execute("ANALYZE orders_order, orders_ordertrigrams; SET LOCAL enable_seqscan = off")
             found(alice, q)
-            plans = []
-            for sql in [query["sql"] for query in queries if "WITH most" in query["sql"] or "ANY(" in query["sql"]]:
-                cursor.execute(f"EXPLAIN {sql}")
-                plans.append(str(cursor.fetchall()))
+        plans = [explain(sql) for sql in (each["sql"] for each in queries) if "WITH most" in sql or "ANY(" in sql]
         assert "order_by_trigrams" in plans[0], q
         assert all("orders_order_pkey" in plan for plan in plans[1:]), q
         assert len(plans) > 1

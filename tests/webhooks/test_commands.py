@@ -18,6 +18,7 @@ from codservice.accounts.models import SecurityEntry
 from codservice.operations import duties
 from tests.harness.background import Background, at_once, eventually
 from tests.harness.manage import output
+from tests.harness.plans import explain
 from webhooks import posts, queue, registry, resending, secrets
 from webhooks.models import Delivery, Webhook
 
@@ -54,11 +55,7 @@ def test_the_newest_are_read_along_an_index(webhook, options):
     with CaptureQueriesContext(connection) as queries:
         output("deliveries", *(option.format(webhook=webhook.id) for option in options))
 
-    with connection.cursor() as cursor:
-        off = ("sort", "incremental_sort", "seqscan")
-        cursor.execute("; ".join(f"SET LOCAL enable_{way} = off" for way in off))
-        cursor.execute(f"EXPLAIN {queries[-1]['sql']}")
-        plan = "\n".join(row for (row,) in cursor.fetchall())
+    plan = explain(queries[-1]["sql"], without=["sort", "incremental_sort", "seqscan"])
     assert "Sort" not in plan.partition("SubPlan")[0], plan
 
 

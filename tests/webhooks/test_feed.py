@@ -26,6 +26,7 @@ from tests.factories import ProductFactory, make_order
 from tests.harness.background import Background, at_once, eventually, open_transaction
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import one, wait_for_lock
+from tests.harness.plans import explain
 from webhooks import events, feed, recovery, retention
 from webhooks.models import Delivery, Event, FeedEra, Webhook
 
@@ -413,15 +414,9 @@ def test_a_page_reads_as_much_as_it_holds_however_many_there_are(
     assert answer.status_code == 200
     assert len(queries) <= 3
     statement = next(each["sql"] for each in queries if "horizon" in each["sql"])
-    plan = "\n".join(row[0] for row in _explain(statement))
+    plan = explain(statement)
     assert "Seq Scan on webhooks_event" not in plan
     assert "event_in_feed" in plan
-
-
-def _explain(statement: str) -> list[tuple[str]]:
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {statement}")
-        return cursor.fetchall()
 
 
 # --- What changes one row after the other stands in that order --------------------------------------------------------
