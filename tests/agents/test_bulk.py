@@ -332,20 +332,11 @@ def test_nobody_is_given_more_than_a_days_work(
     ]  # fmt: skip
 
 
-def test_another_press_gives_another_agent_the_next_orders(
-    orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("bound", ["MOST_ASSIGNED", "MOST"])
+def test_another_press_comes_to_the_orders_behind_those_that_one_press_takes(
+    bound: str, orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "MOST_ASSIGNED", 2)
-    for to in (agent, colleague):
-        press(browser, "assign", {"to": str(to.id)}, every="1")
-    given = Order.objects.order_by("id").values_list("callback_agent", flat=True)
-    assert list(given) == [agent.id, agent.id, colleague.id, colleague.id]
-
-
-def test_another_press_comes_to_orders_behind_those_that_one_press_takes(
-    orders: list[Order], agent: User, colleague: User, browser: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bulk, "MOST", 2)
+    monkeypatch.setattr(bulk, bound, 2)
     for to in (agent, colleague):
         press(browser, "assign", {"to": str(to.id)}, every="1")
     given = Order.objects.order_by("id").values_list("callback_agent", flat=True)

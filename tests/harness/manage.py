@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.management import CommandError, call_command
+
+from .database import environment
 
 PRODUCTION = {
     "SECRET_KEY": "".join(map(chr, range(48, 110))),
@@ -71,6 +75,18 @@ def _starter(folder):
     """Ends when this process does, and what it reads from with it."""
     command = [sys.executable, "-c", STARTER]
     return subprocess.Popen(command, env=_kept(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def kill_once(begun: Callable[[], Any], *arguments: str) -> None:
+    """Run Python with these arguments on the test's database, and kill it as soon as `begun` gives something."""
+    process = subprocess.Popen([sys.executable, *arguments], cwd=settings.BASE_DIR, env=environment())
+    try:
+        while not begun():
+            assert process.poll() is None
+            time.sleep(0.005)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def output(command: str, *arguments: Any, **options: Any) -> str:

@@ -1,8 +1,5 @@
 """Files of products on the account's pages: taken in by the catalog's rules, and downloaded as they are taken in."""
 
-import subprocess
-import sys
-import time
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -23,8 +20,8 @@ from inventory.product_files import COLUMNS, ProductRows
 from tests.factories import ProductFactory
 from tests.harness.background import held_up
 from tests.harness.client import browser_of
-from tests.harness.database import end_sessions, environment
-from tests.harness.processes import CHECKOUT
+from tests.harness.database import end_sessions
+from tests.harness.manage import kill_once
 from tests.harness.sheets import Failed, workbook
 from tests.inventory.stock import kinds_told
 from tests.uploads import files
@@ -194,14 +191,7 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
     upload = send(browser, csv_of(rows, HEADER[:4]))
     browser.post(f"/account/uploads/{upload.id}", chosen(browser, upload))
     with held_up(lambda: ProductFactory(account=alice, sku=f"P{count - 1}")):  # it is not through before it is killed
-        worker = subprocess.Popen([sys.executable, "-c", WORKER], cwd=CHECKOUT, env=environment())
-        try:
-            while not Upload.objects.get().position:
-                assert worker.poll() is None
-                time.sleep(0.005)
-        finally:
-            worker.kill()
-            worker.wait()
+        kill_once(lambda: Upload.objects.get().position, "-c", WORKER)
     end_sessions()  # what it had asked PostgreSQL for is over
     upload.refresh_from_db()
     assert (upload.status, Product.objects.count()) == ("running", upload.counts["created"])

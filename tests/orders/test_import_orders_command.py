@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO, StringIO, TextIOWrapper
@@ -29,6 +28,7 @@ from orders.order_files.rows import OrderRows
 from tests.factories import make_order
 from tests.harness.background import PATIENCE, held_up
 from tests.harness.database import end_sessions, environment, wait_for_lock
+from tests.harness.manage import kill_once
 from tests.harness.processes import CHECKOUT
 from tests.harness.sheets import workbook
 from tests.orders.files import COLUMNS, row, run
@@ -202,18 +202,9 @@ def test_what_a_person_reads(alice: Account, write: Any) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     path = write([row(external_id=f"N{number}") for number in range(6000)])
-    command = [sys.executable, "manage.py", "import_orders", str(path), "--account", alice.holder.email]
+    command = ["manage.py", "import_orders", str(path), "--account", alice.holder.email]
     with held_up(lambda: make_order(alice, external_id="N5999")):  # it is not through before it is killed
-        process = subprocess.Popen(
-            command, cwd=CHECKOUT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            while not Order.objects.count():
-                assert process.poll() is None
-                time.sleep(0.005)
-        finally:
-            process.kill()
-            process.wait()
+        kill_once(Order.objects.count, *command)
     end_sessions()  # what it had asked PostgreSQL for is over
     before = Order.objects.count()
     assert 0 < before < 6000

@@ -108,19 +108,7 @@ plain = (st.from_regex(r"[567][1-9]{8}|[1-4][1-9]{7}", fullmatch=True)).filter(l
         "550 12 34 56 / 770 12 34 56",
         "Tel: 0550 12 34 56",
         "12345678901",
-    ],
-)
-def test_a_number_without_its_zero_is_found_behind_whole_numbers(before: str) -> None:
-    for between, number in product(BETWEEN, ["661223344", "661 22 33 44", "66 12 23 344"]):
-        for digits in SCRIPTS:
-            text = f"{before}{between}{number}".translate(str.maketrans("0123456789", digits))
-            assert phones.finder("+213661223344")(text), text
-            assert not phones.finder("+213661223345")(text), text
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
+        # Of other countries.
         "+33 6 12 34 56 78",
         "+33.6.12.34.56.78",
         "(+33) 6 12 34 56 78",
@@ -135,7 +123,7 @@ def test_a_number_without_its_zero_is_found_behind_whole_numbers(before: str) ->
         "Appt 4, +33 6 12 34 56 78",
     ],
 )
-def test_a_number_without_its_zero_is_found_behind_numbers_of_other_countries(before: str) -> None:
+def test_a_number_without_its_zero_is_found_behind_whole_numbers(before: str) -> None:
     for between, number in product(BETWEEN, ["661223344", "661 22 33 44", "66 12 23 344"]):
         for digits in SCRIPTS:
             text = f"{before}{between}{number}".translate(str.maketrans("0123456789", digits))

@@ -1,9 +1,6 @@
 """update_shipments: a courier's file, read as couriers write it, safe to give again."""
 
 import csv
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,8 +14,8 @@ from orders.courier_files import UNDECIDED, WORDS
 from orders.models import Order, Status, StatusChange
 from tests.factories import make_order
 from tests.harness.background import held_up
-from tests.harness.database import end_sessions, environment
-from tests.harness.manage import printed
+from tests.harness.database import end_sessions
+from tests.harness.manage import kill_once, printed
 from tests.harness.processes import CHECKOUT
 from tests.harness.sheets import write_xlsx
 from tests.orders.moves import order_in
@@ -306,20 +303,11 @@ def test_killed_in_the_middle_and_run_again(alice: Account, write: Any) -> None:
     count = 3000
     confirmed(alice, count)
     path = write(*(("", f"N{number}", "livré", "") for number in range(count)))
-    command = [sys.executable, "manage.py", "update_shipments", str(path), "--account", alice.holder.email]
+    command = ["manage.py", "update_shipments", str(path), "--account", alice.holder.email]
     delivered = Order.objects.filter(status="delivered")
     last = Order.objects.select_for_update().filter(external_id=f"N{count - 1}")
     with held_up(last.get):  # it is not through before it is killed
-        process = subprocess.Popen(
-            command, cwd=CHECKOUT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            while not delivered.count():
-                assert process.poll() is None
-                time.sleep(0.005)
-        finally:
-            process.kill()
-            process.wait()
+        kill_once(delivered.count, *command)
     end_sessions()  # what it had asked PostgreSQL for is over
     before = delivered.count()
     assert 0 < before < count

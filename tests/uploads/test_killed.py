@@ -1,8 +1,5 @@
 """A worker that is killed over a file: another goes on behind its last batch, and nothing is in twice."""
 
-import subprocess
-import sys
-import time
 from datetime import timedelta
 
 import pytest
@@ -15,8 +12,8 @@ from orders.models import Order, OrderItem, StatusChange
 from tests.factories import make_order
 from tests.harness.background import held_up
 from tests.harness.client import browser_of
-from tests.harness.database import end_sessions, environment
-from tests.harness.processes import CHECKOUT
+from tests.harness.database import end_sessions
+from tests.harness.manage import kill_once
 from tests.uploads.files import chosen, csv_of, row, send
 from webhooks.models import Event
 
@@ -36,14 +33,7 @@ def test_killed_in_the_middle_another_worker_goes_on_where_it_was(alice: Account
     with held_up(lambda: make_order(alice, external_id=f"N{ROWS - 1}")):  # none is through before it is killed
         for _ in range(3):
             before = Upload.objects.get().position
-            worker = subprocess.Popen([sys.executable, "-c", WORKER], cwd=CHECKOUT, env=environment())
-            try:
-                while Upload.objects.get().position == before:
-                    assert worker.poll() is None
-                    time.sleep(0.005)
-            finally:
-                worker.kill()
-                worker.wait()
+            kill_once(Upload.objects.exclude(position=before).exists, "-c", WORKER)
             Upload.objects.update(claimed_until=Now() - timedelta(seconds=1))  # its claim has run out
     end_sessions()  # what it had asked PostgreSQL for is over
     upload.refresh_from_db()
