@@ -20,6 +20,7 @@ from inventory.models import Product
 from orders import importing
 from orders.models import Order
 
+PASSWORD = "correct horse"  # of every user here
 # Addresses that Django's own check takes, and to which no mail can be written; or it would go to another mailbox.
 UNMAILABLE = [
     "nadia@a\u05d0.example",
@@ -34,8 +35,8 @@ UNMAILABLE = [
 
 @cache
 def hashed_password() -> str:
-    """That of every user here, `correct horse`: hashing is slow on purpose, so once is enough."""
-    return make_password("correct horse")
+    """Hashing is slow on purpose, so once is enough."""
+    return make_password(PASSWORD)
 
 
 class UserFactory(factory.django.DjangoModelFactory):

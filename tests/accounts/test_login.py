@@ -16,10 +16,10 @@ from codservice import ratelimit
 from codservice.accounts import sessions
 from codservice.accounts.models import Account, User
 from tests import factories
+from tests.factories import PASSWORD
 from tests.harness.client import browser_of
 
 DOORS = ["/account/login", "/console/login/"]
-PASSWORD = "correct horse"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,25 +28,17 @@ from django_otp.oath import totp
 from codservice.accounts import one_time_codes, team
 from codservice.accounts.models import Account, Membership, User
 from codservice.accounts.tasks import send_password_link
-from codservice.celery import app
 from tests import factories
+from tests.factories import PASSWORD
 from tests.harness.background import Background
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 from tests.harness.processes import CHECKOUT
 
 FORGOTTEN = "/account/password/forgotten"
-OLD, NEW = "correct horse", "battery staple 9"
+OLD, NEW = PASSWORD, "battery staple 9"
 # OLD, hashed so that Django hashes it anew: with too short a salt.
 UNSALTED = make_password(OLD, salt="x", hasher=MD5PasswordHasher())
-
-
-@pytest.fixture
-def worker() -> Iterator[None]:
-    """What is left to the worker is done at once."""
-    app.conf.task_always_eager = True
-    yield
-    app.conf.task_always_eager = False
 
 
 def left_to_the_worker() -> list[tuple[list[Any], dict[str, Any]]]:

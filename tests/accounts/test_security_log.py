@@ -19,10 +19,10 @@ from codservice.accounts import one_time_codes, security_log, staff, team
 from codservice.accounts.models import Account, ApiKey, Membership, SecurityEntry, User
 from codservice.accounts.security_log import Action
 from tests import factories
+from tests.factories import PASSWORD
 from tests.harness.client import browser_of
 from webhooks.models import Webhook
 
-PASSWORD = "correct horse"
 NEW = "battery staple"
 ADDRESS = "203.0.113.9"
 

@@ -16,9 +16,10 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from codservice.accounts import one_time_codes, sessions
 from codservice.accounts.models import Account, Membership, SignIn, User
 from tests import factories
+from tests.factories import PASSWORD
 from tests.harness.client import browser_of
 
-PAGE, CODES, LOGIN, PASSWORD = "/account/sessions", "/account/codes", "/account/login", "correct horse"
+PAGE, CODES, LOGIN = "/account/sessions", "/account/codes", "/account/login"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 CHROME = "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Mobile Safari/537.36"
 

@@ -3,7 +3,7 @@
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
@@ -24,22 +24,15 @@ from kombu.exceptions import OperationalError
 from codservice.accounts import tasks, team, team_pages
 from codservice.accounts.models import Account, ApiKey, Invitation, Membership, SecurityEntry, User
 from codservice.accounts.tasks import send_invitation
-from codservice.celery import app
 from tests import factories
+from tests.factories import PASSWORD
 from tests.harness.background import PATIENCE, Background, at_once
 from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 from webhooks.models import Webhook
 
-TEAM, PASSWORD, NEW = "/account/team", "correct horse", "battery staple 9"
-
-
-@pytest.fixture(autouse=True)
-def _worker() -> Iterator[None]:
-    """What is left to the worker is done at once."""
-    app.conf.task_always_eager = True
-    yield
-    app.conf.task_always_eager = False
+TEAM, NEW = "/account/team", "battery staple 9"
+pytestmark = pytest.mark.usefixtures("worker")
 
 
 @pytest.fixture

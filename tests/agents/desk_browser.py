@@ -1,17 +1,14 @@
 """The desk in a real browser: what an agent presses, and what the screen then says."""
 
 import re
-from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
 from codservice.accounts.models import Account
 from orders.models import Order
 from tests.factories import make_order
-from tests.harness.browser import Visit
 
 DESK = "/console/desk/"
-Visits = Callable[..., Visit]
 SCREEN = re.compile(r"/console/desk/[0-9a-f-]{36}/")
 SECOND = 1_000  # in which a new screen is dead
 

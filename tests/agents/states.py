@@ -18,8 +18,3 @@ def waits(order: Order, state: CallState, minutes: int = 0, agent: User | None =
 def statuses() -> list[str]:
     """Of all orders, the oldest first."""
     return list(Order.objects.order_by("id").values_list("status", flat=True))
-
-
-def edits(order: Order) -> dict[str, tuple[str, str]]:
-    """Field → what it was and what it has become."""
-    return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}

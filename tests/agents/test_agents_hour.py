@@ -23,7 +23,6 @@ from tests.agents.desk_browser import (
     DESK,
     SCREEN,
     SECOND,
-    Visits,
     call_next,
     calls,
     customers,
@@ -36,7 +35,7 @@ from tests.agents.desk_browser import (
 )
 from tests.agents.states import waits
 from tests.factories import ProductFactory, make_order, order_line
-from tests.harness.browser import SCHEMES, log_in
+from tests.harness.browser import SCHEMES, Visits, log_in
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)

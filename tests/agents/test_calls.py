@@ -28,8 +28,9 @@ from codservice.days import ALGIERS
 from orders import amending, editing, lifecycle
 from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
-from tests.agents.states import edits, waits
+from tests.agents.states import waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
+from tests.orders.moves import edits
 
 STRANGE = "01980000-0000-7000-8000-000000000000"
 Browsers = Callable[..., Client]

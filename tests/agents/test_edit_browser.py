@@ -1,6 +1,6 @@
 """The page on which an agent edits an order, in a real browser."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 
@@ -13,11 +13,9 @@ from orders.models import Order, ShippingFee
 from tests.agents.desk_browser import call_next, calls, settled, told, warned
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import Visit, log_in
+from tests.harness.browser import Visits, log_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-Visits = Callable[..., Visit]
 
 
 def edit_next(page: Page) -> None:

@@ -17,8 +17,8 @@ from inventory.models import Product
 from orders import amending
 from orders.models import Order, OrderItem, ShippingFee
 from tests.agents.screens import take
-from tests.agents.states import edits
 from tests.factories import ProductFactory, make_order, order_line
+from tests.orders.moves import edits
 
 
 @pytest.fixture

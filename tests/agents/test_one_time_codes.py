@@ -13,8 +13,9 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import Account, User
+from tests.factories import PASSWORD
 
-CODES, LOGIN, PASSWORD = "/console/codes/", "/console/login/", "correct horse"
+CODES, LOGIN = "/console/codes/", "/console/login/"
 
 
 def code_of(user: User, steps: int = 0) -> str:

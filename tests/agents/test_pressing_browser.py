@@ -1,6 +1,5 @@
 """Pressed twice, pressed too soon, pressed out of reach: in a browser, with a stopwatch."""
 
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,11 +15,9 @@ from tests.agents.states import waits
 from tests.chaos.doors import Door, Doors
 from tests.factories import make_order, order_line
 from tests.harness.background import eventually
-from tests.harness.browser import Visit
+from tests.harness.browser import Visit, Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-Visits = Callable[..., Visit]
 
 
 def press_twice(page: Page, key: str, *, apart: int, by_mouse: bool) -> None:

@@ -16,16 +16,11 @@ from orders.models import CallNote, CallState, Order, Status
 from tests.factories import make_order
 from tests.harness.client import ApiClient
 from tests.harness.receivers import Receiver
+from tests.orders.moves import PATHS
 from webhooks.engine import Engine
 from webhooks.models import Delivery, Event, Webhook
 
 MOVES = ("confirm", "cancel", "ship", "deliver", "return")
-# To each status the calls that lead there.
-WAYS = {
-    Status.PENDING: (), Status.CONFIRMED: ("confirm",), Status.CANCELED: ("cancel",),
-    Status.SHIPPED: ("confirm", "ship"), Status.DELIVERED: ("confirm", "ship", "deliver"),
-    Status.RETURNED: ("confirm", "ship", "return"),
-}  # fmt: skip
 ENDS = {"confirm": Status.CONFIRMED, "cancel": Status.CANCELED, "ship": Status.SHIPPED, "deliver": Status.DELIVERED,
         "return": Status.RETURNED}  # fmt: skip
 
@@ -42,7 +37,7 @@ def play(twins_api: ApiClient) -> Callable[..., Any]:
 @pytest.mark.parametrize("name", MOVES)
 def test_each_move_from_each_status(status: Status, name: str, twin: Account, play: Callable[..., Any]) -> None:
     order = make_order(twin)
-    for step in WAYS[status]:
+    for step in PATHS[status]:
         assert play(order, step).status_code == 200
     events, version = Event.objects.count(), Order.objects.get(id=order.id).version
 

@@ -186,7 +186,7 @@ def test_what_an_operator_deactivates_does_not_come_back_to_life(
             user.refresh_from_db()
             assert user.is_active == bool(is_active)
         assert "This link does not work any more" in Client().get(link, follow=True).content.decode()
-        assert not user.check_password("correct horse")
+        assert not user.check_password(factories.PASSWORD)
     assert theirs.get("/console/desk/").status_code == 302
     assert holders.get("/account/keys").status_code == 302
     assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 200
@@ -252,7 +252,7 @@ def test_operators_change_their_own_password_like_everybody(operator: User, brow
     for response in (browser.get(page), browser.post(page, data)):
         assert response.url == "/console/password_change/"
     operator.refresh_from_db()
-    assert operator.check_password("correct horse")
+    assert operator.check_password(factories.PASSWORD)
 
 
 # --- Commands ----------------------------------------------------------------------------------------------------

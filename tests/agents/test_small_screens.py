@@ -5,9 +5,9 @@ from playwright.sync_api import expect
 
 from agents.desk import claims
 from codservice.accounts.models import Account, User
-from tests.agents.desk_browser import DESK, Visits, open_panel, settled
+from tests.agents.desk_browser import DESK, open_panel, settled
 from tests.factories import ProductFactory, make_order, order_line
-from tests.harness.browser import Visit
+from tests.harness.browser import Visit, Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,7 +16,7 @@ from orders.models import Order
 from tests.factories import AccountFactory, make_order, order_body
 from tests.harness.background import asleep, eventually
 from tests.harness.client import ApiClient, new_key
-from tests.harness.database import database_url
+from tests.harness.database import database_url, session
 
 ORDERS = "/api/v1/orders"
 NOBODYS = "0199d9a0-0000-7000-8000-000000000000"
@@ -250,14 +250,8 @@ def terminate(condition):
         return other.execute(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database()"
             f" AND application_name = 'codservice' AND pid NOT IN (pg_backend_pid(), %s) AND {condition}",
-            [backend()],
+            [session()],
         ).rowcount
-
-
-def backend():
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid()")
-        return cursor.fetchone()[0]
 
 
 @pytest.mark.django_db(transaction=True)

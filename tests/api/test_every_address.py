@@ -195,7 +195,7 @@ def test_forms_of_pages_are_503_where_the_database_takes_no_writes(world: World)
     with database_that_takes_no_writes():
         answers = {(name, path): world.browsers[name].post(path) for name, path in world.addresses()}
         login = Client(raise_request_exception=False).post(
-            "/account/login", {"username": world.agent.username, "password": "correct horse"}
+            "/account/login", {"username": world.agent.username, "password": factories.PASSWORD}
         )
     assert {key: answer.status_code for key, answer in answers.items() if answer.status_code == 500} == {}
     assert (login.status_code, login.headers["Retry-After"]) == (503, "1")

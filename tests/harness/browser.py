@@ -137,6 +137,9 @@ class Visit:
         return self.page
 
 
+Visits = Callable[..., Visit]
+
+
 @pytest.fixture
 def visit(chromium: Browser, live_server: Any) -> Iterator[Callable[..., Visit]]:
     """Opens a browser of its own for each person; none of them may have met anything wrong in the end."""

@@ -13,6 +13,6 @@ def put(api: ApiClient) -> Callable[..., Any]:
     """Alice's bulk update: `put({"sku": …, "quantity": …}, …)`."""
 
     def send(*entries: Any) -> Any:
-        return api.put(INVENTORY, {"updates": list(entries)}, content_type="application/json")
+        return api.put(INVENTORY, {"updates": list(entries)})
 
     return send

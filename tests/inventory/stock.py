@@ -1,12 +1,19 @@
-"""What can be read back of a product's stock."""
+"""What can be read back of products and their stock."""
 
 import json
 from collections import Counter
+from typing import Any
 
+from codservice.accounts.models import Account
 from inventory.models import Product, StockMovement
 from webhooks.models import Event
 
 INVENTORY = "/api/v1/inventory"
+
+
+def products(account: Account) -> list[tuple[Any, ...]]:
+    rows = Product.objects.filter(account=account).order_by("sku")
+    return [(p.sku, p.name, str(p.price), p.stock_quantity, p.is_active) for p in rows]
 
 
 def movements(product: Product) -> list[tuple[int, int]]:

@@ -16,12 +16,12 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from codservice.accounts.actor import Actor
-from codservice.accounts.models import Account, ApiKey
+from codservice.accounts.models import Account
 from inventory import catalog
 from inventory.models import Product
 from tests.factories import ProductFactory, make_order, order_line
 from tests.harness.background import at_once
-from tests.harness.client import ApiClient
+from tests.harness.client import ApiClient, new_key
 from tests.harness.database import wait_for_lock
 from tests.inventory.stock import INVENTORY, movements, stock_of, told
 
@@ -49,10 +49,6 @@ def deadlocks() -> Any:
     return lambda: count() - before
 
 
-def client_of(account: Account) -> ApiClient:
-    return ApiClient(ApiKey.issue(account, name="Test")[1])
-
-
 @contextmanager
 def another_transaction() -> Iterator[BaseDatabaseWrapper]:
     """A connection beside the threads' own, in a transaction; any thread may use it."""
@@ -72,7 +68,7 @@ def commit_when_awaited(other: BaseDatabaseWrapper) -> None:
 
 
 def put(client: ApiClient, entries: list[dict[str, Any]]) -> Any:
-    return client.put(INVENTORY, {"updates": entries}, content_type="application/json")
+    return client.put(INVENTORY, {"updates": entries})
 
 
 def assert_chain(product: Product, start: int, length: int) -> None:
@@ -86,7 +82,7 @@ def assert_chain(product: Product, start: int, length: int) -> None:
 
 def test_numbers_form_one_chain_per_product(shop: Account, deadlocks: Any) -> None:
     products = [ProductFactory(account=shop) for _ in range(5)]
-    clients = [client_of(shop) for _ in range(8)]
+    clients = [ApiClient(new_key(shop)) for _ in range(8)]
 
     def use(number: int) -> Counter[str]:
         chance, applied = random.Random(number), Counter[str]()
@@ -110,7 +106,7 @@ def test_numbers_form_one_chain_per_product(shop: Account, deadlocks: Any) -> No
 
 def test_opposite_orders_do_not_deadlock(shop: Account, deadlocks: Any) -> None:
     products = [ProductFactory(account=shop) for _ in range(100)]
-    clients = [client_of(shop) for _ in range(4)]
+    clients = [ApiClient(new_key(shop)) for _ in range(4)]
 
     def use(number: int) -> set[int]:
         order = products[:: -1 if number % 2 else 1]
@@ -126,7 +122,7 @@ def test_opposite_orders_do_not_deadlock(shop: Account, deadlocks: Any) -> None:
 
 def test_of_many_who_expect_the_same_number_one_wins(shop: Account) -> None:
     product = ProductFactory(account=shop)
-    clients = [client_of(shop) for _ in range(8)]
+    clients = [ApiClient(new_key(shop)) for _ in range(8)]
 
     answers = at_once(
         8, lambda n: put(clients[n], [{"sku": product.sku, "quantity": 20 + n, "expected_quantity": 10}]).status_code
@@ -139,7 +135,7 @@ def test_of_many_who_expect_the_same_number_one_wins(shop: Account) -> None:
 def test_importing_orders_of_the_same_products_neither_waits_nor_deadlocks(shop: Account, deadlocks: Any) -> None:
     """An order's line holds its product's key until the commit; lines come in any order."""
     products = [ProductFactory(account=shop) for _ in range(20)]
-    client = client_of(shop)
+    client = ApiClient(new_key(shop))
 
     def use(number: int) -> None:
         order = products[:: -1 if number % 2 else 1]
@@ -160,14 +156,14 @@ def test_an_update_does_not_wait_for_an_order_that_is_being_imported(shop: Accou
     product = ProductFactory(account=shop)
     with another_transaction() as importing:
         importing.cursor().execute("SELECT FROM inventory_product FOR KEY SHARE")
-        assert put(client_of(shop), [{"sku": product.sku, "quantity": 1}]).status_code == 200
+        assert put(ApiClient(new_key(shop)), [{"sku": product.sku, "quantity": 1}]).status_code == 200
 
 
 def test_who_waits_too_long_for_a_product_is_told_to_come_back(shop: Account) -> None:
     product = ProductFactory(account=shop)
     with another_transaction() as hanging:
         hanging.cursor().execute("SELECT FROM inventory_product FOR UPDATE")
-        answer = put(client_of(shop), [{"sku": product.sku, "quantity": 1}])
+        answer = put(ApiClient(new_key(shop)), [{"sku": product.sku, "quantity": 1}])
 
     assert (answer.status_code, answer["Retry-After"]) == (503, "1")
     assert_chain(product, 10, 0)
@@ -176,7 +172,7 @@ def test_who_waits_too_long_for_a_product_is_told_to_come_back(shop: Account) ->
 def test_a_product_that_changes_while_its_lock_is_waited_for_is_seen_as_it_is_then(shop: Account) -> None:
     """Who waits decides on the committed numbers: the other's product was renamed, deleted, sold meanwhile."""
     renamed, deleted, sold = (ProductFactory(account=shop, sku=sku) for sku in ("RENAMED", "DELETED", "SOLD"))
-    client = client_of(shop)
+    client = ApiClient(new_key(shop))
     entries = [{"sku": sku, "quantity": 1} for sku in ("RENAMED", "DELETED")]
     entries.append({"sku": "SOLD", "quantity": 1, "expected_quantity": 4})
 
@@ -198,7 +194,7 @@ def test_imports_and_updates_at_once(shop: Account, deadlocks: Any) -> None:
     """Imports in any order of rows, of products that are there and of ones that both make."""
     products = [ProductFactory(account=shop, sku=f"P{number:03}") for number in range(0, 200, 2)]
     names = [f"P{number:03}" for number in range(200)]
-    client = client_of(shop)
+    client = ApiClient(new_key(shop))
 
     def use(number: int) -> int:
         chance = random.Random(number)
@@ -263,12 +259,12 @@ PRODUCTS = "/api/v1/products"
 
 def save(client: ApiClient, skus: list[str], **changes: Any) -> Any:
     entries = [{"sku": sku, "name": sku, "price": 1, "stock_quantity": 5, **changes} for sku in skus]
-    return client.put(PRODUCTS, {"products": entries}, content_type="application/json")
+    return client.put(PRODUCTS, {"products": entries})
 
 
 def test_of_several_who_make_the_same_products_one_makes_each(shop: Account, deadlocks: Any) -> None:
     """In opposite orders, each with a price of its own; the stock is that of who made it."""
-    clients = [client_of(shop) for _ in range(4)]
+    clients = [ApiClient(new_key(shop)) for _ in range(4)]
     skus = [f"P{number:02}" for number in range(100)]
 
     def use(number: int) -> Any:
@@ -289,7 +285,7 @@ def test_of_several_who_make_the_same_products_one_makes_each(shop: Account, dea
 def test_products_are_made_changed_sold_and_ordered_at_once(shop: Account, deadlocks: Any) -> None:
     there = [ProductFactory(account=shop, sku=f"P{number:02}") for number in range(0, 60, 2)]
     skus = [f"P{number:02}" for number in range(60)]
-    client = client_of(shop)
+    client = ApiClient(new_key(shop))
 
     def use(number: int) -> set[int]:
         chance, statuses = random.Random(number), set[int]()

@@ -19,7 +19,7 @@ from inventory.models import Product, StockMovement
 from tests.factories import ProductFactory
 from tests.harness.manage import printed
 from tests.harness.sheets import write_xlsx
-from tests.inventory.stock import INVENTORY, kinds_told, movements, told
+from tests.inventory.stock import INVENTORY, kinds_told, movements, products, told
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
@@ -46,11 +46,6 @@ def run(path: Path, account: Account, *options: str) -> tuple[dict[str, Any], in
 
 def counts(result: dict[str, Any]) -> tuple[int, int, int, int]:
     return tuple(result[name] for name in ("created", "updated", "unchanged", "refused"))  # type: ignore[return-value]
-
-
-def products(account: Account) -> list[tuple[Any, ...]]:
-    rows = Product.objects.filter(account=account).order_by("sku")
-    return [(p.sku, p.name, str(p.price), p.stock_quantity, p.is_active) for p in rows]
 
 
 def test_new_products_are_made(alice: Account, write: Any) -> None:

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -23,7 +22,7 @@ from tests.harness.client import browser_of
 from tests.harness.database import end_sessions
 from tests.harness.manage import kill_once
 from tests.harness.sheets import Failed, workbook
-from tests.inventory.stock import kinds_told
+from tests.inventory.stock import kinds_told, products
 from tests.uploads import files
 from tests.uploads.files import chosen, csv_of, downloaded, read_csv, take_in, xlsx_of
 
@@ -41,11 +40,6 @@ work.go_on()
 
 def send(browser: Client, data: bytes, name: str = "products.csv") -> Upload:
     return files.send(browser, data, name, PAGE)
-
-
-def products(account: Account) -> list[tuple[Any, ...]]:
-    rows = Product.objects.filter(account=account).order_by("sku")
-    return [(p.sku, p.name, str(p.price), p.stock_quantity, p.is_active) for p in rows]
 
 
 @pytest.mark.parametrize("kind", ["csv", pytest.param("xlsx", marks=pytest.mark.process)])

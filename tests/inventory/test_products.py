@@ -28,7 +28,7 @@ def save(api: ApiClient) -> Any:
     """Alice's `save({"sku": …, …}, …)`."""
 
     def send(*entries: Any) -> Any:
-        return api.put(PRODUCTS, {"products": list(entries)}, content_type="application/json")
+        return api.put(PRODUCTS, {"products": list(entries)})
 
     return send
 
@@ -180,7 +180,7 @@ LINKS = {
 @pytest.mark.parametrize(("link", "why"), LINKS.items(), ids=range(len(LINKS)))
 def test_a_picture_is_an_https_link(save: Any, api: ApiClient, link: str, why: str) -> None:
     body = json.dumps({"products": [{**ROBE, "image_url": link}]})
-    answer = api.put(PRODUCTS, body, content_type="application/json")
+    answer = api.put(PRODUCTS, body)
 
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["products.0.image_url"])
     assert why in answer.json()["errors"]["products.0.image_url"][0]
@@ -218,7 +218,7 @@ def test_when_no_entry_can_be_applied_all_problems_are_named_by_their_paths(save
     ids=["missing", "null", "object", "none", "101", "another name"],
 )
 def test_one_to_a_hundred_entries_or_nothing(api: ApiClient, body: Any) -> None:
-    answer = api.put(PRODUCTS, body, content_type="application/json")
+    answer = api.put(PRODUCTS, body)
 
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["products"])
     assert not Product.objects.exists()

@@ -119,7 +119,7 @@ def test_a_quantity_is_a_json_integer_in_bounds(alice: Account, robe: Product, a
     ProductFactory(account=alice, sku="SAC")
     body = f'{{"updates": [{{"sku": "ROBE"{quantity}}}, {{"sku": "SAC", "quantity": 1}}]}}'
 
-    answer = api.put(INVENTORY, body, content_type="application/json")
+    answer = api.put(INVENTORY, body)
 
     assert answer.status_code == 207
     (error,) = answer.json()["errors"]
@@ -178,7 +178,7 @@ def test_when_no_entry_can_be_applied_all_problems_are_named_by_their_paths(robe
     ids=["missing", "null", "object", "text", "number", "none", "101", "200 000"],
 )
 def test_one_to_a_hundred_entries_or_nothing(robe: Product, api: ApiClient, body: Any) -> None:
-    answer = api.put(INVENTORY, body, content_type="application/json")
+    answer = api.put(INVENTORY, body)
 
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["updates"])
     assert stock_of(robe) == 10
@@ -201,7 +201,7 @@ def test_the_names_come_back_as_they_were_sent(alice: Account, robe: Product, ap
         {"sku": 1e99999999999999999999, "quantity": 1}, {"sku": "\u0642\u0645\u064a\u0635", "quantity": 4},
         {"quantity": 4}]}"""
 
-    answer = api.put(INVENTORY, raw, content_type="application/json")
+    answer = api.put(INVENTORY, raw)
 
     assert answer.status_code == 207
     assert answer.json()["updated"][0]["sku"] == "قميص"
@@ -280,7 +280,7 @@ def test_a_change_is_dated_by_the_database_and_not_before_the_last_one(robe: Pro
 
 def test_another_account_is_neither_seen_nor_touched(robe: Product, charlies_api: ApiClient) -> None:
     def ask(**entry: Any) -> tuple[int, Any]:
-        answer = charlies_api.put(INVENTORY, {"updates": [entry]}, content_type="application/json")
+        answer = charlies_api.put(INVENTORY, {"updates": [entry]})
         return answer.status_code, answer.json()
 
     assert ask(sku="ROBE", quantity=1) == ask(sku="NOBODYS", quantity=1)
@@ -296,7 +296,7 @@ def test_nothing_else_of_a_product_can_be_set(robe: Product, charlie: Account, a
     }  # fmt: skip
 
     body = {"updates": [{"sku": "ROBE", "quantity": 4, **forged}], **forged}
-    answer = api.put(INVENTORY, body, content_type="application/json")
+    answer = api.put(INVENTORY, body)
 
     assert answer.status_code == 200
     after = Product.objects.values().get()
@@ -307,7 +307,7 @@ def test_nothing_else_of_a_product_can_be_set(robe: Product, charlie: Account, a
 def test_it_needs_the_scope(alice: Account, robe: Product, api_for: Any) -> None:
     reader = api_for(alice, scopes=["inventory:read", "orders:write"])
 
-    answer = reader.put(INVENTORY, {"updates": [{"sku": "ROBE", "quantity": 1}]}, content_type="application/json")
+    answer = reader.put(INVENTORY, {"updates": [{"sku": "ROBE", "quantity": 1}]})
 
     assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
     assert "inventory:write" in answer.json()["message"]
@@ -328,7 +328,7 @@ def test_nothing_is_applied_when_the_events_cannot_be_written(
 ) -> None:
     monkeypatch.setattr("webhooks.events.parameters", lambda: {"request_id": None, "retries": 3})  # which is no text
 
-    answer = api.put(INVENTORY, {"updates": [{"sku": "ROBE", "quantity": 1}]}, content_type="application/json")
+    answer = api.put(INVENTORY, {"updates": [{"sku": "ROBE", "quantity": 1}]})
 
     assert answer.status_code == 500
     assert stock_of(robe) == 10

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from tests.harness import manage
 from tests.harness.background import eventually
 from tests.harness.database import database_url
 from tests.harness.processes import free_port
 
 from .part import Part
 
-KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
-PRODUCTION = {"SECRET_KEY": "".join(map(chr, range(48, 110))), "ENCRYPTION_KEYS": KEY, "HTTPS": "false"}
+PRODUCTION = {name: manage.PRODUCTION[name] for name in ("SECRET_KEY", "ENCRYPTION_KEYS")} | {"HTTPS": "false"}
 
 
 @pytest.fixture(scope="session")

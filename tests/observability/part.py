@@ -12,6 +12,12 @@ from tests.harness.processes import CHECKOUT
 from tests.harness.service import Service
 
 
+def figures_in(text: str) -> dict[str, float]:
+    """Of a page of /metrics: series as text, with their labels → value."""
+    rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {series: float(value) for series, _, value in rows}
+
+
 class Part(Service):
     """One process of ours that listens, and what it has logged."""
 
@@ -37,11 +43,10 @@ class Part(Service):
         return super().is_up(path)
 
     def metrics(self) -> dict[str, float]:
-        """What /metrics shows: series as text, with their labels → value."""
+        """What /metrics shows."""
         answer = self.send("GET", "/metrics")
         assert answer.status == 200, answer.body
-        rows = (line.rpartition(" ") for line in answer.body.decode().splitlines() if not line.startswith("#"))
-        return {series: float(value) for series, _, value in rows}
+        return figures_in(answer.body.decode())
 
     def stop(self) -> None:
         self.popen.send_signal(signal.SIGTERM)

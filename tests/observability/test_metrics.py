@@ -31,6 +31,7 @@ from tests.harness.client import new_key
 from tests.harness.deliveries import write
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.receivers import answer, hang
+from tests.observability.part import figures_in
 from webhooks import queue
 from webhooks.models import Claim, Delivery, Webhook
 
@@ -41,8 +42,7 @@ OPERATIONS = django_settings.BASE_DIR / "docs/operations"
 def figures(client: Any, **kwargs: Any) -> dict[str, float]:
     answer = client.get("/metrics", **kwargs)
     assert answer.status_code == 200, answer.content
-    rows = (line.rpartition(" ") for line in answer.content.decode().splitlines() if not line.startswith("#"))
-    return {series: float(value) for series, _, value in rows}
+    return figures_in(answer.content.decode())
 
 
 # --- Several processes ---------------------------------------------------------------------------------------------

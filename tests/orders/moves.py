@@ -1,4 +1,4 @@
-"""Orders brought to each status by the moves that lead there."""
+"""Orders brought to each status by the moves that lead there; and what has been changed in one."""
 
 from codservice.accounts.actor import Actor, Role
 from orders import lifecycle
@@ -36,3 +36,8 @@ def bring(order, status):
         MOVES[move](order.id, actor=actor("supervisor"))
     order.refresh_from_db()
     assert order.status == status
+
+
+def edits(order):
+    """Field → what it was and what it has become."""
+    return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}

@@ -16,6 +16,7 @@ from orders.templatetags.orders import in_words
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
 from tests.harness.background import at_once
 from tests.harness.client import ApiClient, new_key
+from tests.orders.moves import edits
 
 pytestmark = pytest.mark.django_db
 SAMIRA = Actor(Role.AGENT, "Samira")
@@ -37,10 +38,6 @@ def path(order):
 
 def patch(api, order, **changes):
     return api.patch(path(order), changes)
-
-
-def edits(order):
-    return {edit.field: (edit.old, edit.new) for edit in OrderEdit.objects.filter(order=order)}
 
 
 def errors(answer):

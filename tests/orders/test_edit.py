@@ -11,6 +11,7 @@ from orders import editing, lifecycle
 from orders.models import Order, OrderEdit
 from tests.factories import make_order, order_line
 from tests.harness.client import ApiClient
+from tests.orders.moves import edits
 
 SAMIRA = Actor(Role.AGENT, "Samira")
 
@@ -25,16 +26,12 @@ def order(alice: Account) -> Order:
     return make_order(alice, items=items, shipping_fee=Decimal("400.00"), total_amount=Decimal("2800.00"))
 
 
-def edited(order: Order) -> dict[str, tuple[str, str]]:
-    return {edit.field: (edit.old, edit.new) for edit in OrderEdit.objects.filter(order=order)}
-
-
 def test_the_customers_fields_are_changed_and_written_down(order: Order) -> None:
     changes = editing.Edit(customer_name="Amine Benali-Haddad", customer_address="14 rue Larbi Ben M'hidi")
     changed = editing.edit(order.id, changes, actor=SAMIRA, seen_version=1)
 
     assert (changed.customer_name, changed.version) == ("Amine Benali-Haddad", 2)
-    assert edited(order) == {
+    assert edits(order) == {
         "customer_name": ("Amine Benali", "Amine Benali-Haddad"),
         "customer_address": ("12 rue Didouche Mourad", "14 rue Larbi Ben M'hidi"),
     }
@@ -57,7 +54,7 @@ def test_the_total_follows_quantities_and_shipping_and_keeps_the_discount(order:
     changed = editing.edit(order.id, changes, actor=SAMIRA)
 
     assert changed.total_amount == Decimal("3000.00")
-    assert edited(order) == {
+    assert edits(order) == {
         "items.0.quantity": ("2", "1"),
         "items.1.quantity": ("1", "3"),
         "shipping_fee": ("400.00", "600.00"),
@@ -84,7 +81,7 @@ def test_lines_are_named_by_where_they_stand_now(order: Order) -> None:
     bag = {"product_name": "Sac", "quantity": 1, "unit_price": Decimal("300.00")}
     editing.edit(order.id, editing.Edit(quantities={scarf.id: 2}, added=[bag]), actor=SAMIRA)
 
-    assert edited(order).keys() - {"total_amount"} == {"items.0.quantity", "items.1"}
+    assert edits(order).keys() - {"total_amount"} == {"items.0.quantity", "items.1"}
     assert [item.product_name for item in order.items.order_by("position")] == ["Foulard", "Sac"]
 
 
@@ -100,13 +97,13 @@ def test_a_total_out_of_bounds_changes_nothing(quantity: int, alice: Account) ->
         editing.edit(order.id, editing.Edit(quantities={order.items.get(position=0).id: quantity}), actor=SAMIRA)
 
     assert list(refused.value.errors) == ["total_amount"]
-    assert (order.items.count(), edited(order)) == (2, {})
+    assert (order.items.count(), edits(order)) == (2, {})
 
 
 def test_nothing_different_is_no_change(order: Order) -> None:
     changes = editing.Edit(customer_name="Amine Benali", quantities={order.items.get(position=0).id: 2})
     assert editing.edit(order.id, changes, actor=SAMIRA).version == 1
-    assert edited(order) == {}
+    assert edits(order) == {}
 
 
 def test_an_edit_is_refused_on_a_decided_or_changed_order(order: Order) -> None:
@@ -116,7 +113,7 @@ def test_an_edit_is_refused_on_a_decided_or_changed_order(order: Order) -> None:
     lifecycle.confirm(order.id, actor=SAMIRA)
     with pytest.raises(lifecycle.AlreadyDecided, match="Already confirmed by Samira"):
         editing.edit(order.id, changes, actor=SAMIRA)
-    assert edited(order) == {}
+    assert edits(order) == {}
 
 
 def test_the_merchant_reads_the_edits_in_the_detail(order: Order, api: ApiClient) -> None:

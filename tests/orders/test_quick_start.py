@@ -6,7 +6,6 @@ import html
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from orders.models import Order, Status
 from tests.factories import UserFactory, make_order
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
+from tests.harness.npm import program
 from tests.harness.receivers import Receiver
 from webhooks import registry
 from webhooks.engine import Engine
@@ -47,12 +47,6 @@ def lines_in(text: str) -> dict[str, str]:
     """What the copy buttons copy, by language."""
     found = re.findall(r'<code id="lines-(\w+)">(.*?)</code>', text, re.S)
     return {language: html.unescape(lines) for language, lines in found}
-
-
-def program(name: str) -> str:
-    path = shutil.which(name)
-    assert path, f"{name} is missing; install it (`make languages`), the quick start is tried with it"
-    return path
 
 
 @pytest.mark.django_db(transaction=True)

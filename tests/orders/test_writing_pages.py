@@ -18,6 +18,7 @@ from orders.forms import CorrectionForm, OrderForm
 from orders.models import MAX_LINES, Order, ShippingFee
 from orders.serializers import SENT
 from tests.factories import ProductFactory, make_order, order_line
+from tests.orders.moves import edits
 
 PAGE = "/account/orders/new"
 
@@ -193,10 +194,6 @@ def fields(browser: Client, order: Order) -> dict[str, str]:
 def correct(browser: Client, order: Order, **changes: str) -> HttpResponse:
     data = {"line-2-product": "", "line-2-quantity": "1", "line-2-unit_price": ""} | fields(browser, order) | changes
     return browser.post(f"{PAGE[:-3]}{order.id}/correct", data)
-
-
-def edits(order: Order) -> dict[str, tuple[str, str]]:
-    return {edit.field: (edit.old, edit.new) for edit in order.edits.all()}
 
 
 def test_a_new_field_of_orders_is_asked_for_and_shown_again(order: Order) -> None:

@@ -1,7 +1,6 @@
 """A form is sent once however often it is pressed, and what is written in it stays while no answer is to be had."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ from codservice.accounts.models import Account
 from inventory import catalog
 from inventory.models import Product
 from tests import factories
-from tests.harness.browser import PASSWORD, Visit
+from tests.harness.browser import PASSWORD, Visits
 
 pytestmark = pytest.mark.django_db(transaction=True)
-Visits = Callable[..., Visit]
 
 
 def press_twice(page: Page, address: str, button: Locator) -> list[Any]:

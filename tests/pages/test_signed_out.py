@@ -1,7 +1,5 @@
 """Who was signed out while they wrote keeps what they wrote, and sends it once they have signed in again."""
 
-from collections.abc import Callable
-
 import pytest
 from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, expect
@@ -12,11 +10,10 @@ from codservice.accounts.models import Account, ApiKey
 from orders import lifecycle
 from orders.models import CallNote, Order
 from tests import factories
-from tests.harness.browser import Visit, log_in
+from tests.harness.browser import Visits, log_in
 from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
-Visits = Callable[..., Visit]
 SAID = "You have been signed out. What you wrote stands here"
 
 

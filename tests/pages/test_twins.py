@@ -31,6 +31,7 @@ from tests.harness.addresses import addresses
 from tests.harness.deliveries import write_delivery
 from tests.harness.manage import output
 from tests.harness.world import World, rows_of
+from tests.orders.moves import PATHS
 from webhooks import registry
 
 MARK = "Zwillingsmarke"  # stands in whatever the twin has
@@ -53,11 +54,7 @@ def twin(world: World) -> Account:
     twin = ApiKey.issue(world.alice, name="Trial", is_test=True)[0].account
     Account.objects.filter(id=twin.id).update(name=f"{MARK}s Laden")
     product = ProductFactory(account=twin, name=MARK, sku=MARK)
-    ways: list[tuple[str, ...]] = [
-        (), ("cancel",), ("confirm",), ("confirm", "ship"), ("confirm", "ship", "deliver"),
-        ("confirm", "ship", "return"),
-    ]  # fmt: skip
-    for number, way in enumerate(ways):
+    for number, way in enumerate(PATHS.values()):
         order = make_order(
             twin,
             customer_name=f"{MARK} {number}",

@@ -1,6 +1,5 @@
 """Who has written something and is about to leave its page is asked first; who has not is never asked."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,12 +12,11 @@ from inventory.models import Product
 from orders import lifecycle
 from orders.models import Order
 from tests import factories
-from tests.harness.browser import PASSWORD, Visit
+from tests.harness.browser import PASSWORD, Visit, Visits
 from tests.harness.world import make_world
 from tests.pages.doors import pages_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
-Visits = Callable[..., Visit]
 NEW_PRODUCT = "/account/products/new"
 
 
