@@ -1,7 +1,5 @@
 """What a supervisor does with many orders of the list at once."""
 
-import csv
-import io
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -24,6 +22,7 @@ from tests.factories import make_order
 from tests.harness.background import Background, open_transaction
 from tests.harness.database import wait_for_lock
 from tests.harness.plans import copy
+from tests.harness.sheets import read_csv, read_records
 from webhooks.models import Event
 
 LIST, BULK = "/console/orders/order/", "/console/bulk/"
@@ -399,8 +398,7 @@ def test_the_chosen_ones_are_downloaded_with_their_merchants(
     make_order(charlie, customer_name="=1+1", phone="0661000000")
     response = browser.get(BULK, {"deed": "export", "every": "1"})
     assert "attachment" in response.headers["Content-Disposition"]
-    text = b"".join(response).decode("utf-8-sig")
-    header, *rows = csv.reader(io.StringIO(text))
+    header, *rows = read_csv(b"".join(response))
     assert header[:3] == ["Merchant", "Id", "Order number"]
     assert [(row[0], row[2]) for row in rows] == [
         *(("Alice's shop", f"CMD-{n}") for n in range(4)), ("Charlie's shop", ""),
@@ -415,8 +413,8 @@ def test_a_file_is_the_oldest_first_however_the_list_is_sorted(
 ) -> None:
     for module, name in ((bulk, "STEP"), (export, "BATCH")):
         monkeypatch.setattr(module, name, 2)
-    lines = b"".join(browser.get(BULK, {"deed": "export", "every": "1", "sort": "newest"})).decode("utf-8-sig")
-    assert [row["Order number"] for row in csv.DictReader(io.StringIO(lines))] == [f"CMD-{n}" for n in range(4)]
+    data = b"".join(browser.get(BULK, {"deed": "export", "every": "1", "sort": "newest"}))
+    assert [row["Order number"] for row in read_records(data)] == [f"CMD-{n}" for n in range(4)]
 
 
 def test_a_file_is_whole_or_none(orders: list[Order], browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,8 @@
 """The figures: small examples that were counted by hand, whose days they are, and the file."""
 
-import csv
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from io import StringIO
 from random import Random
 from statistics import median
 from typing import Any
@@ -20,6 +18,7 @@ from codservice.days import ALGIERS
 from orders import daily
 from orders.models import CallNote, Order, StatusChange
 from tests import factories
+from tests.harness.sheets import read_csv, read_records
 
 MONDAY = date(2026, 3, 2)
 PAGE = "/console/figures/"
@@ -204,8 +203,8 @@ def test_what_is_behind_the_first_names_is_one_row_at_the_end(
     browser, query = browser_of(supervisor), {"first": "2026-03-02", "last": "2026-03-02"}
 
     def rows(by: str) -> list[tuple[str, str]]:
-        text = browser.get(f"{PAGE}csv/", query | {"by": by}).getvalue().decode("utf-8-sig")
-        return [(row["calls"], row["first_call_minutes"], row[by]) for row in csv.DictReader(StringIO(text))][1:]
+        found = read_records(browser.get(f"{PAGE}csv/", query | {"by": by}).getvalue())
+        return [(row["calls"], row["first_call_minutes"], row[by]) for row in found][1:]
 
     shop = product.account.name
     assert rows("source") == [("4", "63.0", "Foulard"), ("3", "62.0", "Voile"), ("3", "61.0", "All others")]
@@ -312,7 +311,7 @@ def test_the_file_is_safe_in_a_spreadsheet(order_at: Any, supervisor: User, brow
     query = {"first": "2026-03-02", "last": "2026-03-02", "by": "agent"}
     response = browser_of(supervisor).get(f"{PAGE}csv/", query)
     assert response.headers["Content-Disposition"] == 'attachment; filename="figures-agent-2026-03-02-2026-03-02.csv"'
-    rows = list(csv.reader(StringIO(response.getvalue().decode("utf-8-sig"))))
+    rows = read_csv(response.getvalue())
     assert rows[0][:4] == ["agent", "calls", "reached", "contact_rate"]
     assert [row[0] for row in rows[1:]] == ["all", '\'=HYPERLINK("http://evil.example")']
     cells = dict(zip(rows[0], rows[2], strict=True))

@@ -1,8 +1,9 @@
-"""The smallest XLSX files that spreadsheets read, their texts inline."""
+"""Files of spreadsheets: the smallest XLSX that they read, its texts inline; and what stands in a CSV."""
 
+import csv
 import zipfile
 from collections.abc import Mapping
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
@@ -43,6 +44,16 @@ def workbook(sheets: Mapping[str, Rows]) -> bytes:
         for name, part in parts.items():
             file.writestr(name, part)
     return data.getvalue()
+
+
+def read_csv(data: bytes, delimiter: str = ",") -> list[list[str]]:
+    """Its rows, with a byte order mark before them or without."""
+    return list(csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
+
+
+def read_records(data: bytes, delimiter: str = ",") -> list[dict[str, str]]:
+    """The rows below its header: by the names of the columns."""
+    return list(csv.DictReader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
 
 
 def text_of(data: bytes) -> str:

@@ -21,10 +21,10 @@ from tests.harness.background import held_up
 from tests.harness.client import browser_of
 from tests.harness.database import end_sessions
 from tests.harness.manage import kill_once
-from tests.harness.sheets import Failed, workbook
+from tests.harness.sheets import Failed, read_csv, workbook
 from tests.inventory.stock import kinds_told, products
 from tests.uploads import files
-from tests.uploads.files import chosen, csv_of, downloaded, read_csv, take_in, xlsx_of
+from tests.uploads.files import chosen, csv_of, downloaded, take_in, xlsx_of
 
 PAGE = "/account/products/upload"
 HEADER = ("Référence", "Désignation", "Prix de vente", "Qté en stock", "En vente", "Lien image", "Argumentaire")

@@ -1,6 +1,5 @@
 """The pages on which a merchant takes data out and has customers erased; and the commands that do the same."""
 
-import csv
 import io
 import json
 import tracemalloc
@@ -29,6 +28,7 @@ from orders.models import Erasure, Order, Status
 from tests import factories
 from tests.harness.disk import needs_root, small_disk
 from tests.harness.manage import output
+from tests.harness.sheets import read_records
 from tests.harness.world import make_world
 from webhooks import registry
 
@@ -61,10 +61,7 @@ def unzipped(answer: Any) -> dict[str, list[dict[str, str]]]:
     """Name → the rows."""
     with zipfile.ZipFile(io.BytesIO(b"".join(answer))) as archive:
         assert archive.testzip() is None
-        return {
-            name: list(csv.DictReader(io.StringIO(archive.read(name).decode("utf-8-sig"), newline="")))
-            for name in archive.namelist()
-        }
+        return {name: read_records(archive.read(name)) for name in archive.namelist()}
 
 
 # --- Everything ------------------------------------------------------------------------------------------------------
@@ -119,8 +116,7 @@ def test_of_who_works_here_it_has_neither_name_nor_address(alice: Account) -> No
         (By.KEY, "Shop's key", "198.51.100.3"),
     ]:
         SecurityEntry.objects.create(**entry, by=by, actor=actor, actor_id=uuid4(), address=address)
-    with zipfile.ZipFile(io.BytesIO(b"".join(account_export.stream(alice)))) as archive:
-        rows = list(csv.DictReader(archive.read("security_log.csv").decode("utf-8-sig").splitlines()))
+    rows = unzipped(account_export.stream(alice))["security_log.csv"]
     told = {row["by"]: (row["actor"], bool(row["actor_id"]), row["address"]) for row in rows if row["target"] == "Shop"}
     assert told == {
         "staff": ("", False, ""),

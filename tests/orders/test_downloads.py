@@ -1,12 +1,11 @@
 """The list of orders as a file: what its filters leave, all of it, safe to open, in constant memory."""
 
-import csv
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
-from io import BytesIO, StringIO
+from io import BytesIO
 
 import pytest
 from django.db import connection, connections
@@ -22,6 +21,7 @@ from orders import export
 from orders.models import Order
 from tests.factories import make_order, order_line
 from tests.harness.background import PATIENCE
+from tests.harness.sheets import read_csv
 
 FORMS = ["csv", "xlsx"]
 
@@ -32,7 +32,7 @@ def table(browser: Client, form: str, query: str = "", delimiter: str = ",") -> 
     assert answer.headers["Content-Disposition"] == f'attachment; filename="orders.{form}"'
     data = b"".join(answer.streaming_content)
     if form == "csv":
-        return list(csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
+        return read_csv(data, delimiter)
     return CalamineWorkbook.from_filelike(BytesIO(data)).get_sheet_by_index(0).to_python()
 
 
@@ -157,9 +157,9 @@ def test_what_became_of_an_order_is_said_in_the_language_of_the_page(
     browser.cookies["django_language"] = language
     answer = browser.get("/account/orders/download.csv")
     with override("en"):  # as the thread may be that sends the rest of it
-        data = b"".join(answer.streaming_content).decode("utf-8-sig")
+        data = b"".join(answer.streaming_content)
     places = [list(export.COLUMNS).index(name) for name in ("status", "cancel_reason", "delivery_type")]
-    _header, *rows = csv.reader(StringIO(data, newline=""), delimiter="," if language == "en" else ";")
+    _header, *rows = read_csv(data, "," if language == "en" else ";")
     assert [tuple(row[place] for place in places) for row in rows] == [said] * 2
 
 

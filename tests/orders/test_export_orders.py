@@ -1,10 +1,8 @@
 """export_orders: every order once, as a spreadsheet shows it and runs nothing of it."""
 
-import csv
 import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from orders import export as exporting
 from orders.models import Order, OrderItem
 from tests.factories import make_order, order_line
 from tests.harness.manage import output
+from tests.harness.sheets import read_records
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +27,7 @@ def export(account: Account, *options: str) -> str:
 
 def rows(text: str, delimiter: str = ",") -> list[dict[str, str]]:
     assert text.startswith("\ufeff")
-    return list(csv.DictReader(StringIO(text[1:], newline=""), delimiter=delimiter))
+    return read_records(text.encode(), delimiter)
 
 
 def ids(account: Account, *options: str) -> list[str]:

@@ -1,10 +1,8 @@
 """The merchant's home: today and a period, what needs them, pictures with tables, and files; of their orders alone."""
 
-import csv
 import re
 from datetime import timedelta
 from decimal import Decimal
-from io import StringIO
 from uuid import uuid4
 
 import pytest
@@ -29,6 +27,7 @@ from tests import factories
 from tests.factories import make_order, order_line
 from tests.harness.client import browser_of
 from tests.harness.database import one
+from tests.harness.sheets import read_records
 from tests.orders.life import date_back
 from tests.orders.moves import bring
 from webhooks import registry
@@ -65,7 +64,7 @@ def file(browser: Client, by: str, query: str = "") -> list[dict[str, str]]:
     answer = browser.get(f"{FILE}?by={by}{query}")
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
-    return list(csv.DictReader(StringIO(answer.getvalue().decode().removeprefix("\ufeff"))))
+    return read_records(answer.getvalue())
 
 
 def lived(account: Account, agent: User) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from codservice.accounts.models import Account
 from orders.models import Order, OrderEdit
-from tests.harness.sheets import write_xlsx
+from tests.harness.sheets import read_csv, read_records, write_xlsx
 from tests.orders.files import COLUMNS, mended, products_of, row, run
 
 
@@ -29,8 +29,7 @@ def test_refused_rows_are_mended_and_fed_back(alice: Account, write: Any, tmp_pa
 
     assert (result["imported"], result["refused"], status) == (1, 2, 1)
     assert report.read_bytes().startswith(b"\xef\xbb\xbf")
-    with report.open(encoding="utf-8-sig", newline="") as file:
-        header, *lines = csv.reader(file)
+    header, *lines = read_csv(report.read_bytes())
     assert header == ["line", "refused", *COLUMNS]
     assert [(line[0], line[1].partition(":")[0]) for line in lines] == [
         ("3", f"See line {3 + lines_of_address}."),
@@ -109,8 +108,7 @@ def test_a_refused_number_is_mended_in_each_row_or_the_order_stays_out(
     rows = [row(external_id=number, total_amount=""), below | {"external_id": "" if is_merged else number}]
     path, report = write(rows), tmp_path / "refused.csv"
     run(path, alice, "--report", str(report))
-    with report.open(encoding="utf-8-sig", newline="") as file:
-        assert [cells["refused"].partition(":")[0] for cells in csv.DictReader(file)] == ["external_id"] * 2
+    assert [cells["refused"].partition(":")[0] for cells in read_records(report.read_bytes())] == ["external_id"] * 2
 
     if is_merged:
         mended(report, lambda cells: cells.update(external_id="A1") if cells["customer_name"] else None)
@@ -144,8 +142,7 @@ def test_an_order_whose_number_is_mended_in_its_first_row_alone_waits_for_the_ot
     assert (result["imported"], result["refused"]) == (1, 1)
     assert set(result["errors"][0]["errors"]) == {"items.1.external_id", "items.2.external_id"}
     report = report.with_name("again.csv")
-    with report.open(encoding="utf-8-sig", newline="") as file:
-        assert [cells["external_id"] for cells in csv.DictReader(file)] == ["A1", number, number]
+    assert [cells["external_id"] for cells in read_records(report.read_bytes())] == ["A1", number, number]
     mended(report, lambda cells: cells.update(external_id="A1"))
     assert run(report, alice)[0]["imported"] == 1
     assert products_of(Order.objects.get(external_id="A1")) == ["Robe", "Sac", "Sac"]

@@ -90,10 +90,6 @@ def downloaded(browser: Client, path: str) -> bytes:
     return b"".join(answer.streaming_content)
 
 
-def read_csv(data: bytes, delimiter: str = ",") -> list[list[str]]:
-    return list(csv.reader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
-
-
 def next_steps(page: str) -> dict[str, str]:
     """The buttons below an upload's counts, and how they look."""
     return {

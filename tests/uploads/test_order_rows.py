@@ -15,6 +15,7 @@ from codservice.uploads.models import RefusedRow, Upload
 from orders import fees, regions
 from orders.models import DeliveryType, Order, OrderItem
 from tests.factories import ProductFactory, make_order
+from tests.harness.sheets import read_csv
 from tests.orders.files import run
 from tests.uploads.files import (
     ECOTRACK,
@@ -23,7 +24,6 @@ from tests.uploads.files import (
     chosen,
     csv_of,
     downloaded,
-    read_csv,
     row,
     send,
     take_in,

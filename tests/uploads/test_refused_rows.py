@@ -12,14 +12,13 @@ from codservice.uploads import wording
 from codservice.uploads.models import RefusedRow, Upload
 from orders.models import Order
 from orders.serializers import read_order
-from tests.harness.sheets import Failed, workbook
+from tests.harness.sheets import Failed, read_csv, workbook
 from tests.orders.files import products_of
 from tests.uploads.files import (
     HEADER,
     chosen,
     csv_of,
     downloaded,
-    read_csv,
     row,
     send,
     take_in,

@@ -1,6 +1,5 @@
 """The spellings that shops, couriers and customers use lead to the right place."""
 
-import csv
 import weakref
 from collections import Counter
 from pathlib import Path
@@ -9,14 +8,14 @@ import pytest
 
 from orders import regions
 from orders.regions import resolve
+from tests.harness.sheets import read_records
 
 HERE = Path(__file__).parent
 WILAYAS = Path(regions.__file__).parent / "data/wilayas.csv"
 
 
 def rows(name):
-    with (HERE / name).open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+    return read_records((HERE / name).read_bytes())
 
 
 @pytest.mark.parametrize("row", rows("wilaya_spellings.csv"), ids=lambda row: row["code"])
@@ -233,8 +232,7 @@ def test_the_tables_are_whole():
 
 def test_the_table_of_wilayas_counts_the_communes_of_today():
     counts = Counter(one.wilaya for one in regions.COMMUNES)
-    with WILAYAS.open(encoding="utf-8", newline="") as lines:
-        assert {row["code"]: int(row["communes"]) for row in csv.DictReader(lines)} == counts
+    assert {row["code"]: int(row["communes"]) for row in read_records(WILAYAS.read_bytes())} == counts
 
 
 def test_the_wilaya_name_finds_its_seat_too():
