@@ -1,14 +1,12 @@
 """Who works in the console, and one order to work on."""
 
-from collections.abc import Callable
-
 import pytest
 from django.test import Client
 
 from codservice.accounts.models import Account, User
 from orders.models import Order
 from tests import factories
-from tests.harness import client
+from tests.harness.client import browser_of
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +45,6 @@ def order(alice: Account) -> Order:
 
 
 @pytest.fixture
-def browser_of() -> Callable[..., Client]:
-    """Makes a browser that somebody is signed in with."""
-    return client.browser_of
-
-
-@pytest.fixture
 def browser(agent: User) -> Client:
     """The agent's, unless a file's tests are another person's."""
-    return client.browser_of(agent)
+    return browser_of(agent)

@@ -16,6 +16,7 @@ from orders import lifecycle
 from orders.lifecycle import Call
 from orders.models import CallNote, CallState, Order, StatusChange
 from tests.factories import make_order
+from tests.harness.client import browser_of
 
 Outcome = CallNote.Outcome
 YESTERDAY = days.today() - timedelta(days=1)
@@ -26,7 +27,7 @@ def page_of(user: User) -> str:
 
 
 @pytest.fixture
-def browser(supervisor: User, browser_of: Any) -> Client:
+def browser(supervisor: User) -> Client:
     return browser_of(supervisor)
 
 
@@ -163,14 +164,14 @@ def test_the_page_costs_the_same_for_one_call_and_for_many(alice: Account, agent
 
 
 def test_the_day_is_for_supervisors_and_of_who_works_here(
-    alice: Account, agent: User, supervisor: User, browser: Client, browser_of: Any
+    alice: Account, agent: User, supervisor: User, browser: Client
 ) -> None:
     assert browser_of(agent).get(page_of(agent)).status_code == 403
     assert browser.get(page_of(supervisor)).status_code == 200  # who calls too
     assert browser.get(page_of(alice.holder)).status_code == 404
 
 
-def test_agents_see_their_own_day_and_the_desk_leads_there(day: list[Order], agent: User, browser_of: Any) -> None:
+def test_agents_see_their_own_day_and_the_desk_leads_there(day: list[Order], agent: User) -> None:
     browser = browser_of(agent)
     assert '<a href="/console/day/">' in browser.get("/console/desk/").content.decode()
     assert '<a href="/console/day/">' in browser.get("/console/desk/now/").content.decode()

@@ -2,7 +2,6 @@
 
 import re
 from datetime import time, timedelta
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -21,6 +20,7 @@ from tests.agents.screens import take, told
 from tests.agents.states import waits
 from tests.factories import AccountFactory, AgentFactory, make_order
 from tests.harness.background import at_once
+from tests.harness.client import browser_of
 
 DESK, PEOPLE, REVIEW = "/console/desk/", "/console/people/", "/console/review/"
 
@@ -48,7 +48,7 @@ def served(agent: User) -> str | None:
 
 
 @pytest.fixture
-def browser(supervisor: User, browser_of: Any) -> Client:
+def browser(supervisor: User) -> Client:
     return browser_of(supervisor)
 
 
@@ -163,9 +163,7 @@ def test_the_counters_count_what_the_agent_may_be_served(
     assert overview.counters(colleague)["due"] == 2
 
 
-def test_the_next_call_is_one_of_theirs(
-    waiting: list[Order], alice: Account, charlie: Account, agent: User, browser_of: Any
-) -> None:
+def test_the_next_call_is_one_of_theirs(waiting: list[Order], alice: Account, charlie: Account, agent: User) -> None:
     soon = timezone.now() + timedelta(hours=1)
     later = soon + timedelta(hours=4)
     Order.objects.filter(account=alice).update(call_due_at=soon)
@@ -209,7 +207,7 @@ def test_rules_cost_no_statement(waiting: list[Order], charlie: Account, agent: 
 
 
 def test_an_agent_takes_no_customer_of_a_merchant_they_do_not_serve(
-    waiting: list[Order], charlie: Account, agent: User, browser_of: Any
+    waiting: list[Order], charlie: Account, agent: User
 ) -> None:
     rule(agent, charlie)
     with pytest.raises(assignment.NotServed, match="Samira does not serve Alice's shop"):
@@ -220,9 +218,7 @@ def test_an_agent_takes_no_customer_of_a_merchant_they_do_not_serve(
     assert claims.take(waiting[1].id, agent=agent)
 
 
-def test_an_agent_takes_a_customer_of_whom_they_serve_some_order(
-    alice: Account, charlie: Account, agent: User, browser_of: Any
-) -> None:
+def test_an_agent_takes_a_customer_of_whom_they_serve_some_order(alice: Account, charlie: Account, agent: User) -> None:
     """By any of their orders: so also again, when the lease has run out on a customer whom they were served."""
     rule(agent, charlie)
     older = make_order(alice)
@@ -275,7 +271,7 @@ def test_who_is_handed_over_must_be_served_unless_a_supervisor_says_so(
 
 
 def test_at_the_screen_an_agent_is_refused_and_a_supervisor_told(
-    waiting: list[Order], charlie: Account, agent: User, colleague: User, browser: Client, browser_of: Any
+    waiting: list[Order], charlie: Account, agent: User, colleague: User, browser: Client
 ) -> None:
     rule(colleague, charlie)
     asked = {"to": str(colleague.id), "handover_reason": "Asks for Nadia"}
@@ -418,7 +414,7 @@ def test_a_merchant_that_closed_stays_chosen(alice: Account, charlie: Account, a
 
 
 def test_rules_are_for_supervisors_and_of_whom_they_mind(
-    alice: Account, agent: User, supervisor: User, browser: Client, browser_of: Any
+    alice: Account, agent: User, supervisor: User, browser: Client
 ) -> None:
     assert browser_of(agent).post(page_of(agent), {"languages": "ar"}).status_code == 403
     for other in (supervisor, alice.holder):

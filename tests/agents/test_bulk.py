@@ -20,6 +20,7 @@ from orders.models import CallNote, CallState, Order, StatusChange
 from tests.agents.states import statuses
 from tests.factories import make_order
 from tests.harness.background import Background, open_transaction
+from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 from tests.harness.plans import copy
 from tests.harness.sheets import read_csv, read_records
@@ -30,7 +31,7 @@ REFUSED = {"why": "Customer refused", "details": "", "to": ""}
 
 
 @pytest.fixture
-def browser(supervisor: User, browser_of: Any) -> Client:
+def browser(supervisor: User) -> Client:
     return browser_of(supervisor)
 
 
@@ -88,7 +89,7 @@ def test_only_what_can_succeed_is_offered(
     assert offers(browser, **query) == names
 
 
-def test_agents_are_offered_nothing(orders: list[Order], agent: User, browser_of: Any) -> None:
+def test_agents_are_offered_nothing(orders: list[Order], agent: User) -> None:
     browser = browser_of(agent)
     assert offers(browser, status="all") == set()
     assert b'name="chosen"' not in browser.get(LIST).content

@@ -1,7 +1,6 @@
 """The desk and the call screen without a browser's help: what they show, what each outcome writes, what they cost."""
 
 import re
-from collections.abc import Callable
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -30,10 +29,10 @@ from orders.models import CallNote, CallState, Order, OrderEdit, OrderItem
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.agents.states import waits
 from tests.factories import AgentFactory, ProductFactory, make_order, order_line
+from tests.harness.client import browser_of
 from tests.orders.moves import edits
 
 STRANGE = "01980000-0000-7000-8000-000000000000"
-Browsers = Callable[..., Client]
 
 
 @pytest.fixture
@@ -130,7 +129,7 @@ def test_who_leaves_no_sign_is_no_longer_listed(order: Order, colleague: User, b
 
 
 def test_the_desk_tells_what_was_done_today_and_renews_itself(
-    alice: Account, agent: User, colleague: User, browser: Client, browser_of: Browsers
+    alice: Account, agent: User, colleague: User, browser: Client
 ) -> None:
     for number in range(4):
         make_order(alice, phone=f"055000000{number}")
@@ -309,7 +308,7 @@ def test_a_time_that_is_over_is_chosen_again(screen: Screen) -> None:
 
 
 def test_a_customer_is_handed_to_a_colleague_or_a_supervisor(
-    alice: Account, order: Order, colleague: User, browser: Client, screen: Screen, browser_of: Browsers
+    alice: Account, order: Order, colleague: User, browser: Client, screen: Screen
 ) -> None:
     assert screen.press("handed_over", handover_reason="").status_code == 422
     screen.press("handed_over", handover_reason="Parle tamazight", to=str(colleague.id), note="Très gentille")
@@ -335,9 +334,7 @@ def test_skipping_asks_for_a_reason(order: Order, browser: Client, screen: Scree
     assert (CallNote.objects.get().outcome, CallNote.objects.get().note) == ("skipped", "Ligne coupée")
 
 
-def test_what_was_done_is_said_with_the_way_to_the_order(
-    alice: Account, browser: Client, supervisor: User, browser_of: Browsers
-) -> None:
+def test_what_was_done_is_said_with_the_way_to_the_order(alice: Account, browser: Client, supervisor: User) -> None:
     order = make_order(alice, external_id="CMD-9", customer_name="<b>Amine</b>")
     response = take(browser, order).press("confirm", follow=True)
     assert told(response) == (
@@ -424,7 +421,7 @@ def test_of_a_refusal_it_is_said_once_that_nothing_was_written(order: Order, scr
 
 
 def test_who_cannot_be_shown_waits_for_a_supervisor_and_the_agent_goes_on(
-    alice: Account, agent: User, supervisor: User, browser: Client, browser_of: Browsers, caplog: Any
+    alice: Account, agent: User, supervisor: User, browser: Client, caplog: Any
 ) -> None:
     broken, good = (make_order(alice, phone=f"055000000{number}") for number in range(2))
     OrderItem.objects.filter(order=broken).update(attributes=["no", "pairs"])
@@ -443,7 +440,7 @@ def test_who_cannot_be_shown_waits_for_a_supervisor_and_the_agent_goes_on(
     assert not Claim.objects.filter(agent=supervisor).exists()
 
 
-def test_a_fault_of_the_database_sends_nobody_to_review(order: Order, agent: User, browser_of: Browsers) -> None:
+def test_a_fault_of_the_database_sends_nobody_to_review(order: Order, agent: User) -> None:
     browser = browser_of(agent, raise_request_exception=False)
     claim = claims.take(order.id, agent=agent)
     with transaction.atomic():
@@ -691,9 +688,7 @@ def test_an_edit_writes_nothing_over_what_the_merchant_did(
     assert (order.status, order.customer_name, order.version) == ("canceled", "Amine Benali", 2)
 
 
-def test_an_edit_needs_the_customer_and_the_version(
-    alice: Account, colleague: User, browser: Client, browser_of: Browsers
-) -> None:
+def test_an_edit_needs_the_customer_and_the_version(alice: Account, colleague: User, browser: Client) -> None:
     order = two_lines(alice)
     screen = take(browser, order)
     address = f"{screen.address}edit/{order.id}/"

@@ -16,6 +16,7 @@ from orders.models import CallNote, Order, StatusChange
 from tests.agents.screens import DESK, Screen, order_page, take, told
 from tests.factories import make_order
 from tests.harness.background import at_once
+from tests.harness.client import browser_of
 from tests.harness.database import database_url
 from webhooks.models import Event
 
@@ -32,7 +33,7 @@ def press(browser: Client, order: Order, move: str, **data: Any) -> tuple[int, s
 
 
 @pytest.fixture
-def screen(order: Order, agent: User, browser_of: Any) -> Screen:
+def screen(order: Order, agent: User) -> Screen:
     """Samira's call to the customer of the order."""
     return take(browser_of(agent), order)
 
@@ -87,7 +88,7 @@ def test_cancel_asks_for_a_reason(data: dict, order: Order, screen: Screen) -> N
 
 
 @pytest.mark.parametrize("outcome", ["confirm", "cancel", "no_answer", "skipped"])
-def test_no_outcome_without_the_csrf_token(outcome: str, order: Order, agent: User, browser_of: Any) -> None:
+def test_no_outcome_without_the_csrf_token(outcome: str, order: Order, agent: User) -> None:
     screen = take(browser_of(agent), order)
     screen.browser = browser_of(agent, enforce_csrf_checks=True)
     assert screen.press(outcome, skip_reason="x").status_code == 403
@@ -115,9 +116,7 @@ def test_who_was_signed_out_comes_back_to_the_call(order: Order, screen: Screen)
     assert order.version == 1
 
 
-def test_nobody_but_the_holder_decides(
-    order: Order, colleague: User, supervisor: User, screen: Screen, browser_of: Any
-) -> None:
+def test_nobody_but_the_holder_decides(order: Order, colleague: User, supervisor: User, screen: Screen) -> None:
     for user in (colleague, supervisor):
         screen.browser = browser_of(user)
         response = screen.press("confirm", note="Elle veut la commande")
@@ -188,9 +187,7 @@ def test_without_a_usable_version_nothing_happens(version: str | None, order: Or
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_at_once_have_one_winner(
-    agent: User, colleague: User, alice: Account, browser_of: Any, api: Client
-) -> None:
+def test_many_at_once_have_one_winner(agent: User, colleague: User, alice: Account, api: Client) -> None:
     """The holder's confirm and cancel, a colleague's confirm and the merchant's cancel, of one page at one moment."""
     orders = [make_order(alice, phone=f"055012340{number}") for number in range(5)]
     screens = [take(browser_of(agent), order) for order in orders]
@@ -228,9 +225,7 @@ def test_many_at_once_have_one_winner(
 # --- The order page ----------------------------------------------------------------------------------------------
 
 
-def test_the_table_of_moves_is_what_the_buttons_are(
-    alice: Account, agent: User, supervisor: User, browser_of: Any
-) -> None:
+def test_the_table_of_moves_is_what_the_buttons_are(alice: Account, agent: User, supervisor: User) -> None:
     """For each status and role: the page offers exactly the table's moves, and no other POST changes anything."""
     allowed = {
         "pending_confirmation": (set(), set()),  # they are decided on the call screen
@@ -254,7 +249,7 @@ def test_the_table_of_moves_is_what_the_buttons_are(
                 assert order.version == (2 if move in moves else 1)
 
 
-def test_a_supervisor_takes_an_order_to_its_end(order: Order, supervisor: User, browser_of: Any) -> None:
+def test_a_supervisor_takes_an_order_to_its_end(order: Order, supervisor: User) -> None:
     browser = browser_of(supervisor)
     assert take(browser, order).press("confirm").status_code == 302
     for move, status in [("ship", "shipped"), ("deliver", "delivered")]:
@@ -264,7 +259,7 @@ def test_a_supervisor_takes_an_order_to_its_end(order: Order, supervisor: User, 
         assert order.status == status
 
 
-def test_a_pending_order_is_called_from_its_page(order: Order, agent: User, colleague: User, browser_of: Any) -> None:
+def test_a_pending_order_is_called_from_its_page(order: Order, agent: User, colleague: User) -> None:
     browser = browser_of(agent)
     assert f'action="{DESK}take/{order.id}/"' in browser.get(order_page(order)).content.decode()
     screen = take(browser, order)
@@ -280,7 +275,7 @@ def test_a_pending_order_is_called_from_its_page(order: Order, agent: User, coll
 
 
 @pytest.mark.parametrize("action", [*MOVES, "note"])
-def test_no_address_of_a_button_answers_get(action: str, order: Order, agent: User, browser_of: Any) -> None:
+def test_no_address_of_a_button_answers_get(action: str, order: Order, agent: User) -> None:
     for client in (browser_of(agent), Client()):
         response = client.get(order_page(order, action))
         assert response.status_code == 405
@@ -288,7 +283,7 @@ def test_no_address_of_a_button_answers_get(action: str, order: Order, agent: Us
 
 
 @pytest.mark.parametrize("action", [*MOVES, "note"])
-def test_no_button_works_without_the_csrf_token(action: str, order: Order, supervisor: User, browser_of: Any) -> None:
+def test_no_button_works_without_the_csrf_token(action: str, order: Order, supervisor: User) -> None:
     Order.objects.update(status="shipped" if action in ("deliver", "return") else "confirmed")
     browser = browser_of(supervisor, enforce_csrf_checks=True)
     data = {"version": 1, "why": "Duplicate", "outcome": "busy", "note_id": str(uuid4())}
@@ -304,9 +299,7 @@ def test_who_was_signed_out_comes_back_to_the_order(order: Order) -> None:
     assert response.url == f"/console/login/?next={order_page(order)}"
 
 
-def test_a_supervisors_stale_button_is_told_who_and_when(
-    confirmed: Order, agent: User, supervisor: User, browser_of: Any
-) -> None:
+def test_a_supervisors_stale_button_is_told_who_and_when(confirmed: Order, agent: User, supervisor: User) -> None:
     lifecycle.ship(confirmed.id, actor=Actor.of_staff(supervisor))
     StatusChange.objects.filter(to_status="shipped").update(at="2099-12-01T13:05:00Z")
     for move in ("ship", "cancel"):
@@ -317,7 +310,7 @@ def test_a_supervisors_stale_button_is_told_who_and_when(
     assert confirmed.status == "shipped"
 
 
-def test_a_supervisor_pressing_twice_is_no_error(confirmed: Order, supervisor: User, browser_of: Any) -> None:
+def test_a_supervisor_pressing_twice_is_no_error(confirmed: Order, supervisor: User) -> None:
     browser = browser_of(supervisor)
     press(browser, confirmed, "ship")
     response = browser.post(order_page(confirmed, "ship"), {"version": 2})
@@ -330,9 +323,7 @@ def test_a_supervisor_pressing_twice_is_no_error(confirmed: Order, supervisor: U
 @pytest.mark.parametrize(
     "data", [{"why": ""}, {"why": "Whatever"}, {"why": "Other"}, {"why": "Other", "details": "x" * 461}]
 )
-def test_a_supervisors_cancel_asks_for_a_reason(
-    data: dict, confirmed: Order, supervisor: User, browser_of: Any
-) -> None:
+def test_a_supervisors_cancel_asks_for_a_reason(data: dict, confirmed: Order, supervisor: User) -> None:
     response = browser_of(supervisor).post(order_page(confirmed, "cancel"), {"version": 2, **data})
     assert response.status_code == 422
     assert b"errornote" in response.content
@@ -352,13 +343,13 @@ def note_data(order: Order, **data: Any) -> dict[str, Any]:
     return {"version": order.version, "note_id": str(uuid4()), "outcome": "no_answer", "note": "", **data}
 
 
-def test_a_note_of_a_pending_order_needs_its_customer(order: Order, agent: User, browser_of: Any) -> None:
+def test_a_note_of_a_pending_order_needs_its_customer(order: Order, agent: User) -> None:
     response = browser_of(agent).post(order_page(order, "note"), note_data(order))
     assert told(response) == "This order waits for a call: call the customer to decide it."
     assert CallNote.objects.count() == 0
 
 
-def test_a_note_keeps_outcome_text_and_agent(confirmed: Order, agent: User, browser_of: Any) -> None:
+def test_a_note_keeps_outcome_text_and_agent(confirmed: Order, agent: User) -> None:
     data = note_data(confirmed, outcome="answered", note="Rappelle demain\r\n  إن شاء الله ")
     assert browser_of(agent).post(order_page(confirmed, "note"), data).url == order_page(confirmed)
     note = CallNote.objects.get()
@@ -368,15 +359,13 @@ def test_a_note_keeps_outcome_text_and_agent(confirmed: Order, agent: User, brow
     assert confirmed.status == "confirmed"
 
 
-def test_a_note_sent_twice_is_one_note(confirmed: Order, agent: User, browser_of: Any) -> None:
+def test_a_note_sent_twice_is_one_note(confirmed: Order, agent: User) -> None:
     browser, data = browser_of(agent), note_data(confirmed)
     assert [browser.post(order_page(confirmed, "note"), data).status_code for _ in range(2)] == [302, 302]
     assert CallNote.objects.count() == 1
 
 
-def test_a_note_is_kept_though_the_order_has_moved_on(
-    confirmed: Order, agent: User, supervisor: User, browser_of: Any
-) -> None:
+def test_a_note_is_kept_though_the_order_has_moved_on(confirmed: Order, agent: User, supervisor: User) -> None:
     lifecycle.cancel(confirmed.id, actor=Actor.of_staff(supervisor), reason="Duplicate")
     data = note_data(confirmed, note="Elle veut la commande")
     response = browser_of(agent).post(order_page(confirmed, "note"), data)
@@ -400,7 +389,7 @@ def test_a_note_is_kept_though_the_order_has_moved_on(
         {"outcome": "skipped"},
     ],
 )
-def test_an_unusable_note_comes_back_with_its_text(data: dict, confirmed: Order, agent: User, browser_of: Any) -> None:
+def test_an_unusable_note_comes_back_with_its_text(data: dict, confirmed: Order, agent: User) -> None:
     form = {**note_data(confirmed, note="Porte bleue"), **data}
     response = browser_of(agent).post(order_page(confirmed, "note"), form)
     assert response.status_code == 422

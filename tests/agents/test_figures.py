@@ -18,6 +18,7 @@ from codservice.days import ALGIERS
 from orders import daily
 from orders.models import CallNote, Order, StatusChange
 from tests import factories
+from tests.harness.client import browser_of
 from tests.harness.sheets import read_csv, read_records
 
 MONDAY = date(2026, 3, 2)
@@ -184,7 +185,7 @@ def test_every_division_adds_up(order_at: Any, agent: User, colleague: User, cha
 
 @pytest.mark.parametrize("is_summed_up", [False, True])
 def test_what_is_behind_the_first_names_is_one_row_at_the_end(
-    is_summed_up: bool, order_at: Any, agent: User, supervisor: User, browser_of: Any, monkeypatch: pytest.MonkeyPatch
+    is_summed_up: bool, order_at: Any, agent: User, supervisor: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daily, "MOST_KEYS", 2)
     product = factories.ProductFactory(name="Robe")
@@ -222,9 +223,7 @@ def test_what_is_behind_the_first_names_is_one_row_at_the_end(
 
 
 @pytest.mark.parametrize("by", performance.DIMENSIONS)
-def test_the_page_shows_names_numbers_and_a_chart(
-    by: str, order_at: Any, agent: User, supervisor: User, browser_of: Any
-) -> None:
+def test_the_page_shows_names_numbers_and_a_chart(by: str, order_at: Any, agent: User, supervisor: User) -> None:
     order = order_at(at(8))
     call(order, agent, at(9), "answered")
     change(order, agent, at(9), "confirmed")
@@ -240,9 +239,7 @@ def test_the_page_shows_names_numbers_and_a_chart(
     assert "style=" not in text.split("<main")[1]
 
 
-def test_the_number_of_queries_does_not_depend_on_the_rows(
-    order_at: Any, supervisor: User, charlie: Account, browser_of: Any
-) -> None:
+def test_the_number_of_queries_does_not_depend_on_the_rows(order_at: Any, supervisor: User, charlie: Account) -> None:
     browser, counts = browser_of(supervisor), []
     for number in range(3):
         person = factories.AgentFactory()
@@ -260,28 +257,26 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(
      {"by": "password"}, {"show": "x"}, {"first": "0001-01-01", "last": "0001-01-02"}, {"last": "9999-12-31"}],
 )  # fmt: skip
 @pytest.mark.parametrize("path", [PAGE, f"{PAGE}csv/"])
-def test_what_cannot_be_shown_is_said(path: str, query: dict[str, str], supervisor: User, browser_of: Any) -> None:
+def test_what_cannot_be_shown_is_said(path: str, query: dict[str, str], supervisor: User) -> None:
     response = browser_of(supervisor).get(path, query)
     assert response.status_code == 422
     assert b"errornote" in response.content
 
 
-def test_a_day_that_is_none_is_tied_to_what_is_said_of_it(supervisor: User, browser_of: Any) -> None:
+def test_a_day_that_is_none_is_tied_to_what_is_said_of_it(supervisor: User) -> None:
     page = browser_of(supervisor).get(PAGE, {"last": "x"}).content.decode()
     assert page.count('aria-invalid="true"') == page.count('aria-describedby="id_last_error"') == 1
     assert page.count('id="id_last_error"') == 1
 
 
-def test_what_was_chosen_stands_beside_the_error(supervisor: User, browser_of: Any) -> None:
+def test_what_was_chosen_stands_beside_the_error(supervisor: User) -> None:
     query = {"first": "2026-03-02", "last": "2026-03-01", "by": "agent", "show": "calls"}
     page = browser_of(supervisor).get(PAGE, query).content.decode()
     form = page.split('<form class="card period"')[1].split("</form>")[0]
     assert all(f'name="{name}"' in form and f'value="{value}"' in form for name, value in query.items())
 
 
-def test_days_are_written_as_people_in_algeria_do(
-    order_at: Any, agent: User, supervisor: User, browser_of: Any
-) -> None:
+def test_days_are_written_as_people_in_algeria_do(order_at: Any, agent: User, supervisor: User) -> None:
     call(order_at(at(8)), agent, at(9), "answered")
     browser, query = browser_of(supervisor), {"first": "2026-03-02", "last": "2026-03-02", "by": "day"}
     text = browser.get(PAGE, query, headers={"Accept-Language": "fr"}).content.decode()
@@ -294,7 +289,7 @@ def test_days_are_written_as_people_in_algeria_do(
 
 @pytest.mark.parametrize("language", ["ar", "fr", "en"])
 def test_a_number_reads_the_same_in_every_language(
-    language: str, supervisor: User, browser_of: Any, monkeypatch: pytest.MonkeyPatch
+    language: str, supervisor: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside amounts, which have spaces, 2.414 and 2,414 would be two and some."""
     found = performance.look(date(2026, 3, 2), date(2026, 3, 2), "day")
@@ -304,7 +299,7 @@ def test_a_number_reads_the_same_in_every_language(
     assert "2\u202f414 · 3\u202f581\u202f106" in text
 
 
-def test_the_file_is_safe_in_a_spreadsheet(order_at: Any, supervisor: User, browser_of: Any) -> None:
+def test_the_file_is_safe_in_a_spreadsheet(order_at: Any, supervisor: User) -> None:
     evil = factories.AgentFactory(first_name='=HYPERLINK("http://evil.example")')
     call(order_at(at(8)), evil, at(9), "answered")
     change(order_at(at(8)), evil, at(9, 30), "confirmed")
@@ -319,7 +314,7 @@ def test_the_file_is_safe_in_a_spreadsheet(order_at: Any, supervisor: User, brow
     assert (cells["first_call_minutes"], cells["decision_minutes"], cells["kept_rate"]) == ("60.0", "90.0", "")
 
 
-def test_the_file_has_semicolons_in_french(supervisor: User, browser_of: Any) -> None:
+def test_the_file_has_semicolons_in_french(supervisor: User) -> None:
     browser = browser_of(supervisor)
     browser.cookies["django_language"] = "fr"
     text = browser.get(f"{PAGE}csv/", {"by": "agent"}).getvalue().decode("utf-8-sig")
@@ -331,9 +326,7 @@ def test_scales_have_round_numbers() -> None:
     assert [line.text for line in chart.scale] == ["0 %", "20 %", "40 %"]
 
 
-def test_a_bar_of_a_rate_says_of_how_many_while_all_have_room(
-    order_at: Any, agent: User, supervisor: User, browser_of: Any
-) -> None:
+def test_a_bar_of_a_rate_says_of_how_many_while_all_have_room(order_at: Any, agent: User, supervisor: User) -> None:
     for kind in ("confirmed", "confirmed", "canceled"):
         change(order_at(at(8)), agent, at(9), kind)
     page = browser_of(supervisor).get(PAGE, {"first": "2026-03-02", "last": "2026-03-02"}).content.decode()
@@ -372,7 +365,7 @@ def week(order_at: Any, alice: Account, charlie: Account, agent: User, superviso
 
 
 @pytest.mark.parametrize("by", performance.DIMENSIONS)
-def test_each_count_leads_to_as_many_orders(by: str, week: None, supervisor: User, browser_of: Any) -> None:
+def test_each_count_leads_to_as_many_orders(by: str, week: None, supervisor: User) -> None:
     browser = browser_of(supervisor)
     query = {"first": "2026-03-02", "last": "2026-03-08", "by": by}
     context = browser.get(PAGE, query).context
@@ -392,9 +385,7 @@ def test_each_count_leads_to_as_many_orders(by: str, week: None, supervisor: Use
             assert str(browser.get(tile.link).context["cl"].result_count) == tile.count
 
 
-def test_the_page_says_sums_reasons_and_what_waits(
-    week: None, alice: Account, supervisor: User, browser_of: Any
-) -> None:
+def test_the_page_says_sums_reasons_and_what_waits(week: None, alice: Account, supervisor: User) -> None:
     browser = browser_of(supervisor)
     factories.make_order(alice, total_amount=700)
     response = browser.get(PAGE, {"first": "2026-03-02", "last": "2026-03-08", "by": "product"})
@@ -423,9 +414,7 @@ def test_the_page_says_sums_reasons_and_what_waits(
      {"did": "canceled", "did_first": "x", "did_last": "2026-03-02"}, {"reason": "\0"}, {"hour": "99"},
      {"did": "confirmed", "did_first": "2026-03-02", "did_last": "2026-03-02", "agent": "x", "product": "\0"}],
 )  # fmt: skip
-def test_a_list_that_cannot_be_understood_is_empty(
-    query: dict[str, str], order_at: Any, supervisor: User, browser_of: Any
-) -> None:
+def test_a_list_that_cannot_be_understood_is_empty(query: dict[str, str], order_at: Any, supervisor: User) -> None:
     order_at(at(8))
     response = browser_of(supervisor).get("/console/orders/order/", {"status": "all", **query})
     assert response.status_code == 200

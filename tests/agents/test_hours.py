@@ -2,7 +2,6 @@
 
 import csv
 import re
-from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise
 from typing import Any
@@ -28,6 +27,7 @@ from tests.agents.public_holidays import YEARS, table
 from tests.agents.screens import DESK, next_order, take
 from tests.agents.states import waits
 from tests.factories import make_order, make_orders
+from tests.harness.client import browser_of
 
 CLOSED = "calling hours: only call a customer who has called you."
 ALL_DAY = {"opens_at": time.min, "closes_at": time.max}
@@ -53,7 +53,7 @@ def closed(account: Account, **changes: Any) -> CallingRules:
 
 
 def test_the_list_says_when_hours_begin_of_who_is_due_outside_of_them(
-    alice: Account, charlie: Account, supervisor: User, browser_of: Any
+    alice: Account, charlie: Account, supervisor: User
 ) -> None:
     closed(alice)
     rules(charlie)
@@ -295,9 +295,7 @@ def test_the_years_ahead_have_their_public_holidays() -> None:
 
 
 @pytest.mark.parametrize("language", ["fr", "ar-dz"])
-def test_public_holidays_are_named_in_the_language_of_who_looks(
-    language: str, supervisor: User, browser_of: Any
-) -> None:
+def test_public_holidays_are_named_in_the_language_of_who_looks(language: str, supervisor: User) -> None:
     with public_holidays.DAYS.open(encoding="utf-8") as file:
         names = {one for _day, name in csv.reader(file) for one in name.split("; ")}
     assert {name.removesuffix(public_holidays.ESTIMATED) for name in names} == public_holidays.NAMES
@@ -435,9 +433,7 @@ def form(**changes: Any) -> dict[str, Any]:
     }
 
 
-def test_a_season_that_is_sent_twice_is_one(
-    alice: Account, supervisor: User, browser_of: Callable[..., Client]
-) -> None:
+def test_a_season_that_is_sent_twice_is_one(alice: Account, supervisor: User) -> None:
     browser = browser_of(supervisor)
     for account in ("", str(alice.id)):
         for _ in range(2):
@@ -446,9 +442,7 @@ def test_a_season_that_is_sent_twice_is_one(
     assert CallingPeriod.objects.count() == 2
 
 
-def test_a_supervisor_enters_a_season_and_ends_it(
-    alice: Account, supervisor: User, browser_of: Callable[..., Client]
-) -> None:
+def test_a_supervisor_enters_a_season_and_ends_it(alice: Account, supervisor: User) -> None:
     browser = browser_of(supervisor)
     assert browser.post("/console/periods/", form(account=str(alice.id), is_opening="on")).status_code == 302
     made = CallingPeriod.objects.get()
@@ -461,17 +455,13 @@ def test_a_supervisor_enters_a_season_and_ends_it(
     assert not CallingPeriod.objects.exists()
 
 
-def test_thousands_of_merchants_to_choose_from_take_no_template_each(
-    alice: Account, supervisor: User, browser_of: Callable[..., Client]
-) -> None:
+def test_thousands_of_merchants_to_choose_from_take_no_template_each(alice: Account, supervisor: User) -> None:
     answer = browser_of(supervisor).post("/console/periods/", form(account=str(alice.id), opens_at=""))
     assert f'<option value="{alice.id}" selected>' in answer.content.decode()
     assert "django/forms/widgets/select_option.html" not in {template.name for template in answer.templates}
 
 
-def test_a_season_that_comes_or_goes_is_in_the_security_log(
-    alice: Account, supervisor: User, browser_of: Callable[..., Client]
-) -> None:
+def test_a_season_that_comes_or_goes_is_in_the_security_log(alice: Account, supervisor: User) -> None:
     browser, noted = browser_of(supervisor), SecurityEntry.objects.filter(action="calling_rules", by="staff")
     for account in (str(alice.id), ""):
         browser.post("/console/periods/", form(account=account))
@@ -501,9 +491,7 @@ def test_a_season_that_comes_or_goes_is_in_the_security_log(
         {"break_from": "12:00", "break_until": "16:00"},
     ],
 )
-def test_hours_that_nobody_could_keep_are_refused(
-    changes: dict[str, str], supervisor: User, browser_of: Callable[..., Client]
-) -> None:
+def test_hours_that_nobody_could_keep_are_refused(changes: dict[str, str], supervisor: User) -> None:
     assert browser_of(supervisor).post("/console/periods/", form(**changes)).status_code == 422
     assert not CallingPeriod.objects.exists()
 
@@ -514,15 +502,13 @@ def said_of(answer: Any, name: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", "", row).split())
 
 
-def test_a_season_is_entered_with_its_break(supervisor: User, browser_of: Callable[..., Client]) -> None:
+def test_a_season_is_entered_with_its_break(supervisor: User) -> None:
     iftar = {"closes_at": "23:30", "break_from": "18:30", "break_until": "20:30"}
     answer = browser_of(supervisor).post("/console/periods/", form(**iftar), follow=True)
     assert "10:00–18:30, 20:30–23:30" in said_of(answer, "Ramadan")
 
 
-def test_the_page_says_which_of_two_seasons_applies(
-    alice: Account, charlie: Account, supervisor: User, browser_of: Callable[..., Client]
-) -> None:
+def test_the_page_says_which_of_two_seasons_applies(alice: Account, charlie: Account, supervisor: User) -> None:
     browser, order = browser_of(supervisor), make_order(alice)
     today, tomorrow = (f"{days.today() + timedelta(days=ahead):%Y-%m-%d}" for ahead in (0, 1))
 
@@ -548,7 +534,7 @@ def test_the_page_says_which_of_two_seasons_applies(
 
 
 def test_hours_of_other_merchants_and_of_other_days_go_before_none(
-    alice: Account, charlie: Account, supervisor: User, browser_of: Callable[..., Client]
+    alice: Account, charlie: Account, supervisor: User
 ) -> None:
     browser, tomorrow = browser_of(supervisor), days.today() + timedelta(days=1)
     period(alice)

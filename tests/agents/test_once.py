@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 from django.template import Context, Template
 from django.templatetags.i18n import TranslateNode
-from django.test import Client
 from django.utils import translation
 from django.utils.safestring import SafeString
 
@@ -15,8 +14,7 @@ from codservice.form_fields import LongSelect
 from codservice.i18n_tags import Once
 from tests.agents.screens import Screen, take
 from tests.factories import make_order
-
-Browsers = Callable[..., Client]
+from tests.harness.client import browser_of
 
 
 def written(source: str, **context: object) -> Callable[..., str]:
@@ -61,7 +59,7 @@ def test_a_text_that_is_written_out_is_translated_once_for_each_language(monkeyp
 
 @pytest.mark.parametrize("language", ["en", "fr", "ar-dz"])
 def test_a_call_screen_is_as_if_nothing_had_been_kept(
-    language: str, alice: Account, agent: User, colleague: User, browser_of: Browsers, monkeypatch: pytest.MonkeyPatch
+    language: str, alice: Account, agent: User, colleague: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def screens() -> list[str]:
         texts = []
@@ -81,7 +79,7 @@ def test_a_call_screen_is_as_if_nothing_had_been_kept(
     assert agent.display_name not in re.findall(r'<select name="to".*?</select>', kept[0], re.S)[0]
 
 
-def test_what_was_typed_is_on_the_screen_that_comes_back(agent: User, alice: Account, browser_of: Browsers) -> None:
+def test_what_was_typed_is_on_the_screen_that_comes_back(agent: User, alice: Account) -> None:
     screen = take(browser_of(agent), make_order(alice))
     answer = screen.press("skipped", note="Typed <b>here</b>")
     assert answer.status_code == 422

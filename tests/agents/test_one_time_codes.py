@@ -14,6 +14,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from codservice.accounts import one_time_codes
 from codservice.accounts.models import Account, User
 from tests.factories import PASSWORD
+from tests.harness.client import browser_of
 
 CODES, LOGIN = "/console/codes/", "/console/login/"
 
@@ -35,7 +36,7 @@ def sign_in(username: str = "samira", password: str = PASSWORD, door: str = LOGI
     return Client().post(door, {"username": username, "password": password, **data})
 
 
-def test_codes_are_turned_on_with_a_code_and_the_password(agent: User, browser_of: Any) -> None:
+def test_codes_are_turned_on_with_a_code_and_the_password(agent: User) -> None:
     browser, elsewhere = browser_of(agent), browser_of(agent)
     assert browser.post(CODES, {"action": "offer"}).status_code == 302
     page = browser.get(CODES).content.decode()
@@ -57,7 +58,7 @@ def test_codes_are_turned_on_with_a_code_and_the_password(agent: User, browser_o
     assert elsewhere.get(CODES).status_code == 302
 
 
-def test_who_is_late_with_the_code_is_told_why(agent: User, browser_of: Any) -> None:
+def test_who_is_late_with_the_code_is_told_why(agent: User) -> None:
     """Another tab has made another secret; and then it has turned codes on."""
     first, second = browser_of(agent), browser_of(agent)
     first.post(CODES, {"action": "offer"})
@@ -77,7 +78,7 @@ def test_who_is_late_with_the_code_is_told_why(agent: User, browser_of: Any) -> 
     assert "Codes are on: besides your password" in first.get(CODES).content.decode()
 
 
-def test_the_phone_that_makes_the_codes_may_show_the_page(agent: User, alice: Account, browser_of: Any) -> None:
+def test_the_phone_that_makes_the_codes_may_show_the_page(agent: User, alice: Account) -> None:
     """It cannot scan itself: pressed there, the picture opens the app."""
     for person, page in ((agent, CODES), (alice.holder, "/account/codes")):
         browser = browser_of(person)
@@ -133,7 +134,7 @@ def test_wrong_codes_make_the_next_wait_longer(with_codes: User) -> None:
     assert one_time_codes.accept(with_codes, code_of(with_codes))
 
 
-def test_codes_are_turned_off_with_the_password(with_codes: User, browser_of: Any) -> None:
+def test_codes_are_turned_off_with_the_password(with_codes: User) -> None:
     browser = browser_of(with_codes)
     assert browser.post(CODES, {"action": "off", "password": "wrong"}).status_code == 422
     assert one_time_codes.are_on(with_codes)
@@ -142,26 +143,26 @@ def test_codes_are_turned_off_with_the_password(with_codes: User, browser_of: An
     assert sign_in().status_code == 302
 
 
-def test_whoever_sits_at_the_desk_cannot_guess_the_password(with_codes: User, browser_of: Any) -> None:
+def test_whoever_sits_at_the_desk_cannot_guess_the_password(with_codes: User) -> None:
     browser = browser_of(with_codes)
     statuses = [browser.post(CODES, {"action": "off", "password": "wrong"}).status_code for _ in range(11)]
     assert statuses == [422] * 10 + [429]
 
 
-def test_a_new_secret_is_not_offered_while_codes_are_on(with_codes: User, browser_of: Any) -> None:
+def test_a_new_secret_is_not_offered_while_codes_are_on(with_codes: User) -> None:
     before = TOTPDevice.objects.get().key
     browser_of(with_codes).post(CODES, {"action": "offer"})
     assert TOTPDevice.objects.get().key == before
 
 
-def test_a_supervisor_helps_who_lost_the_phone(with_codes: User, supervisor: User, browser_of: Any) -> None:
+def test_a_supervisor_helps_who_lost_the_phone(with_codes: User, supervisor: User) -> None:
     page = f"/console/people/{with_codes.id}/"
     assert b"Turn one-time codes off" in browser_of(supervisor).get(page).content
     assert browser_of(supervisor).post(page, {"action": "codes"}).status_code == 302
     assert sign_in().status_code == 302
 
 
-def test_the_console_shows_no_secret_to_operators(with_codes: User, operator: User, browser_of: Any) -> None:
+def test_the_console_shows_no_secret_to_operators(with_codes: User, operator: User) -> None:
     browser, device = browser_of(operator), TOTPDevice.objects.get()
     assert browser.get("/console/otp_totp/totpdevice/").status_code == 404
     assert b"totp" not in browser.get("/console/").content.lower()

@@ -3,7 +3,6 @@
 import re
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -18,9 +17,10 @@ from orders import editing, lifecycle
 from orders.models import CallNote, Order, OrderEdit
 from tests.agents.screens import order_page
 from tests.factories import make_order, order_line
+from tests.harness.client import browser_of
 
 
-def test_everything_is_on_it(alice: Account, agent: User, colleague: User, browser_of: Any) -> None:
+def test_everything_is_on_it(alice: Account, agent: User, colleague: User) -> None:
     order = make_order(
         alice,
         phone="٠٥٥٠١٢٣٤٥٦",
@@ -51,12 +51,12 @@ def test_everything_is_on_it(alice: Account, agent: User, colleague: User, brows
     assert [piece for piece in pieces if piece not in text] == []
 
 
-def test_what_was_sent_is_not_repeated_when_it_says_the_same(alice: Account, agent: User, browser_of: Any) -> None:
+def test_what_was_sent_is_not_repeated_when_it_says_the_same(alice: Account, agent: User) -> None:
     order = make_order(alice, customer_wilaya="ALGER", phone="+213 550 12 34 56")
     assert "Sent as" not in browser_of(agent).get(order_page(order)).content.decode()
 
 
-def test_the_latest_call_and_change_stand_first(order: Order, agent: User, browser_of: Any) -> None:
+def test_the_latest_call_and_change_stand_first(order: Order, agent: User) -> None:
     for note in ("First call", "Second call"):
         lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY, note=note)
     lifecycle.confirm(order.id, actor=Actor.of_staff(agent))
@@ -65,7 +65,7 @@ def test_the_latest_call_and_change_stand_first(order: Order, agent: User, brows
     assert text.index("<strong>Confirmed") < text.index("<strong>Imported")
 
 
-def test_ten_thousand_changes_are_read_page_by_page(alice: Account, order: Order, agent: User, browser_of: Any) -> None:
+def test_ten_thousand_changes_are_read_page_by_page(alice: Account, order: Order, agent: User) -> None:
     """All of them were a page of 13 MB."""
     lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.BUSY)
     made, now = {"account": alice, "order": order, "field": "notes", "actor": "Shop"}, timezone.now()
@@ -85,7 +85,7 @@ def test_ten_thousand_changes_are_read_page_by_page(alice: Account, order: Order
         ]
 
 
-def test_thousands_of_calls_are_read_page_by_page(alice: Account, order: Order, agent: User, browser_of: Any) -> None:
+def test_thousands_of_calls_are_read_page_by_page(alice: Account, order: Order, agent: User) -> None:
     now = timezone.now()
     CallNote.objects.bulk_create(
         CallNote(account=alice, order=order, outcome="note", note=f"[{n}]", created_at=now - timedelta(seconds=n))
@@ -108,14 +108,12 @@ def test_thousands_of_calls_are_read_page_by_page(alice: Account, order: Order, 
     ("language", "said"),
     [("en", "1 July 2026, 23:30"), ("fr", "1 juil. 2026, 23:30"), ("ar-dz", "1 جويلية 2026، 23:30")],
 )
-def test_times_are_algerias_and_written_as_in_the_language(
-    order: Order, agent: User, browser_of: Any, language: str, said: str
-) -> None:
+def test_times_are_algerias_and_written_as_in_the_language(order: Order, agent: User, language: str, said: str) -> None:
     Order.objects.update(created_at="2026-07-01T22:30:00Z")
     assert said in browser_of(agent, headers={"Accept-Language": language}).get(order_page(order)).content.decode()
 
 
-def test_why_an_order_is_canceled_runs_as_it_is_written(order: Order, supervisor: User, browser_of: Any) -> None:
+def test_why_an_order_is_canceled_runs_as_it_is_written(order: Order, supervisor: User) -> None:
     lifecycle.confirm(order.id, actor=Actor.of_staff(supervisor))
     browser = browser_of(supervisor)
     for page in (order_page(order), reverse("admin:bulk") + f"?deed=cancel&chosen={order.id}"):
@@ -123,7 +121,7 @@ def test_why_an_order_is_canceled_runs_as_it_is_written(order: Order, supervisor
         assert 'dir="auto"' in field
 
 
-def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(order: Order, agent: User, browser_of: Any) -> None:
+def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(order: Order, agent: User) -> None:
     for path in (order_page(order), "/console/orders/order/", "/console/login/"):
         headers = browser_of(agent).get(path, follow=True).headers
         assert "no-store" in headers["Cache-Control"]
@@ -133,7 +131,7 @@ def test_pages_are_not_stored_framed_or_scripted_from_elsewhere(order: Order, ag
 
 
 def test_both_screens_that_decide_rest_as_long(
-    order: Order, agent: User, supervisor: User, browser_of: Any, monkeypatch: pytest.MonkeyPatch
+    order: Order, agent: User, supervisor: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shown, "SETTLED_MS", 1234)
     call = reverse("admin:call", args=[claims.take(order.id, agent=agent)])
@@ -142,7 +140,7 @@ def test_both_screens_that_decide_rest_as_long(
     assert 'data-settles="1234"' in browser_of(supervisor).get(order_page(order)).content.decode()
 
 
-def test_an_unknown_order_is_not_found(db: None, agent: User, browser_of: Any) -> None:
+def test_an_unknown_order_is_not_found(db: None, agent: User) -> None:
     browser = browser_of(agent)
     assert browser.get("/console/orders/order/01980000-0000-7000-8000-000000000000/").status_code == 404
     assert browser.get("/console/orders/order/1/").status_code == 404
@@ -150,7 +148,7 @@ def test_an_unknown_order_is_not_found(db: None, agent: User, browser_of: Any) -
     assert browser.post(missing, {"version": 1}).status_code == 404
 
 
-def test_a_hundred_items_and_fifty_notes_cost_no_more_queries(alice: Account, agent: User, browser_of: Any) -> None:
+def test_a_hundred_items_and_fifty_notes_cost_no_more_queries(alice: Account, agent: User) -> None:
     small, large = (
         make_order(
             alice, items=[order_line(quantity=1, product_name=f"P{n}", unit_price=Decimal(9)) for n in range(count)]

@@ -18,6 +18,7 @@ from orders.models import CallNote, CallState, Order
 from tests import factories
 from tests.agents.screens import take
 from tests.harness.background import PATIENCE
+from tests.harness.client import browser_of
 from tests.harness.database import wait_for_lock
 
 PEOPLE, NEW = "/console/people/", "/console/people/new/"
@@ -34,7 +35,7 @@ def password_in(response: Any) -> str:
 
 
 @pytest.fixture
-def browser(supervisor: User, browser_of: Any) -> Client:
+def browser(supervisor: User) -> Client:
     return browser_of(supervisor)
 
 
@@ -72,7 +73,7 @@ def test_a_new_agent_signs_in_with_the_password_that_was_shown_once(browser: Cli
     assert entered.status_code == 302
 
 
-def test_an_agent_of_long_names_decides(order: Order, browser: Client, browser_of: Any) -> None:
+def test_an_agent_of_long_names_decides(order: Order, browser: Client) -> None:
     names = {"first_name": "A" * 150, "last_name": "B" * 150}
     browser.post(NEW, {"username": "lynda", **names})
     User.objects.filter(username="lynda").update(has_one_time_password=False)
@@ -129,7 +130,7 @@ def test_nobody_is_made_more_than_an_agent(browser: Client) -> None:
     assert not made.user_permissions.exists()
 
 
-def test_operators_make_supervisors(operator: User, agent: User, browser_of: Any) -> None:
+def test_operators_make_supervisors(operator: User, agent: User) -> None:
     factories.AgentFactory(role="Supervisors")  # the groups are there
     data = {"username": "nora", "first_name": "Nora", "role": "Supervisors"}
     assert browser_of(operator).post(NEW, data).status_code == 201
@@ -137,7 +138,7 @@ def test_operators_make_supervisors(operator: User, agent: User, browser_of: Any
 
 
 def test_a_deactivated_agent_is_refused_at_the_next_click(
-    agent: User, colleague: User, order: Order, browser: Client, browser_of: Any
+    agent: User, colleague: User, order: Order, browser: Client
 ) -> None:
     theirs = browser_of(agent)
     assert theirs.get("/console/desk/").status_code == 200
@@ -158,7 +159,7 @@ def test_promised_calls_of_who_left_are_made_by_others(
     assert claims.next_customer(colleague)
 
 
-def test_a_session_from_before_does_not_come_back_to_life(agent: User, browser: Client, browser_of: Any) -> None:
+def test_a_session_from_before_does_not_come_back_to_life(agent: User, browser: Client) -> None:
     theirs = browser_of(agent)
     browser.post(page_of(agent), {"action": "deactivate"})
     password = password_in(browser.post(page_of(agent), {"action": "reactivate"}))
@@ -169,16 +170,14 @@ def test_a_session_from_before_does_not_come_back_to_life(agent: User, browser: 
     assert agent.has_one_time_password
 
 
-def test_nor_when_an_operator_activates_whom_a_supervisor_deactivated(
-    agent: User, browser: Client, browser_of: Any
-) -> None:
+def test_nor_when_an_operator_activates_whom_a_supervisor_deactivated(agent: User, browser: Client) -> None:
     theirs = browser_of(agent)
     browser.post(page_of(agent), {"action": "deactivate"})
     User.objects.filter(id=agent.id).update(is_active=True)
     assert theirs.get("/console/desk/").status_code == 302
 
 
-def test_a_new_password_ends_the_sessions(agent: User, browser: Client, browser_of: Any) -> None:
+def test_a_new_password_ends_the_sessions(agent: User, browser: Client) -> None:
     theirs = browser_of(agent)
     password = password_in(browser.post(page_of(agent), {"action": "password"}))
     assert theirs.get("/console/desk/").status_code == 302
@@ -244,7 +243,7 @@ def test_supervisors_touch_nobody_but_agents(
 
 
 def test_operators_mind_supervisors_but_not_each_other(
-    supervisor: User, agent: User, operator: User, alice: Account, browser_of: Any
+    supervisor: User, agent: User, operator: User, alice: Account
 ) -> None:
     browser = browser_of(operator)
     another = factories.UserFactory(is_staff=True, is_superuser=True)
@@ -267,7 +266,7 @@ def test_operators_mind_supervisors_but_not_each_other(
     ],
 )
 def test_a_name_turns_no_sentence_of_the_other_direction(
-    language: str, name: str, said: str, agent: User, alice: Account, browser: Client, operator: User, browser_of: Any
+    language: str, name: str, said: str, agent: User, alice: Account, browser: Client, operator: User
 ) -> None:
     User.objects.filter(id=agent.id).update(first_name=name)
     Account.objects.filter(id=alice.id).update(name=name)

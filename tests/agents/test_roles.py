@@ -18,6 +18,7 @@ from codservice.accounts.actor import Actor, Role
 from codservice.accounts.models import Account, ApiKey, User
 from orders.models import Order
 from tests import factories
+from tests.harness.client import browser_of
 from tests.harness.manage import output
 
 OPERATORS_PAGES = [
@@ -29,21 +30,21 @@ OPERATORS_PAGES = [
 ]
 
 
-def test_agents_land_on_the_desk_and_operators_on_the_index(agent: User, operator: User, browser_of: Any) -> None:
+def test_agents_land_on_the_desk_and_operators_on_the_index(agent: User, operator: User) -> None:
     assert browser_of(agent).get("/console/").url == "/console/desk/"
     assert b"/console/accounts/user/" in browser_of(operator).get("/console/").content
 
 
 @pytest.mark.parametrize("path", OPERATORS_PAGES)
 def test_only_operators_reach_people_accounts_and_keys(
-    path: str, agent: User, supervisor: User, operator: User, browser_of: Any
+    path: str, agent: User, supervisor: User, operator: User
 ) -> None:
     assert browser_of(agent).get(path).status_code == 403
     assert browser_of(supervisor).get(path).status_code == 403
     assert browser_of(operator).get(path).status_code == 200
 
 
-def test_agents_reach_no_single_person_or_key_and_cannot_revoke(alice: Account, agent: User, browser_of: Any) -> None:
+def test_agents_reach_no_single_person_or_key_and_cannot_revoke(alice: Account, agent: User) -> None:
     key, _ = ApiKey.issue(alice, name="Shop")
     browser = browser_of(agent)
     assert browser.get(f"/console/accounts/user/{agent.id}/change/").status_code == 403
@@ -55,7 +56,7 @@ def test_agents_reach_no_single_person_or_key_and_cannot_revoke(alice: Account, 
     assert key.revoked_at is None
 
 
-def test_agents_have_no_account_pages_and_the_api_knows_no_cookies(agent: User, browser_of: Any) -> None:
+def test_agents_have_no_account_pages_and_the_api_knows_no_cookies(agent: User) -> None:
     browser = browser_of(agent)
     assert browser.get("/account/").url == "/console/"
     assert browser.post("/account/", {"name": "x", "scopes": "orders:read"}).url == "/console/"
@@ -63,7 +64,7 @@ def test_agents_have_no_account_pages_and_the_api_knows_no_cookies(agent: User, 
     assert ApiKey.objects.count() == 0
 
 
-def test_holders_strangers_and_keys_stay_outside(alice: Account, order: Order, browser_of: Any, api: Client) -> None:
+def test_holders_strangers_and_keys_stay_outside(alice: Account, order: Order, api: Client) -> None:
     pages = ["/console/", "/console/orders/order/", f"/console/orders/order/{order.id}/", "/console/accounts/user/"]
     pages += ["/console/desk/", f"/console/desk/{order.id}/", f"/console/desk/{order.id}/state/", "/console/regions/"]
     for client in (Client(), browser_of(alice.holder), api):
@@ -77,7 +78,7 @@ def test_holders_strangers_and_keys_stay_outside(alice: Account, order: Order, b
     assert order.status == "pending_confirmation"
 
 
-def test_staff_without_a_role_sees_no_orders(db: None, order: Order, browser_of: Any) -> None:
+def test_staff_without_a_role_sees_no_orders(db: None, order: Order) -> None:
     browser = browser_of(factories.UserFactory(is_staff=True))
     assert browser.get("/console/orders/order/").status_code == 403
     assert browser.get(f"/console/orders/order/{order.id}/").status_code == 403
@@ -89,7 +90,7 @@ def test_staff_without_a_role_sees_no_orders(db: None, order: Order, browser_of:
         assert browser.post(f"/console/{address}").status_code == 403
 
 
-def test_who_may_only_look_gets_no_buttons(db: None, order: Order, browser_of: Any) -> None:
+def test_who_may_only_look_gets_no_buttons(db: None, order: Order) -> None:
     from django.contrib.auth.models import Permission
 
     looker = factories.UserFactory(is_staff=True)
@@ -102,7 +103,7 @@ def test_who_may_only_look_gets_no_buttons(db: None, order: Order, browser_of: A
     assert b"/note/" not in page.content
 
 
-def test_roles_come_from_groups_alone(db: None, order: Order, browser_of: Any) -> None:
+def test_roles_come_from_groups_alone(db: None, order: Order) -> None:
     from django.contrib.auth.models import Permission
 
     person = factories.UserFactory(is_staff=True)
@@ -110,7 +111,7 @@ def test_roles_come_from_groups_alone(db: None, order: Order, browser_of: Any) -
     assert browser_of(person).get(f"/console/orders/order/{order.id}/").status_code == 403
 
 
-def test_orders_have_no_forms_history_or_deletion(operator: User, order: Order, browser_of: Any) -> None:
+def test_orders_have_no_forms_history_or_deletion(operator: User, order: Order) -> None:
     browser = browser_of(operator)
     for page in ("add/", f"{order.id}/change/", f"{order.id}/delete/", f"{order.id}/history/"):
         assert browser.get(f"/console/orders/order/{page}").status_code == 404
@@ -121,7 +122,7 @@ def test_orders_have_no_forms_history_or_deletion(operator: User, order: Order, 
     assert Order.objects.get().customer_name == "Amine Benali"
 
 
-def test_operators_revoke_keys_and_see_no_secret(alice: Account, operator: User, browser_of: Any) -> None:
+def test_operators_revoke_keys_and_see_no_secret(alice: Account, operator: User) -> None:
     key, secret = ApiKey.issue(alice, name="Shop")
     browser = browser_of(operator)
     for page in ("/console/accounts/apikey/", f"/console/accounts/apikey/{key.id}/change/"):
@@ -138,14 +139,14 @@ def test_operators_revoke_keys_and_see_no_secret(alice: Account, operator: User,
     assert browser.post(f"/console/accounts/apikey/{key.id}/change/", {"name": "Other"}).status_code == 403
 
 
-def test_operators_see_no_password_hash(agent: User, operator: User, browser_of: Any) -> None:
+def test_operators_see_no_password_hash(agent: User, operator: User) -> None:
     text = browser_of(operator).get(f"/console/accounts/user/{agent.id}/change/").content.decode()
     assert "Set a new password" in text
     assert agent.password.split("$")[1] not in text
     assert not re.search(r"\bmd5\b", text)  # random tokens may have it in them
 
 
-def test_people_are_deactivated_not_deleted(agent: User, operator: User, browser_of: Any) -> None:
+def test_people_are_deactivated_not_deleted(agent: User, operator: User) -> None:
     assert browser_of(operator).post(f"/console/accounts/user/{agent.id}/delete/", {"post": "yes"}).status_code == 403
     assert User.objects.filter(id=agent.id).exists()
 
@@ -171,9 +172,7 @@ def change_of(user: User, **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in form.items() if value is not None}
 
 
-def test_what_an_operator_deactivates_does_not_come_back_to_life(
-    agent: User, operator: User, alice: Account, browser_of: Any
-) -> None:
+def test_what_an_operator_deactivates_does_not_come_back_to_life(agent: User, operator: User, alice: Account) -> None:
     key = ApiKey.issue(alice, name="Shop")[1]
     theirs, holders, mine = browser_of(agent), browser_of(alice.holder), browser_of(operator)
     for user, is_staff in ((agent, "on"), (alice.holder, None)):
@@ -192,9 +191,7 @@ def test_what_an_operator_deactivates_does_not_come_back_to_life(
     assert Client().get("/api/v1/orders", headers={"Authorization": f"Bearer {key}"}).status_code == 200
 
 
-def test_who_has_worked_here_stays_one_of_the_people_whose_work_figures_count(
-    agent: User, operator: User, browser_of: Any
-) -> None:
+def test_who_has_worked_here_stays_one_of_the_people_whose_work_figures_count(agent: User, operator: User) -> None:
     page, mine = f"/console/accounts/user/{agent.id}/change/", browser_of(operator)
     User.objects.filter(id=agent.id).update(last_login=timezone.now())
     refused = mine.post(page, change_of(agent, is_staff=None, groups=[]))
@@ -206,9 +203,7 @@ def test_who_has_worked_here_stays_one_of_the_people_whose_work_figures_count(
     assert mine.post(page, change_of(agent, is_staff=None, groups=[])).status_code == 302
 
 
-def test_a_page_from_before_gives_nobody_back_what_was_taken_from_them_since(
-    agent: User, operator: User, browser_of: Any
-) -> None:
+def test_a_page_from_before_gives_nobody_back_what_was_taken_from_them_since(agent: User, operator: User) -> None:
     """The page was opened, and then a supervisor deactivated the agent and another operator took the role."""
     page, mine = f"/console/accounts/user/{agent.id}/change/", browser_of(operator)
     seen = mine.get(page).context["adminform"].form.initial["seen"]
@@ -225,7 +220,7 @@ def test_a_page_from_before_gives_nobody_back_what_was_taken_from_them_since(
 
 
 def test_whom_an_operator_deactivates_leaves_their_customer_to_others(
-    agent: User, colleague: User, operator: User, order: Order, browser_of: Any
+    agent: User, colleague: User, operator: User, order: Order
 ) -> None:
     claims.take(order.id, agent=agent)
     form = change_of(agent, is_active=None)
@@ -233,7 +228,7 @@ def test_whom_an_operator_deactivates_leaves_their_customer_to_others(
     assert claims.next_customer(colleague)
 
 
-def test_a_password_from_an_operator_is_for_one_login(agent: User, operator: User, browser_of: Any) -> None:
+def test_a_password_from_an_operator_is_for_one_login(agent: User, operator: User) -> None:
     browser = browser_of(operator)
     new = "quite another word"
     page = f"/console/accounts/user/{agent.id}/password/"
@@ -246,7 +241,7 @@ def test_a_password_from_an_operator_is_for_one_login(agent: User, operator: Use
     assert User.objects.get(username="nora").has_one_time_password
 
 
-def test_operators_change_their_own_password_like_everybody(operator: User, browser_of: Any) -> None:
+def test_operators_change_their_own_password_like_everybody(operator: User) -> None:
     browser, page = browser_of(operator), f"/console/accounts/user/{operator.id}/password/"
     data = {"password1": "quite another word", "password2": "quite another word"}
     for response in (browser.get(page), browser.post(page, data)):
@@ -356,7 +351,7 @@ def test_the_language_is_chosen_before_one_signs_in(db: None) -> None:
     assert "كلمة المرور" in page.text
 
 
-def test_the_language_is_switched_in_the_header(agent: User, browser_of: Any) -> None:
+def test_the_language_is_switched_in_the_header(agent: User) -> None:
     browser = browser_of(agent)
     page = browser.get("/console/desk/")
     assert 'action="/i18n/setlang/"' in page.text

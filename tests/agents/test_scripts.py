@@ -1,6 +1,5 @@
 """What agents say: a merchant's texts in two languages and a product's, with the order's words filled in."""
 
-from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
@@ -11,6 +10,7 @@ from codservice.accounts.models import Account, User
 from orders.models import MAX_LINES
 from tests.agents.screens import next_order
 from tests.factories import ProductFactory, make_order, order_line
+from tests.harness.client import browser_of
 
 
 def said(browser: Client) -> list[str]:
@@ -120,7 +120,7 @@ def test_a_merchant_without_a_script_has_none(alice: Account, browser: Client) -
     assert '<details class="script">' not in next_order(browser).text
 
 
-def test_supervisors_write_it(alice: Account, supervisor: User, browser_of: Callable[..., Client]) -> None:
+def test_supervisors_write_it(alice: Account, supervisor: User) -> None:
     form = {"opens_at": "09:00", "closes_at": "20:00", "retry_minutes": 120, "most_attempts": 6}
     form |= {"script_fr": "Bonjour {nom}\r\n{produit}", "script_ar": " سلام "}
     client, address = browser_of(supervisor), f"/console/rules/{alice.id}/"

@@ -18,9 +18,8 @@ from orders.models import MAX_LINES, CallNote, CallState, Order, Status
 from tests.agents.screens import DESK, Screen, next_order, order_page, take, told
 from tests.agents.states import statuses
 from tests.factories import ProductFactory, make_order, order_line
+from tests.harness.client import browser_of
 from webhooks.models import Event
-
-Browsers = Callable[..., Client]
 
 
 def orders_of(alice: Account, charlie: Account, count: int = 3) -> list[Order]:
@@ -164,9 +163,7 @@ def test_an_order_that_nobody_has_seen_is_not_confirmed(alice: Account, charlie:
     assert statuses() == ["confirmed", "confirmed", "pending_confirmation"]
 
 
-def test_a_stranger_confirms_nothing(
-    alice: Account, charlie: Account, browser: Client, colleague: User, browser_of: Browsers
-) -> None:
+def test_a_stranger_confirms_nothing(alice: Account, charlie: Account, browser: Client, colleague: User) -> None:
     orders_of(alice, charlie)
     screen = next_order(browser)
     screen.browser = browser_of(colleague)

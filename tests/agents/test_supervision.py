@@ -17,6 +17,7 @@ from codservice.accounts.models import Account, SecurityEntry, User
 from orders import editing, lifecycle
 from orders.models import CallNote, CallState, Order, Status, StatusChange
 from tests.factories import make_order
+from tests.harness.client import browser_of
 
 REVIEW, CLAIMS, MOVES, LIST = "/console/review/", "/console/claims/", "/console/moves/", "/console/orders/order/"
 
@@ -26,7 +27,7 @@ def said(response: Any) -> list[str]:
 
 
 @pytest.fixture
-def browser(supervisor: User, browser_of: Any) -> Any:
+def browser(supervisor: User) -> Any:
     return browser_of(supervisor)
 
 
@@ -156,7 +157,7 @@ def test_odd_reviews_are_no_crash(data: dict[str, str], browser: Any) -> None:
 
 
 def test_everybody_sees_who_holds_whom_and_supervisors_release(
-    order: Order, agent: User, colleague: User, browser: Any, browser_of: Any
+    order: Order, agent: User, colleague: User, browser: Any
 ) -> None:
     claim = claims.take(order.id, agent=agent)
     for page in (browser_of(colleague).get(CLAIMS), browser.get(CLAIMS)):
