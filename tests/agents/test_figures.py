@@ -53,8 +53,8 @@ def change(order: Order, user: User | None, when: datetime, to: str, came: str =
     )
 
 
-def monday(by: str = "day") -> performance.Figures:
-    return performance.look(MONDAY, MONDAY, by).total
+def monday() -> performance.Figures:
+    return performance.look(MONDAY, MONDAY, "day").total
 
 
 def test_a_day_counted_by_hand(order_at: Any, agent: User, colleague: User) -> None:

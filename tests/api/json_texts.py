@@ -3,8 +3,8 @@
 MIB = 1024 * 1024
 
 
-def deep(levels: int, opening: str = "[", closing: str = "]") -> str:
-    return opening * levels + closing * levels
+def deep(levels: int) -> str:
+    return "[" * levels + "]" * levels
 
 
 GOOD_JSON = {

@@ -13,7 +13,7 @@ BODY = json.dumps(order_body()).encode()
 JSON = {"Content-Type": "application/json"}
 
 
-def pieces(data, size=1000):
+def pieces(data, size):
     for start in range(0, len(data), size):
         yield data[start : start + size]
 

@@ -71,9 +71,9 @@ def end_sessions(*kept: int) -> int:
     )
 
 
-def wait_for_lock(seconds: float = PATIENCE) -> None:
+def wait_for_lock() -> None:
     """Until some session waits for a lock."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     while not one(waiting):
         assert time.monotonic() < deadline

@@ -56,14 +56,6 @@ def read_records(data: bytes, delimiter: str = ",") -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(data.decode("utf-8-sig"), newline=""), delimiter=delimiter))
 
 
-def text_of(data: bytes) -> str:
-    """What a page or a file says, a spreadsheet by all its parts."""
-    if not data.startswith(b"PK"):
-        return data.decode()
-    with zipfile.ZipFile(BytesIO(data)) as file:
-        return "".join(file.read(name).decode() for name in file.namelist())
-
-
 class Failed(str):
     """The error that stands in a cell in place of what its formula makes."""
 

@@ -60,8 +60,8 @@ def tiles(browser: Client, query: str = "") -> list[tuple[str, str, str]]:
     return [(label, count, amount.replace("\N{NARROW NO-BREAK SPACE}", " ")) for label, count, amount in found]
 
 
-def file(browser: Client, by: str, query: str = "") -> list[dict[str, str]]:
-    answer = browser.get(f"{FILE}?by={by}{query}")
+def file(browser: Client, by: str) -> list[dict[str, str]]:
+    answer = browser.get(f"{FILE}?by={by}")
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     return read_records(answer.getvalue())

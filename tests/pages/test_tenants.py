@@ -6,7 +6,9 @@ here. What endpoints take in their bodies stands in BODIES, where a new one has 
 
 import json
 import re
+import zipfile
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -21,7 +23,6 @@ from tests.factories import order_body, order_line
 from tests.harness.addresses import Address, addresses
 from tests.harness.client import ApiClient, new_key
 from tests.harness.database import contents
-from tests.harness.sheets import text_of
 from tests.harness.world import World, rows_of
 
 NOBODYS = "01980000-0000-7000-8000-000000000000"
@@ -72,6 +73,14 @@ def ids_of(account: Account) -> dict[type[Model], list[str]]:
 
 def all_of(ids: dict[type[Model], list[str]]) -> set[str]:
     return {each for keys in ids.values() for each in keys}
+
+
+def text_of(data: bytes) -> str:
+    """What a page or a file says, a spreadsheet by all its parts."""
+    if not data.startswith(b"PK"):
+        return data.decode()
+    with zipfile.ZipFile(BytesIO(data)) as file:
+        return "".join(file.read(name).decode() for name in file.namelist())
 
 
 def said(answer: HttpResponse, *given: str) -> tuple[Any, ...]:

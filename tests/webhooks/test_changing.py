@@ -33,10 +33,10 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "BATCH", 3)
 
 
-def attempt(failure: str = "", limit: int = 100) -> list[Any]:
+def attempt(failure: str = "") -> list[Any]:
     """What is due is posted, and so it goes; the events of the posts, in the order in which they were begun."""
     token = uuid4()
-    posts = delivery.claim(token, limit)
+    posts = delivery.claim(token, 100)
     delivery.settle(token, [Outcome(post, failure, 200, 1, b"") for post in posts])
     return [post.event_id for post in posts]
 

@@ -20,12 +20,10 @@ from tests.harness.processes import CHECKOUT
 SECRET = "whsec_" + "A" * 43 + "="
 
 
-def post_all(
-    urls: Sequence[str], *, prefix: Sequence[str] = (), environ: Mapping[str, str] = os.environ, **more: Any
-) -> Any:
+def post_all(urls: Sequence[str], *, environ: Mapping[str, str] = os.environ, **more: Any) -> Any:
     """What became of a post to each of `urls`; see the module."""
     done = subprocess.run(
-        [*prefix, sys.executable, "-m", "tests.webhooks.engine.posting"],
+        [sys.executable, "-m", "tests.webhooks.engine.posting"],
         input=json.dumps({"urls": list(urls), **more}),
         env=dict(environ),
         cwd=CHECKOUT,
