@@ -27,7 +27,18 @@ from codservice.operations.models import Duty
 from codservice.uploads.models import Block, Piece, RefusedRow, Upload
 from inventory.models import StockMovement
 from orders import editing, lifecycle
-from orders.models import CallNote, CallState, ChangedDay, DayFigure, Erasure, Order, Searchable, ShippingFee, SummedUp
+from orders.models import (
+    CallNote,
+    CallState,
+    ChangedDay,
+    DayFigure,
+    Erasure,
+    Order,
+    OrderEdit,
+    Searchable,
+    ShippingFee,
+    SummedUp,
+)
 from tests import factories
 from tests.harness.client import ApiClient, new_key
 from tests.harness.deliveries import write_delivery
@@ -216,6 +227,38 @@ def _deliver_and_recover(webhook: webhook_models.Webhook) -> None:
 
 
 # --- Text in every field ---------------------------------------------------------------------------------------------
+
+# Each of which would run somewhere.
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>",
+    "'><svg/onload=alert(1)>",
+    "</textarea></title></pre><svg onload=alert(1)>",
+    "{{7*7}}{% csrf_token %}<iframe src=//evil.example>alert(1)",
+    "javascript:alert(1)//\" onfocus=alert(1) autofocus x=\"",
+]  # fmt: skip
+
+
+def order_of(account: Account, agent: User, text: str) -> Order:
+    """An order that shows `text` wherever an order shows what others wrote."""
+    product = factories.ProductFactory(account=account, sku=text[:64], name=text)
+    item = factories.order_line(quantity=1, product_id=product.id, attributes={text[:64]: text})
+    order = factories.make_order(
+        account,
+        customer_name=text,
+        customer_address=text,
+        notes=text,
+        external_id=text[:64],
+        items=[item],
+    )
+    Order.objects.filter(id=order.id).update(customer_phone=text[:40], customer_wilaya=text, customer_commune=text)
+    lifecycle.add_call_note(order.id, agent=agent, outcome=Outcome.NOTE, note=text)
+    OrderEdit.objects.create(
+        account=account, order=order, field="customer_name", old=text, new=text, at=order.created_at, actor=text
+    )
+    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, text), reason=text)
+    return order
+
 
 # Fields that we alone fill; all others are written by merchants, customers, agents, operators or receivers.
 OURS = {

@@ -9,14 +9,14 @@ import pytest
 from playwright.sync_api import expect
 
 from codservice.accounts import team
-from codservice.accounts.actor import Actor, Role
+from codservice.accounts.actor import Actor
 from codservice.accounts.models import Account, ApiKey, Membership, User
 from orders import lifecycle
-from orders.models import CallNote, Order, OrderEdit
 from tests import factories
 from tests.harness.browser import SCHEMES, Visit
 from tests.harness.client import browser_of
 from tests.harness.deliveries import write_delivery
+from tests.harness.world import PAYLOADS, order_of
 from webhooks import registry
 from webhooks.models import Attempt, Event, Webhook
 
@@ -31,39 +31,10 @@ ANONYMOUS = [
     "/account/invitation/x",
     "/no",
 ]
-PAYLOADS = [
-    "<script>alert(1)</script>",
-    "\"><img src=x onerror=alert(1)>",
-    "'><svg/onload=alert(1)>",
-    "</textarea></title></pre><svg onload=alert(1)>",
-    "{{7*7}}{% csrf_token %}<iframe src=//evil.example>alert(1)",
-    "javascript:alert(1)//\" onfocus=alert(1) autofocus x=\"",
-]  # fmt: skip
 
 
 def webhook_of(account: Account, url: str = "https://203.0.114.1/hooks") -> Webhook:
     return registry.register(account.id, url=url, events=Event.Kind.values)[0]
-
-
-def order_of(account: Account, agent: User, text: str) -> Order:
-    """An order that shows `text` wherever an order shows what others wrote."""
-    product = factories.ProductFactory(account=account, sku=text[:64], name=text)
-    item = factories.order_line(quantity=1, product_id=product.id, attributes={text[:64]: text})
-    order = factories.make_order(
-        account,
-        customer_name=text,
-        customer_address=text,
-        notes=text,
-        external_id=text[:64],
-        items=[item],
-    )
-    Order.objects.filter(id=order.id).update(customer_phone=text[:40], customer_wilaya=text, customer_commune=text)
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note=text)
-    OrderEdit.objects.create(
-        account=account, order=order, field="customer_name", old=text, new=text, at=order.created_at, actor=text
-    )
-    lifecycle.cancel(order.id, actor=Actor(Role.MERCHANT, text), reason=text)
-    return order
 
 
 @pytest.fixture
@@ -229,7 +200,7 @@ def test_pages_are_small_and_ask_nobody_else(visit: Callable[..., Visit], alice:
 
 def test_no_text_of_a_stranger_ever_runs(visit: Callable[..., Visit], alice: Account) -> None:
     """Stored scripts in every text that a page shows: the `visit` fixture finds no dialog, violation or request."""
-    shown: dict[str, int] = {"/account/keys": 0, "/account/orders": 0}
+    shown: dict[str, int] = {"/account/keys": len(PAYLOADS), "/account/orders": 0}
     webhook = webhook_of(alice)
     for number, payload in enumerate(PAYLOADS):
         agent = factories.AgentFactory(username=f"agent-{number}", first_name=payload)
