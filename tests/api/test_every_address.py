@@ -12,13 +12,13 @@ import pytest
 from django.apps import apps
 from django.db import connection
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from agents.models import Claim
 from codservice.accounts import authentication, sessions
 from codservice.accounts.models import Account, ApiKey
 from tests import factories
+from tests.harness.addresses import addresses
 from tests.harness.client import ApiClient
 from tests.harness.database import database_url
 from tests.harness.deliveries import write_delivery
@@ -26,15 +26,7 @@ from webhooks.models import Webhook
 
 pytestmark = pytest.mark.django_db(transaction=True)
 API = "/api/v1/"
-
-
-def routes(patterns: Any = None, prefix: str = "/") -> Iterator[tuple[str, Callable[..., Any]]]:
-    for entry in get_resolver().url_patterns if patterns is None else patterns:
-        route = prefix + str(entry.pattern)
-        if isinstance(entry, URLResolver):
-            yield from routes(entry.url_patterns, route)
-        elif isinstance(entry, URLPattern) and "^" not in route:
-            yield route, entry.callback
+ALL = [address for address in addresses() if "^" not in address.route]
 
 
 class World:
@@ -94,7 +86,7 @@ class World:
 
     def addresses(self, *people: str) -> list[tuple[str, str]]:
         """Who may ask for which page: strangers for all but others' houses, and each for their own."""
-        paths = sorted({self.path_of(route) for route, _ in routes() if not route.startswith(API)})
+        paths = sorted({self.path_of(each.route) for each in ALL if not each.is_api})
         houses = {"nobody": "", "holder": "/account/", "agent": "/console/", "supervisor": "/console/"}
         houses["operator"] = "/console/"
         return [
@@ -111,8 +103,7 @@ class World:
     def reads(self) -> dict[str, int]:
         """What becomes of each GET of the API."""
         authentication._believed.clear()
-        found = [(route, view.actions) for route, view in routes() if route.startswith(API)]
-        paths = [self.path_of(route) for route, actions in found if "get" in actions]
+        paths = [self.path_of(each.route) for each in ALL if each.is_api and "GET" in each.methods]
         paths += [f"{API}orders?q=amine", f"{API}inventory?q=rob", f"{API}inventory?page=1"]
         paths = [path + "?wilaya=16" if path.endswith("lookup") else path for path in paths]
         return {path: self.api.get(path).status_code for path in paths}
@@ -128,9 +119,11 @@ class World:
             ("put", f"{API}products"): {"products": [{"sku": "ROB-01", "name": f"Robe {number}", "price": 1}]},
             ("post", f"{API}webhooks"): {"url": f"https://shop.example/{number}", "events": ["order.confirmed"]},
         }
-        found = [(route, view.actions) for route, view in routes() if route.startswith(API)]
         calls = [
-            (verb, self.path_of(route)) for route, actions in found for verb in actions if verb not in ("get", "head")
+            (verb.lower(), self.path_of(each.route))
+            for each in ALL
+            if each.is_api
+            for verb in each.methods - {"GET", "HEAD"}
         ]
         sent = {"content_type": "application/json", "headers": {"Idempotency-Key": f"key-{number}"}}
         return {
