@@ -32,8 +32,12 @@ def is_key(text: str) -> bool:
 
 
 def key_in(header: str) -> str:
-    """The text that has the form of a key in an `Authorization` header; empty when there is none."""
+    """The text that has the form of a key in an `Authorization` header; empty when there is none.
+
+    One blank or several stand before it (RFC 7235).
+    """
     scheme, _, text = header.partition(" ")
+    text = text.lstrip(" ")
     return text if scheme.lower() == "bearer" and is_key(text) else ""
 
 

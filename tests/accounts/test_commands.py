@@ -100,6 +100,23 @@ def test_a_key_has_the_scopes_and_the_expiry_that_were_asked_for(alice: Account)
 
 
 @pytest.mark.parametrize(
+    "typed", [["inventory:read", "orders:read"], ["inventory:read,orders:read"], ["inventory:read,", "orders:read"]]
+)
+def test_scopes_are_apart_by_blanks_or_by_commas(alice: Account, typed: list[str]) -> None:
+    run("create_api_key", "--account", alice.holder.email, "--scopes", *typed)
+
+    assert sorted(ApiKey.objects.get().scopes) == ["inventory:read", "orders:read"]
+
+
+@pytest.mark.parametrize(("typed", "says"), [("orders:all", "“orders:all” is none of"), ("", "“” is none of")])
+def test_scopes_that_there_are_not_are_refused(alice: Account, typed: str, says: str) -> None:
+    with pytest.raises(CommandError, match=f"--scopes: {says}"):
+        run("create_api_key", "--account", alice.holder.email, "--scopes", typed)
+
+    assert not ApiKey.objects.exists()
+
+
+@pytest.mark.parametrize(
     "expires",
     ["yesterday", "2020-01-01", "2026-13-01", "2099-01-31T12:00:00", "", "9999-12-31", "9999-12-31T23:30:00Z"],
 )

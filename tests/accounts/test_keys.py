@@ -141,7 +141,7 @@ def test_a_new_key_has_all_scopes_unless_fewer_are_chosen(alice):
 # --- Who gets in ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR"])
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer "])
 def test_a_valid_key_opens_however_bearer_is_written(key, scheme):
     assert ask(f"{scheme} {key}").status_code == 200
 
@@ -154,7 +154,7 @@ def test_a_valid_key_opens_however_bearer_is_written(key, scheme):
         "Bearer ",
         "{key}",
         "Bearer{key}",
-        "Bearer  {key}",
+        "Bearer \t{key}",
         "Bearer\t{key}",
         "Bearer {key} ",
         "Bearer {key},",

@@ -21,7 +21,7 @@ class Command(commands.Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_account_argument(parser)
         parser.add_argument("--name", default="API key", help="what it is for")
-        parser.add_argument("--scopes", nargs="+", choices=SCOPES, metavar="SCOPE", help="; ".join(SCOPES))
+        parser.add_argument("--scopes", nargs="+", metavar="SCOPE", help=f"one or several of {', '.join(SCOPES)}")
         parser.add_argument(
             "--test", action="store_true", help="a key of the account's twin for tests (docs/test-mode.md)"
         )
@@ -34,6 +34,8 @@ class Command(commands.Command):
             name = values.text(name, max_length=100)
         except ValueError as error:
             raise CommandError(f"--name: {error}") from None
+        if scopes is not None:  # apart by blanks, by commas, or by both
+            scopes = commands.read_words(",".join(" ".join(scopes).replace(",", " ").split()), "scopes", SCOPES)
         expires_at = commands.read_moment(expires, "expires", ends=True) if expires is not None else None
         if expires_at is not None and expires_at <= timezone.now():
             raise CommandError(f"--expires: {expires} is over already.")
