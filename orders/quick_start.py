@@ -57,7 +57,7 @@ def quick_start(request: HttpRequest, account: Account) -> HttpResponse:
         "has_keys": bool(key) or account.api_keys.filter(revoked_at=None).exists(),
         "lines": lines(request.build_absolute_uri("/").rstrip("/"), key or PLACEHOLDER),
         "placeholder": PLACEHOLDER,
-        "webhooks": list(Webhook.of(account.id).only("id", "url").order_by("created_at", "id")),
+        "webhooks": list(Webhook.of(account.id).only("id", "url", "is_active").order_by("created_at", "id")),
         "progress": progress_of(account),
     }
     return render(request, "orders/quick_start.html", context, status=201 if key else 200)

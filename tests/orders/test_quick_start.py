@@ -177,6 +177,14 @@ def test_it_looks_at_ones_own_things_alone(charlie: Account, browser: Client, tr
     assert "You already have a key." not in text
 
 
+def test_a_webhook_that_is_off_is_sent_no_test(browser: Client, webhook: Webhook) -> None:
+    for is_active in (True, False):
+        Webhook.objects.update(is_active=is_active)
+        text = browser.get(HOME).content.decode()
+        assert webhook.url in text
+        assert (f"/account/webhooks/{webhook.id}/ping" in text) is is_active
+
+
 def test_a_deleted_webhook_counts_no_more(browser: Client, webhook: Webhook) -> None:
     write_delivery(webhook, "delivered", attempts=1)
     Webhook.objects.update(deleted_at=timezone.now())

@@ -326,6 +326,19 @@ def test_one_that_is_not_sent_again_says_why(
     assert page(browser, page_of(row)).count(reason) == 2
 
 
+def test_a_webhook_that_is_off_offers_nothing_that_would_be_refused(browser: Client, webhook: Webhook) -> None:
+    write_delivery(webhook, "failed", attempts=4)
+    refused = {at(webhook, what) for what in ("/ping", "/recover", "/resend")}
+    why = "While it is off nothing is sent to it"
+    for is_active in (True, False):
+        Webhook.objects.update(is_active=is_active)
+        shown = page(browser, at(webhook))
+        assert refused & set(re.findall(r'(?:href|action)="([^"?]+)', shown)) == (refused if is_active else set())
+        assert (why in shown) is not is_active
+        assert at(webhook, "/change") in shown
+        assert (at(webhook, "/ping") in page(browser, HOME)) is is_active
+
+
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_nothing_is_said_to_be_sent_again_to_a_webhook_that_is_off(
     browser: Client, webhook: Webhook, method: str
