@@ -64,6 +64,8 @@ def test_the_first_ten_minutes(
     press(page, "/account/quick-start#new-key")
     expect(page.locator("#key")).to_be_visible()
     expect(page.locator("#new-key")).to_be_focused()
+    expect(page.locator("h2 + #new-key")).to_be_in_viewport(ratio=1)
+    expect(page.locator("h2:has(+ #new-key)")).to_be_in_viewport(ratio=1)
     copy(page.locator("[data-copy=lines-curl]"))
     lines = page.evaluate("navigator.clipboard.readText()")
     assert page.locator("#key").inner_text() in lines

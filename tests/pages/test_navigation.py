@@ -20,6 +20,10 @@ HIDDEN = """() => [...document.querySelectorAll("nav > [aria-current]")].filter(
     return Math.max(row.left - link.left, link.right - row.right) > 1;
 }).map(here => here.textContent)"""
 
+# Of the header's, which has the focus.
+ROW = """[...document.querySelectorAll('header :focus')].map(here => here.getBoundingClientRect())
+    .map(box => Math.floor((box.top + box.bottom) / 2 / 44))"""
+
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("language", ["en", "fr", "ar-DZ"])
@@ -47,12 +51,14 @@ def test_on_a_phone_what_is_current_or_has_the_focus_in_a_row_is_in_view(
             assert page.evaluate("scrollY") == 0
         page.goto(paths[-1])
         page.evaluate("document.activeElement.blur()")
-        in_row = []
+        in_row, rows = [], []
         for _ in range(20):
             page.keyboard.press("Tab")
             assert page.evaluate(HIDDEN.replace("[aria-current]", ":focus")) == []
             in_row.append(page.evaluate("document.activeElement.matches('nav > :focus')"))
+            rows += page.evaluate(ROW)
         assert sum(in_row) > 5
+        assert rows[:9] == sorted(rows[:9]), "what is above comes before; then the page begins again"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -53,6 +53,12 @@ def test_the_first_field_that_is_wrong_has_the_focus(
 def test_so_has_a_supervisors(visit: Callable[..., Visit], alice: Account) -> None:
     supervisor = factories.AgentFactory(role="Supervisors")
     page = visit(viewport=PHONE).sign_in(supervisor.username)
+    page.goto("/console/password_change/")
+    for name, text in (("old_password", PASSWORD), ("new_password1", "1234"), ("new_password2", "1234")):
+        page.locator(f"[name={name}]").fill(text)
+    page.locator("[name=new_password2]").press("Enter")
+    expect(page.locator("[name=new_password1]")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("[name=new_password1]")).to_be_focused()
     page.goto(f"/console/rules/{alice.id}/")
     field = page.locator("main [name=retry_minutes]")
     field.fill("-1")
