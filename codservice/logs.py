@@ -92,6 +92,17 @@ def formatter(*, readable: bool) -> logging.Formatter:
     return _Formatter(_readable if readable else _json)
 
 
+class SuspiciousRequests(logging.Filter):
+    """What Django refuses as suspicious, such as a form of too many fields, is its sender's to mend: a warning of one
+    line, where Django logs an error with its traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("django.security."):
+            return True
+        record.levelno, record.levelname, record.exc_info = logging.WARNING, "WARNING", None
+        return logging.getLogger().isEnabledFor(record.levelno)
+
+
 class _Formatter(logging.Formatter):
     """By hand what structlog's ProcessorFormatter does with a chain of processors, which took twice as long."""
 

@@ -558,13 +558,13 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "codservice.logs.formatter", "readable": DEVELOPMENT}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"suspicious": {"()": "codservice.logs.SuspiciousRequests"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["suspicious"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         # Beat sends a task every few seconds; that each was sent, received and done is for who debugs it.
         "celery": {"level": LOG_LEVEL if LOG_LEVEL in ("DEBUG", "ERROR") else "WARNING"},
         # The 4xx that clients cause are theirs to read in the answer, not ours in the log.
         "django.request": {"level": "ERROR"},
-        "django.security.DisallowedHost": {"level": "ERROR"},
     },
 }

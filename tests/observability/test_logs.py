@@ -142,6 +142,22 @@ def test_who_is_signed_in_is_named_by_id(client, lines, db):
     assert user.username not in json.dumps(line)
 
 
+def test_what_its_sender_has_wrong_is_no_error_of_ours(client, lines, db):
+    client.force_login(UserFactory(is_superuser=True, is_staff=True))
+    answers = [
+        client.get("/console/orders/order/?status__exact="),
+        client.post("/console/moves/", {f"field-{number}": "" for number in range(1001)}),
+        client.get("/account/login", headers={"Host": "elsewhere.example"}),
+    ]
+    assert [answer.status_code for answer in answers] == [400] * 3
+    said = [line for line in lines() if line["logger"].startswith("django.")]
+    assert [line["logger"].rpartition(".")[2] for line in said] == [
+        "DisallowedModelAdminLookup", "TooManyFieldsSent", "DisallowedHost",
+    ]  # fmt: skip
+    assert {line["level"] for line in said} == {"warning"}
+    assert not any("exception" in line for line in said)
+
+
 @pytest.fixture
 def lines() -> Iterator[Callable[[], list[dict[str, Any]]]]:
     """What this process logs."""
