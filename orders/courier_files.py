@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from codservice import values
 from codservice.errors import Errors, Invalid
 from codservice.files.headings import Column, words
-from codservice.files.intake import Entry, Intake, Taken
+from codservice.files.intake import FAILED, Entry, Intake, Taken, has_failed
 from orders import shipments
 from orders.models import Status
 from orders.order_files.columns import COLUMNS as ORDER_COLUMNS
@@ -148,6 +148,8 @@ class ShipmentRows(Intake):
 
 def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
     """The row as a shipment; a shop's number names an order only within an account. Raises Invalid."""
+    if failed := [column.name for column in COLUMNS if has_failed(cells.get(column.name, ""))]:
+        raise Invalid({name: [FAILED] for name in failed})
     errors: Errors = {}
     named_by, external_id, reason = _named_by(cells), None, ""
     number = cells.get(named_by, "")

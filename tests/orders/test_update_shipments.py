@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 
 from codservice.accounts.models import Account
 from codservice.files.headings import key
+from codservice.files.intake import FAILED
 from orders.courier_files import UNDECIDED, WORDS
 from orders.models import Order, Status, StatusChange
 from tests.factories import make_order
@@ -205,6 +206,16 @@ def test_what_cannot_be_read_is_refused_by_its_column(
 
     (error,) = result["errors"]
     assert (error["line"], list(error["errors"]), status) == (2, [field], 1)
+    assert statuses(order) == ["confirmed"]
+
+
+def test_an_error_of_the_spreadsheet_is_said_to_be_one(alice: Account, write: Any) -> None:
+    order = order_in("confirmed", alice)
+
+    result, _ = run(write(("#N/A", "", "livré", ""), (order.id, "", "#N/A", ""), (order.id, "", "livré", "#REF!")))
+
+    said = [list(error["errors"].items()) for error in result["errors"]]
+    assert said == [[(column, [FAILED])] for column in ("order_id", "status", "reason")]
     assert statuses(order) == ["confirmed"]
 
 
