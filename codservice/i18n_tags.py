@@ -1,5 +1,6 @@
 """Django's `{% load i18n %}`, in which what is the same for everybody is written once for each language."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from django import template
@@ -7,7 +8,7 @@ from django.template.base import FilterExpression, Parser, Token
 from django.templatetags import i18n
 from django.utils import formats
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language
+from django.utils.translation import get_language, get_language_bidi
 
 from codservice.bidi import unturned
 
@@ -21,6 +22,18 @@ register.filter(unturned)  # of a name that others chose, in a sentence of ours
 def counted(number: int) -> str:
     """`18 500`, the same in every language."""
     return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+@register.simple_tag
+def comma() -> str:
+    """What stands between the parts of a list, in the reader's script."""
+    return "، " if get_language_bidi() else ", "
+
+
+@register.filter
+def listed(parts: Iterable[object]) -> str:
+    """`Alger, Oran`; in Arabic `الجزائر، وهران`."""
+    return comma().join(map(str, parts))
 
 
 def percent(share: float) -> str:

@@ -13,6 +13,7 @@ from codservice.accounts.models import Account
 from codservice.bidi import unturned
 from codservice.errors import Invalid
 from codservice.form_fields import AmountField, Form, FreeText, LongSelect, QuantityField, Words, written_amount
+from codservice.i18n_tags import listed
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.models import MAX_QUANTITY, DeliveryType, Order, OrderItem
@@ -62,7 +63,7 @@ class LineForm(Form):
 
 def no_commune(text: str, suggestions: tuple[str, ...]) -> str:
     """What a form says of a commune that is none of the wilaya beside it."""
-    said = {"text": text, "names": ", ".join(suggestions)}
+    said = {"text": text, "names": listed(suggestions)}
     if suggestions:
         return _("“%(text)s” is not a commune of this wilaya. Did you mean one of these: %(names)s?") % said
     return _("“%(text)s” is not a commune of this wilaya.") % said
@@ -173,7 +174,7 @@ class OrderForm(Form):
         """What the line names is no SKU; it may be the name of products, which have one."""
         named = Product.objects.filter(account=self.account, name__iexact=line.cleaned_data["product"]).order_by("sku")
         if skus := named.values_list("sku", flat=True)[:MOST_NAMED]:
-            said = {"skus": ", ".join(unturned(sku) for sku in skus)}
+            said = {"skus": listed(unturned(sku) for sku in skus)}
             line.add_error("product", _("Write the SKU of your product (%(skus)s), or a price.") % said)
         else:
             line.add_error("unit_price", _("Write the price: no product of yours has this SKU."))

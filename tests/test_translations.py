@@ -20,6 +20,8 @@ from codservice import django_words
 from codservice.accounts.models import SecurityEntry
 from codservice.accounts.security_log import Action
 from codservice.days import ALGIERS
+from codservice.uploads import wording
+from orders.forms import no_commune
 from orders.templatetags.orders import age, moment
 from tests.harness.processes import CHECKOUT
 
@@ -95,6 +97,16 @@ def test_the_comma_of_a_date_with_its_time_is_that_of_the_language() -> None:
     at = datetime(2026, 11, 21, 13, 5, tzinfo=UTC)
     with timezone.override(ALGIERS), translation.override("ar-dz"):
         assert (moment(at), near(at)) == ("21 نوفمبر 2026، 14:05", "21 نوفمبر، 14:05")
+
+
+@pytest.mark.parametrize(("language", "comma"), [("fr", ", "), ("ar-dz", "، ")])
+def test_the_comma_of_a_list_is_that_of_the_language(language: str, comma: str) -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "templates").rglob("*.html")}
+    assert [name for name, page in pages.items() if 'join:", "' in page] == []
+    with translation.override(language):
+        refused = "“Misla” is not the code or name of a wilaya. Did you mean Béjaïa, Mila or M'Sila?"
+        assert f"Béjaïa{comma}Mila{comma}M'Sila" in wording.in_words(refused)
+        assert f"Mila{comma}M'Sila" in no_commune("Misla", ("Mila", "M'Sila"))
 
 
 def test_words_of_django_are_ours_where_its_catalogs_have_slips() -> None:

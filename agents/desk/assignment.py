@@ -22,6 +22,7 @@ from codservice.accounts.security_log import Action
 from codservice.accounts.staff import AGENTS
 from codservice.bidi import unturned
 from codservice.errors import Refused
+from codservice.i18n_tags import listed
 
 MOST_UNSERVED = 20  # merchants that are named
 
@@ -85,7 +86,7 @@ def _unserved(agent: User, account_ids: Iterable[UUID]) -> list[str]:
 
 
 def _in_words(agent: User, names: Iterable[str]) -> str:
-    said = {"name": unturned(agent.display_name), "merchants": ", ".join(map(unturned, names))}
+    said = {"name": unturned(agent.display_name), "merchants": listed(map(unturned, names))}
     return _("By the rules %(name)s does not serve %(merchants)s.") % said
 
 

@@ -15,6 +15,7 @@ from django.db import connection
 from agents.desk import claims, scripts
 from agents.desk.scripts import Script
 from codservice.accounts.models import Account, User
+from codservice.i18n_tags import listed
 from inventory.models import Product
 from orders.cancel_reasons import CancelReason, counted_as
 from orders.models import CallNote, Order, OrderEdit, OrderItem, Status, StatusChange
@@ -55,7 +56,7 @@ class WholeOrder:
 
     @property
     def in_short(self) -> str:
-        return ", ".join(f"{line.quantity} × {line.product_name}" for line in self.lines[:MOST_LINES])
+        return listed(f"{line.quantity} × {line.product_name}" for line in self.lines[:MOST_LINES])
 
     def shorten(self) -> None:
         """Leave as many lines, and texts for agents, as an order has on the screen that is not chosen: the texts of the

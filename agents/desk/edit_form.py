@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from codservice import values
 from codservice.form_fields import AmountField, Form, FreeText, QuantityField, Words, written_amount
+from codservice.i18n_tags import listed
 from inventory.models import Product
 from orders import editing, fees, phones, regions
 from orders.forms import PhoneField, no_commune
@@ -346,7 +347,7 @@ def chosen(said: Mapping[str, str]) -> dict[str, str]:
 
 
 def _no_wilaya(text: str, suggestions: tuple[str, ...]) -> str:
-    said = {"text": text, "names": ", ".join(suggestions)}
+    said = {"text": text, "names": listed(suggestions)}
     if suggestions:
         return _("“%(text)s” is not a wilaya. Did you mean one of these: %(names)s?") % said
     return _("“%(text)s” is not a wilaya.") % said

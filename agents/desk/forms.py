@@ -17,6 +17,7 @@ from agents.desk import decisions, hours, planning, shown
 from agents.desk.decisions import HandoverReason, SkipReason
 from codservice.accounts.models import User
 from codservice.form_fields import Form, FreeText, LongSelect
+from codservice.i18n_tags import listed
 from orders import lifecycle
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order
@@ -253,4 +254,4 @@ def _hours_of(at: datetime, windows: hours.Windows) -> str:
     if not theirs:
         return _("Nobody is called on that day. Choose another one.")
     said = _("On that day customers are called at %(hours)s. Choose a time in these hours.")
-    return said % {"hours": ", ".join(theirs)}
+    return said % {"hours": listed(theirs)}

@@ -10,6 +10,7 @@ from django.utils.translation import get_language, get_language_bidi, override
 from django.utils.translation import gettext_lazy as _
 
 from codservice.bidi import unturned
+from codservice.i18n_tags import listed
 from inventory.models import MAX_SCRIPT
 from orders.models import Order, OrderItem
 from orders.templatetags.orders import dinars, wilaya
@@ -59,7 +60,7 @@ def of_order(order: Order, lines: Sequence[OrderItem], *, french: str, arabic: s
 def _words(order: Order, lines: Sequence[OrderItem], language: str) -> dict[str, str]:
     """Of the language of the text, whatever the page's: both are read in one breath."""
     with override(language):
-        products = ", ".join(unturned(f"{line.quantity} × {line.product_name}") for line in lines)
+        products = listed(unturned(f"{line.quantity} × {line.product_name}") for line in lines)
         return {
             "name": unturned(order.customer_name),
             "product": _cut(products, MAX_SCRIPT),

@@ -28,6 +28,7 @@ from codservice.accounts.models import User
 from codservice.accounts.sessions import by_itself
 from codservice.bidi import unturned
 from codservice.errors import Invalid, Refused
+from codservice.i18n_tags import listed
 from orders import lifecycle, regions
 from orders.cancel_reasons import CancelReason
 from orders.models import CallNote, Order, Status
@@ -349,7 +350,7 @@ def _what_was_done(form: OutcomeForm, order: Order) -> SafeString:
 
 
 def _link(order: Order) -> SafeString:
-    named = unturned(", ".join(filter(None, [order.external_id, order.account.name])))
+    named = unturned(listed(filter(None, [order.external_id, order.account.name])))
     address = reverse("admin:orders_order_change", args=[order.id])
     return format_html('<a href="{}">{}</a>', address, _("See the order: %(order)s") % {"order": named})
 

@@ -21,6 +21,7 @@ from codservice.accounts import security_log, sessions
 from codservice.accounts.key_form import LIVE, TEST, digest_of, make_key
 from codservice.accounts.security_log import Action, By, Outcome
 from codservice.errors import Refused
+from codservice.i18n_tags import listed
 
 SCOPES = (
     "orders:read",
@@ -426,7 +427,7 @@ class SecurityEntry(models.Model):
             return self.target
         sign = what[:1] if what.startswith(("+", "-")) else ""
         roles = what.removeprefix(sign).split(", ")
-        return f"{who}{before}{sign}{', '.join(str(_ROLES.get(role, role)) for role in roles)}{after}"
+        return f"{who}{before}{sign}{listed(_ROLES.get(role, role) for role in roles)}{after}"
 
     def get_outcome_display(self) -> str:
         return str(Outcome(self.outcome).label) if self.outcome in Outcome.values else self.outcome

@@ -10,6 +10,7 @@ from django.utils.translation import gettext
 
 from codservice.files.headings import by_cells, key, meant
 from codservice.form_fields import Form, Words
+from codservice.i18n_tags import listed
 from codservice.uploads import wording, work
 from codservice.uploads.kinds import KINDS
 from codservice.uploads.models import Upload
@@ -71,7 +72,7 @@ class MatchForm(Form):
             )
         else:
             one, some = gettext("Choose the column."), gettext("Choose one of: %(names)s.")
-        return some % {"names": ", ".join(str(self.fields[name].label) for name in names)} if len(names) > 1 else one
+        return some % {"names": listed(self.fields[name].label for name in names)} if len(names) > 1 else one
 
     def mapping(self) -> dict[str, int]:
         places = {column.name: self.cleaned_data.get(column.name) for column in self.intake.columns}

@@ -11,6 +11,8 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
+from codservice.i18n_tags import listed
+
 # The rules' sentence, with names for what stands in it → ours, with the same names.
 _SENTENCES: dict[str, Any] = {
     # Values.
@@ -175,7 +177,8 @@ def in_words(sentence: str) -> str:
         if found := pattern.fullmatch(sentence):
             named = found.groupdict()
             if "names" in named:
-                named["names"] = ", ".join(named["names"].rsplit(" or ", 1))
+                most, _or, last = named["names"].rpartition(" or ")
+                named["names"] = listed([*filter(None, most.split(", ")), last])
             return str(said) % named
     return sentence
 

@@ -40,7 +40,7 @@ def test_numbers_stay_with_their_names_whichever_way_the_text_is_read(alice: Acc
     make_order(alice, customer_name="أمين", items=items)
     assert said(browser) == [
         "Bonjour \u2068أمين\u2069 : 2 × Burnous, \u20683 × قشابية\u2069",
-        "طلبتم \u20682 × Burnous\u2069, 3 × قشابية",
+        "طلبتم \u20682 × Burnous\u2069، 3 × قشابية",
     ]
 
 
