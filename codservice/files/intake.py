@@ -36,6 +36,7 @@ class Intake:
 
     columns: tuple[Column, ...] = ()
     required: Sequence[tuple[str, ...]] = ()  # of each one at least must be there
+    of_campaign: Sequence[str] = ()  # columns whose `constants` hold for the files of one advertisement alone
     counted: Mapping[str, Any] = {}  # what `take` counts, and what people call it
     refused: Any = _("Refused")  # what people call those that are not taken
     batch = 1000  # rows

@@ -120,7 +120,9 @@ def upload(request: HttpRequest, account: Account, id: UUID) -> HttpResponse:
         return render(request, "uploads/upload.html", _context(shown, form) | {"is_asked": True}, status=422)
     waiting = Upload.objects.filter(id=id, account=account, status=Status.MATCHING)
     with transaction.atomic():
-        if waiting.update(status=Status.RUNNING, mapping=form.mapping(), constants=form.constants()):
+        if waiting.update(
+            status=Status.RUNNING, headings=form.headings, mapping=form.mapping(), constants=form.constants()
+        ):
             security_log.note(Action.UPLOADED, target=shown.name, target_id=id, account_id=account.id)
     return redirect("account-upload", id=id)
 

@@ -1,6 +1,7 @@
 """How an uploaded file's columns are matched with ours: what is proposed, and the form that asks for it."""
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,7 @@ from codservice.uploads.models import Upload
 
 ROWS_LOOKED_AT = 20  # for what their cells say
 FILES_LOOKED_AT = 20  # the latest ones, for what was corrected in them
+CAMPAIGN = {"campaign id", "campaign name"}  # in the leads of an advertisement on Facebook, TikTok or Google
 
 
 class MatchForm(Form):
@@ -24,7 +26,8 @@ class MatchForm(Form):
 
     def __init__(self, upload: Upload, data: Any = None) -> None:
         self.rows = [row.cells for row in islice(work.rows_of(upload), ROWS_LOOKED_AT)]
-        super().__init__(data, initial=_guess(upload, self.rows), use_required_attribute=False)
+        self.headings = _headings(upload, self.rows)
+        super().__init__(data, initial=_guess(upload, self.rows, self.headings), use_required_attribute=False)
         self.intake, self.account_id = KINDS[upload.kind].intake, upload.account_id
         names = [
             (place, title or gettext("Column %(number)d") % {"number": place + 1})
@@ -88,15 +91,33 @@ def _constant(name: str) -> str:
     return f"{name}_constant"
 
 
-def _guess(upload: Upload, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _headings(upload: Upload, rows: Sequence[Sequence[str]]) -> str:
+    """The upload's, in whose second half stands of which campaign its rows are, where they say it."""
+    places = [place for place, title in enumerate(upload.titles) if key(title) in CAMPAIGN]
+    said = sorted({cells[place] for cells in rows for place in places if place < len(cells) and cells[place]})
+    half = len(upload.headings) // 2
+    return upload.headings[:half] + (sha256("\n".join(said).encode()).hexdigest() if said else upload.headings)[half:]
+
+
+def _guess(upload: Upload, rows: Sequence[Sequence[str]], headings: str) -> dict[str, Any]:
     """How a file with the same headings was matched before, or else what its headings and cells mean, and what people
-    have corrected of that in a file with other columns besides."""
-    columns = KINDS[upload.kind].intake.columns
+    have corrected of that in a file with other columns besides.
+
+    What people wrote for all rows of a file of another campaign, such as its product, is none of this one.
+    """
+    intake = KINDS[upload.kind].intake
+    columns = intake.columns
     found = by_cells(_places(meant(upload.titles, columns)), upload.titles, rows, columns)
     before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind).exclude(mapping={})
     before = before.order_by("-created_at", "-id")
-    known = before.filter(headings=upload.headings).first()
-    constants = {column.name: column.constant for column in columns} | (known.constants if known else {})
+    alike = before.filter(headings__startswith=headings[: len(headings) // 2])
+    known = alike.filter(headings=headings).first() or alike.first()
+    constants = {column.name: column.constant for column in columns}
+    if known is not None:
+        is_other = known.headings != headings
+        constants |= {
+            name: text for name, text in known.constants.items() if not (is_other and name in intake.of_campaign)
+        }
     proposed = {_constant(name): text for name, text in constants.items() if text}
     if known is None:
         return _corrected(found, upload, before[:FILES_LOOKED_AT]) | proposed

@@ -43,6 +43,7 @@ class Upload(models.Model):
     )
     digest = models.CharField(max_length=64, blank=True, default="")
     titles = ArrayField(models.TextField(), default=list)
+    # Once it is matched, in its second half what those of one campaign share.
     headings = models.CharField(max_length=64, blank=True, default="", help_text="What files with these titles share.")
     row_count = models.PositiveIntegerField(default=0)
     # Which column of ours stands in which of the file, by its place.

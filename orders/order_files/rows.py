@@ -46,6 +46,7 @@ class OrderRows(Intake):
         ("quantity",),
         ("unit_price", "sku", "product_id", "total_amount"),
     )
+    of_campaign = ("product_name", "quantity", "unit_price")
     # Of orders and not of rows, which may be several times as many.
     counted: Mapping[str, Any] = {"imported": _("Orders imported"), "already_there": _("Orders already there")}
     refused = _("Orders refused")

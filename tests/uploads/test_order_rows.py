@@ -191,8 +191,8 @@ def test_leads_of_an_advertisement_get_what_all_of_them_have(browser: Client, al
     """As Facebook gives them: UTF-16 with tabs, a number each, neither product nor price nor address."""
     product = ProductFactory(account=alice, sku="R-1", name="Robe", price="2500")
 
-    def lead(number: int, name: str, phone: str, wilaya: str) -> list[str]:
-        ad = ["2026-11-20T10:12:01-06:00", *["x:12"] * 7, "formulaire <b>", "false", "fb"]
+    def lead(number: int, name: str, phone: str, wilaya: str, campaign: str = "Robe") -> list[str]:
+        ad = ["2026-11-20T10:12:01-06:00", *["x:12"] * 5, campaign, "x:12", "formulaire <b>", "false", "fb"]
         return [f"l:{number}", *ad, name, phone, wilaya, "CREATED"]
 
     rows = [lead(1, "Amine", "p:+213550123456", "Oran"), lead(2, "نادية", "p:+213661112233", "وهران")]
@@ -219,6 +219,11 @@ def test_leads_of_an_advertisement_get_what_all_of_them_have(browser: Client, al
     assert (line.product_id, line.product_name, line.quantity) == (product.id, "Robe", 2)
     again = send(browser, csv_of([lead(3, "Lina", "p:+213770112233", "16")], LEADS.split(",")))
     assert chosen(browser, again).items() >= (said | {"product_name_constant": "R-1"}).items()
+    other = send(browser, csv_of([lead(4, "Lina", "p:+213770112233", "16", "Sac")], LEADS.split(",")))
+    of_others = {"product_name_constant", "quantity_constant"}
+    assert chosen(browser, other).items() >= {name: said[name] for name in said.keys() - of_others}.items()
+    assert not chosen(browser, other).get("product_name_constant"), "that was another campaign's"
+    assert chosen(browser, other)["quantity_constant"] == "1"
 
 
 def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_without_a_column(browser: Client) -> None:
