@@ -421,7 +421,9 @@ def test_on_a_phone_no_text_of_a_list_lies_on_another(
 
 @pytest.mark.parametrize("locale", ["en", "fr", "ar"])
 def test_on_a_notebook_the_header_is_one_row(locale: str, visit: Callable[..., Visit], alice: Account) -> None:
-    person = visit(viewport={"width": 1366, "height": 768}, locale=locale)
+    """Also of somebody with a long name."""
+    User.objects.filter(pk=alice.holder_id).update(first_name="Mohamed El Amine", last_name="Benabderrahmane")
+    person = visit(viewport={"width": 1280, "height": 720}, locale=locale)
     page = person.sign_in(alice.holder.email, "/account/login")
     assert page.locator("header.site").bounding_box()["height"] <= 60
     page.locator(".menu summary").click()
