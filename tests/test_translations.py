@@ -101,7 +101,7 @@ def test_the_comma_of_a_date_with_its_time_is_that_of_the_language() -> None:
 
 @pytest.mark.parametrize(("language", "comma"), [("fr", ", "), ("ar-dz", "، ")])
 def test_the_comma_of_a_list_is_that_of_the_language(language: str, comma: str) -> None:
-    pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "templates").rglob("*.html")}
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (CHECKOUT / "templates").rglob("*.html")}
     assert [name for name, page in pages.items() if 'join:", "' in page] == []
     with translation.override(language):
         refused = "“Misla” is not the code or name of a wilaya. Did you mean Béjaïa, Mila or M'Sila?"
