@@ -13,6 +13,7 @@ SELECT format('%s-%s-7000-8000-000000000000', left(from_ms, 8), right(from_ms, 4
     to_char(timestamptz :'from' AT TIME ZONE 'UTC', 'YYYY_MM_DD') AS part
 FROM (SELECT lpad(to_hex((extract(epoch FROM timestamptz :'from') * 1000)::bigint), 12, '0') AS from_ms,
     lpad(to_hex((extract(epoch FROM timestamptz :'until') * 1000)::bigint), 12, '0') AS until_ms) AS t \gset
+DO $$ BEGIN ASSERT to_regclass('webhooks_delivery_first') IS NULL, 'The tables are divided already.'; END $$;
 SET lock_timeout = '2s';
 SET statement_timeout = 0;
 

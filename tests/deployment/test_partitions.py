@@ -99,6 +99,8 @@ def test_deliveries_go_on_when_their_table_is_divided(url: str) -> None:
         assert "canceling statement due to lock timeout" in done.stderr
     done = subprocess.run(divide, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    done = subprocess.run(divide, capture_output=True, text=True, check=False)
+    assert "ERROR:  The tables are divided already." in done.stderr
     time.sleep(max((begins - datetime.now(UTC)).total_seconds(), 0) + 0.1)
 
     manage(url, "shell", "-v0", "-c", DELIVER)
