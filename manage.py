@@ -12,8 +12,9 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
     if sys.stderr is None:  # the shell's 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as this lives)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # not the shell's >&-
-        sys.stdout.reconfigure(encoding="utf-8")  # what ar_DZ and fr_FR stand for by themselves has no “ and no …
+    for stream in (sys.stdout, sys.stderr):  # what ar_DZ and fr_FR stand for by themselves has no “ and no …
+        if isinstance(stream, io.TextIOWrapper):  # not the shell's >&-
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # which else becomes strict
     gc.disable()  # of what is loaded now nothing becomes garbage: looking for it takes a sixth of a start
     import django
     from django.core.exceptions import ImproperlyConfigured

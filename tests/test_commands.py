@@ -1,6 +1,7 @@
 """What the commands have in common."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from codservice.accounts.models import Account
 from codservice.commands import Command
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.database import database_url, environment
@@ -88,6 +90,17 @@ def test_where_the_systems_encoding_has_no_sign_for_it_utf_8_is_written() -> Non
         out, problem = running.communicate(timeout=PATIENCE)
     assert (running.returncode, problem) == (0, "")
     assert "--secret whsec_…" in out
+    assert "argument --port: “x” is no number" in said("webhook_sink", "--port", "x", PYTHONIOENCODING="iso8859-6")[1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_name_of_a_file_is_written_as_it_was_given_whatever_its_encoding(tmp_path: Path, alice: Account) -> None:
+    file = os.fsencode(tmp_path / "boutique-d’Amine").replace("’".encode(), b"\xe9")
+    done = subprocess.run(
+        [sys.executable, "manage.py", "export_account", "--account", alice.holder.email, file],
+        cwd=CHECKOUT, env=environment(LC_ALL="C.UTF-8"), capture_output=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.partition(b": ")[0]) == (0, file), done.stderr
 
 
 def test_without_the_service_it_says_whose_data_it_looks_for(tmp_path: Path) -> None:
