@@ -21,10 +21,11 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
     """
     path, cluster = Layout(data_dir).secrets, Layout(data_dir).cluster
     try:
+        is_old = cluster.exists()  # made after its secrets: looked for before them, as another process may make both
         if not path.exists():
             if not create:
                 return {}
-            if cluster.exists():  # made after its secrets
+            if is_old:
                 raise CannotStart(f"{path} is missing, though {cluster} is there; restore it from a backup.")
             make_data_folder(Layout(data_dir))
             _write_once(path)
