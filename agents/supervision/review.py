@@ -40,18 +40,12 @@ def page(request: HttpRequest) -> HttpResponse:
 def waiting() -> QuerySet[Order]:
     """The longest waiting first, each with `now`, when it was read, and its notes for `_why`."""
     orders = Order.live.filter(status=Status.PENDING, call_state=CallState.REVIEW).select_related("account")
-    # Who skips a customer leaves their orders waiting for what they waited for, and who remarks on them, too.
-    silent_on_it = (CallNote.Outcome.SKIPPED, CallNote.Outcome.NOTE)
-    later = CallNote.objects.filter(order=OuterRef("order"), created_at__gt=OuterRef("created_at"))
-    is_remark = Q(~Exists(later.exclude(outcome__in=silent_on_it)), outcome=CallNote.Outcome.NOTE)
+    # Who skips a customer leaves their orders waiting for what they waited for.
+    last = _last_note(Q(outcome=CallNote.Outcome.SKIPPED))
     new = OrderEdit.objects.filter(order=OuterRef("order"), field="customer_phone", at__gt=OuterRef("created_at"))
     is_of_old_number = Q(Exists(new), outcome=CallNote.Outcome.WRONG_NUMBER)
-    return orders.annotate(
-        last_note=_last_note(Q(outcome=CallNote.Outcome.SKIPPED)),
-        call_note=_last_note(Q(outcome__in=silent_on_it)),
-        said_note=_last_note(Q(outcome__in=CallNote.NOTHING_NEW) | is_remark | is_of_old_number),
-        now=Now(),
-    ).order_by("call_due_at", "id")
+    said = _last_note(Q(outcome__in=CallNote.NOTHING_NEW) | is_of_old_number)
+    return orders.annotate(last_note=last, said_note=said, now=Now()).order_by("call_due_at", "id")
 
 
 def _last_note(but: Q) -> Subquery:
@@ -61,14 +55,13 @@ def _last_note(but: Q) -> Subquery:
 
 
 def _why(order: Order) -> list[dict[str, str]]:
-    """The notes that say why it is here, in their order: the last call; when that was in vain, before it what kept the
-    order from being called by agents, which holds still; and behind it what was remarked last.
+    """The notes that say why it is here, in their order: the last one; and, when that call was in vain, what kept the
+    order from being called by agents before, which holds still.
     """
-    last, call, said = order.last_note, order.call_note, order.said_note
-    is_in_vain = call and call["outcome"] in CallNote.SILENT
+    last, said = order.last_note, order.said_note
+    is_in_vain = last and last["outcome"] in CallNote.SILENT
     is_kept = said and said["outcome"] in (CallNote.Outcome.WRONG_NUMBER, CallNote.Outcome.HANDED_OVER)
-    is_remark = last and last["outcome"] == CallNote.Outcome.NOTE
-    return [note for note in (is_in_vain and is_kept and said, call, is_remark and last) if note]
+    return [note for note in ([said, last] if is_in_vain and is_kept else [last]) if note]
 
 
 def _take(request: HttpRequest) -> HttpResponse:

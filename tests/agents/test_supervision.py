@@ -86,13 +86,6 @@ def test_a_call_in_vain_hides_not_why_an_order_is_there(
     noted(supervisor, CallNote.Outcome.WRONG_NUMBER)
     noted(supervisor, CallNote.Outcome.BUSY)
     assert shown() == [("Wrong number", supervisor.display_name), ("Busy", supervisor.display_name)]
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="Asked the shop")
-    remark = ("Note only", "Samira")
-    assert shown() == [("Wrong number", supervisor.display_name), ("Busy", supervisor.display_name), remark]
-    noted(supervisor, CallNote.Outcome.WRONG_NUMBER)
-    assert shown() == [("Wrong number", supervisor.display_name)]
-    lifecycle.add_call_note(order.id, agent=agent, outcome=CallNote.Outcome.NOTE, note="Asked the shop")
-    assert shown() == [("Wrong number", supervisor.display_name), remark], "with what it is about"
     new = editing.Edit(customer_phone="0661223344", phone_e164="+213661223344")
     editing.edit(order.id, new, actor=Actor.of_staff(supervisor))
     for _ in range(6):
