@@ -148,10 +148,10 @@ class ShipmentRows(Intake):
 
 def read_shipment(cells: Mapping[str, str], *, in_account: bool) -> shipments.Shipment:
     """The row as a shipment; a shop's number names an order only within an account. Raises Invalid."""
-    if failed := [column.name for column in COLUMNS if has_failed(cells.get(column.name, ""))]:
-        raise Invalid({name: [FAILED] for name in failed})
     errors: Errors = {}
     named_by, external_id, reason = _named_by(cells), None, ""
+    if failed := [name for name in (named_by, "status", "reason") if has_failed(cells.get(name, ""))]:
+        raise Invalid({name: [FAILED] for name in failed})
     number = cells.get(named_by, "")
     order_id = values.uuid_or_none(number) if named_by == "order_id" else None
     if not number:

@@ -217,6 +217,7 @@ def test_an_error_of_the_spreadsheet_is_said_to_be_one(alice: Account, write: An
     said = [list(error["errors"].items()) for error in result["errors"]]
     assert said == [[(column, [FAILED])] for column in ("order_id", "status", "reason")]
     assert statuses(order) == ["confirmed"]
+    assert run(write((order.id, "#N/A", "livré", "")))[0]["errors"] == [], "its id says which order it is"
 
 
 def test_an_order_that_nobody_confirmed_is_refused_mended_and_fed_back(
