@@ -26,7 +26,10 @@ def secrets(data_dir: Path, *, create: bool = True) -> dict[str, str]:
             if not create:
                 return {}
             if is_old:
-                raise CannotStart(f"{path} is missing, though {cluster} is there; restore it from a backup.")
+                raise CannotStart(
+                    f"{path} is missing, though {cluster} is there; restore it from a backup, or set"
+                    f" {' and '.join(NAMES)} as the service does."
+                )
             make_data_folder(Layout(data_dir))
             _write_once(path)
         elif path.stat().st_mode & 0o077:  # as a copy may be

@@ -146,7 +146,9 @@ def test_damaged_secrets_are_not_replaced(run, tmp_path, damaged, said):
 def test_missing_secrets_of_a_database_that_is_there_are_not_replaced(run, cluster):
     file = cluster.with_name("secrets.env")
     file.unlink()
-    assert "secrets.env is missing, though" in refusal(run())
+    said = refusal(run())
+    assert "secrets.env is missing, though" in said
+    assert "or set SECRET_KEY and ENCRYPTION_KEYS as the service does." in said
     assert not file.exists()
 
 
