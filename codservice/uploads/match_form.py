@@ -111,13 +111,11 @@ def _guess(upload: Upload, rows: Sequence[Sequence[str]], headings: str) -> dict
     before = Upload.objects.filter(account_id=upload.account_id, kind=upload.kind).exclude(mapping={})
     before = before.order_by("-created_at", "-id")
     alike = before.filter(headings__startswith=headings[: len(headings) // 2])
-    known = alike.filter(headings=headings).first() or alike.first()
+    known, of_campaign = alike.first(), alike.filter(headings=headings).first()
     constants = {column.name: column.constant for column in columns}
-    if known is not None:
-        is_other = known.headings != headings
-        constants |= {
-            name: text for name, text in known.constants.items() if not (is_other and name in intake.of_campaign)
-        }
+    for other, is_of_campaign in ((known, False), (of_campaign, True)):
+        texts = other.constants.items() if other else ()
+        constants |= {name: text for name, text in texts if (name in intake.of_campaign) is is_of_campaign}
     proposed = {_constant(name): text for name, text in constants.items() if text}
     if known is None:
         return _corrected(found, upload, before[:FILES_LOOKED_AT]) | proposed

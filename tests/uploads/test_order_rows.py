@@ -224,6 +224,11 @@ def test_leads_of_an_advertisement_get_what_all_of_them_have(browser: Client, al
     assert chosen(browser, other).items() >= {name: said[name] for name in said.keys() - of_others}.items()
     assert not chosen(browser, other).get("product_name_constant"), "that was another campaign's"
     assert chosen(browser, other)["quantity_constant"] == "1"
+    corrected = {"customer_address_constant": "Stop desk"}
+    take_in(browser, other, **corrected, source="", product_name_constant="Sac", unit_price_constant="900")
+    back = chosen(browser, send(browser, csv_of([lead(5, "Lina", "p:+213770112233", "16")], LEADS.split(","))))
+    assert back.items() >= (said | corrected | {"product_name_constant": "R-1", "quantity_constant": "2"}).items()
+    assert not back.keys() & {"source", "unit_price_constant"}
 
 
 def test_what_all_rows_have_is_checked_before_any_is_taken_and_counts_only_without_a_column(browser: Client) -> None:
