@@ -12,9 +12,10 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
     if sys.stderr is None:  # the shell's 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as this lives)
-    for stream in (sys.stdout, sys.stderr):  # what ar_DZ and fr_FR stand for by themselves has no “ and no …
+    # What ar_DZ and fr_FR stand for by themselves has no “ and no …; names of files may be in any encoding.
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):  # not the shell's >&-
-            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # which else becomes strict
+            stream.reconfigure(encoding="utf-8", errors=errors)
     gc.disable()  # of what is loaded now nothing becomes garbage: looking for it takes a sixth of a start
     import django
     from django.core.exceptions import ImproperlyConfigured

@@ -98,7 +98,7 @@ def test_the_name_of_a_file_is_written_as_it_was_given_whatever_its_encoding(tmp
     file = os.fsencode(tmp_path / "boutique-d’Amine").replace("’".encode(), b"\xe9")
     done = subprocess.run(
         [sys.executable, "manage.py", "export_account", "--account", alice.holder.email, file],
-        cwd=CHECKOUT, env=environment(LC_ALL="C.UTF-8"), capture_output=True,
+        cwd=CHECKOUT, env=environment(PYTHONIOENCODING="utf-8:strict"), capture_output=True,
     )  # fmt: skip
     assert (done.returncode, done.stdout.partition(b": ")[0]) == (0, file), done.stderr
 
