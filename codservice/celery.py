@@ -1,15 +1,36 @@
 """The Celery application: beat and worker. What they run stands in each app's `tasks.py`."""
 
+import logging
 import os
+from typing import Any
 
 from celery import Celery
+from celery import Task as CeleryTask
 from celery.signals import setup_logging
 
 from codservice import logs
+from codservice.postgresql import is_away
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "codservice.settings")
 
-app = Celery("codservice")
+logger = logging.getLogger(__name__)
+
+
+class Task(CeleryTask):
+    """A database that is away ends a task with one sentence: what recurs is asked for again soon."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except Exception as error:
+            if not is_away(error):
+                raise
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            logger.warning("%s needs the database: %s", self.name, reason)
+            return None
+
+
+app = Celery("codservice", task_cls=Task)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 setup_logging.connect(logs.configure)

@@ -112,7 +112,6 @@ def own_clock() -> Iterator[None]:
 
 
 def _repeat(name: str, seconds: float, stopping: threading.Event) -> None:
-    from django.db import Error as DatabaseError
     from django.db import close_old_connections
 
     from codservice.celery import app
@@ -122,8 +121,6 @@ def _repeat(name: str, seconds: float, stopping: threading.Event) -> None:
         close_old_connections()
         try:
             task()
-        except DatabaseError as error:
-            logger.warning("%s waits for the database: %s", name, error)
         except Exception:
             logger.exception("%s failed and is tried again in %s s", name, seconds)
         if stopping.wait(seconds):

@@ -1,5 +1,6 @@
 """One line per event, the ids that lead from a request to its deliveries, and nothing that a log must not hold."""
 
+import contextlib
 import io
 import json
 import logging
@@ -12,13 +13,15 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from codservice import logs
+from codservice.operations import tasks
 from tests.factories import AccountFactory, UserFactory, order_body
-from tests.harness.background import eventually
+from tests.harness.background import eventually, held_up
 from tests.harness.client import new_key
 from tests.harness.database import database_url
 from tests.harness.processes import free_port
@@ -264,6 +267,30 @@ def test_the_lines_of_a_library_have_the_same_form(lines):
     assert (during["event"], during["level"], during["request_id"]) == ("it failed", "error", "mine")
     assert "request_id" not in after
     assert "account_id" not in after
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_task_whose_database_is_away_says_one_sentence_and_any_other_error_is_told_whole(lines):
+    """Whether a message asks for it or the worker's own clock does."""
+    stop = "SELECT pg_terminate_backend(pg_backend_pid())"
+    unwritable = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
+    for prepare in (stop, unwritable, "SET lock_timeout = '50ms'"):
+        with contextlib.suppress(OperationalError), connection.cursor() as cursor:
+            cursor.execute(prepare)
+        with held_up(tasks.note_beat) if "lock" in prepare else contextlib.nullcontext():
+            tasks.note_beat.apply()
+        connection.close()
+    with connection.cursor() as cursor, contextlib.suppress(OperationalError):
+        cursor.execute(stop)
+    tasks.note_beat()
+    connection.close()
+
+    stopped, refused, timed_out, by_clock = lines()
+    assert [line["level"] for line in (stopped, refused, by_clock)] == ["warning"] * 3
+    assert refused["event"].endswith("note_beat needs the database: cannot execute INSERT in a read-only transaction")
+    assert by_clock["event"] == stopped["event"]
+    assert "exception" not in stopped | refused | by_clock
+    assert (timed_out["level"], "LockNotAvailable" in timed_out["exception"]) == ("error", True)
 
 
 @pytest.mark.parametrize("text", FORBIDDEN)
