@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,11 @@ from django.db import connection
 
 from codservice.accounts.models import Account
 from codservice.commands import Command
+from codservice.data_folder import Layout, make_data_folder, own_folder
+from tests.deployment import backing
 from tests.harness.background import PATIENCE, eventually
 from tests.harness.database import database_url, environment
-from tests.harness.processes import CHECKOUT
+from tests.harness.processes import CHECKOUT, free_port
 
 SHOW = ["deliveries", "--limit", "1"]
 
@@ -126,6 +129,22 @@ def test_without_its_database_it_says_where_it_looked() -> None:
     assert status == 1
     assert problem.endswith(". See to PostgreSQL and to DATABASE_URL.\n")
     assert problem.count("\n") == 1
+
+
+def test_behind_pgbouncer_it_says_which_setting_is_missing(tmp_path: Path) -> None:
+    layout, port = Layout(tmp_path / "data"), free_port()
+    make_data_folder(layout)
+    own_folder(layout.runtime, mode=0o711)
+    pgbouncer = backing.start(backing.pgbouncer(layout, "127.0.0.1", port))
+    try:
+        status, problem = said(*SHOW, DATABASE_URL=f"postgresql://codservice@127.0.0.1:{port}/codservice")
+    finally:
+        pgbouncer.kill()
+        pgbouncer.wait()
+        shutil.rmtree(layout.runtime)
+
+    assert (status, problem.count("\n")) == (1, 1)
+    assert "DATABASE_PGBOUNCER=true" in problem
 
 
 @pytest.mark.django_db(transaction=True)

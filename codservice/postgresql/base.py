@@ -2,6 +2,7 @@ import select
 from functools import cached_property
 from typing import Any
 
+import psycopg
 from django.db import NotSupportedError, OperationalError
 from django.db.backends.postgresql import base, schema
 from django.db.utils import DatabaseErrorWrapper
@@ -55,7 +56,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
         Django puts that zone into each anew, by Python, which takes twenty times as long.
         """
-        connection = super().get_new_connection(conn_params)
+        try:
+            connection = super().get_new_connection(conn_params)
+        except psycopg.OperationalError as error:
+            if "unsupported startup parameter" in str(error):  # all that PgBouncer says of it
+                raise psycopg.OperationalError(
+                    "PgBouncer answers there, and needs DATABASE_PGBOUNCER=true; migrate, backup and restore need"
+                    " PostgreSQL's own address"
+                ) from error
+            raise
         connection.adapters.register_loader("timestamptz", TimestamptzLoader)
         return connection
 
